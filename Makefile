@@ -1,0 +1,51 @@
+# Every target makes its own .venv and installs what it needs; the stamps make the second time quick.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest
+# One BLAS thread per test worker: the workers already fill the cores.
+TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e '.[data,report]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e '.[dev]'
+	@touch $@
+
+$(VENV)/.all: pyproject.toml tests/constraints.txt $(VENV)/.dev
+	$(PIP) install -c tests/constraints.txt torch
+	@touch $@
+
+demo: $(VENV)/.demo  ## a first look: three parties factorise a bundled data set together
+	$(BIN)/fedsvd demo
+
+lint: $(VENV)/.dev  ## ruff, mypy --strict, import floors
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(TESTENV) $(PYTEST) -q tests/architecture
+
+test: lint  ## lint, then the test suite (minutes)
+	$(TESTENV) $(PYTEST) -n auto -m "not slow and not scale and not torch" --ignore=tests/architecture
+
+test-all: lint $(VENV)/.all  ## also slow, scale and PyTorch tests
+	$(TESTENV) $(PYTEST) -n auto
+
+bench: $(VENV)/.dev  ## speed as ratios to NumPy and SciPy in the same run; writes JSON
+	$(BIN)/python -m benchmarks.run
+
+clean:  ## remove the virtual environment and all that was built
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks results
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,187 @@
+"""Every error of the house, in one tree.
+
+    FedSVDError
+    ├─ ConfigError (ValueError)            FSVD-100  before anything is sent; names the field and the allowed range
+    ├─ ShapeError (ValueError)             FSVD-101  expected, got
+    ├─ MissingExtra (ImportError)          FSVD-102  an optional dependency; names the extra to install
+    ├─ DataError (ValueError)              FSVD-200  the data at rest is not a matrix we can use
+    │  ├─ NotFinite                        FSVD-201  NaN or infinity
+    │  ├─ NotNumeric                       FSVD-202  text, dates, objects, complex numbers
+    │  ├─ RaggedRows                       FSVD-203  rows of different lengths
+    │  ├─ EmptyData                        FSVD-204  no rows or no columns
+    │  ├─ DuplicateNames                   FSVD-205  two columns of one name
+    │  ├─ UnknownFormat                    FSVD-206  a file or object we cannot read
+    │  └─ DataChanged                      FSVD-207  the source differs from the one a checkpoint was made of
+    ├─ NumericalError (ArithmeticError)    FSVD-300
+    │  ├─ FixedPointOverflow               FSVD-301  which bound, not which value
+    │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
+    │  ├─ PrecisionLost                    FSVD-303  a route past its limit of accuracy
+    │  ├─ NotConverged                     FSVD-304  an iteration ended before its residual was reached
+    │  └─ VerificationFailed               FSVD-305  residual or orthogonality beyond its bound: nothing is released
+    ├─ StorageError (OSError)              FSVD-350  disk or memory budget, damaged checkpoint
+    ├─ ProtocolError                       FSVD-400
+    │  ├─ LocalProtocolError               FSVD-401  we asked the machine for something illegal
+    │  └─ RemoteProtocolError              FSVD-410  a peer did; carries the Abort to send
+    │     ├─ UnexpectedMessage             FSVD-411  state, type, speaker
+    │     ├─ RepeatedShare                 FSVD-412
+    │     ├─ PlanMismatch                  FSVD-413  digests differ
+    │     ├─ MalformedFrame                FSVD-414  one error for every malformed byte: no oracle
+    │     ├─ PeerAborted                   FSVD-415
+    │     └─ NotSealed                     FSVD-416  a sealed message or a signature that does not verify
+    ├─ TransportError                      FSVD-500
+    │  ├─ PeerLost                         FSVD-501
+    │  ├─ TimedOut                         FSVD-502
+    │  └─ NotAuthenticated                 FSVD-503
+    └─ NotFittedError (ValueError, AttributeError)  FSVD-600
+    PrivacyWarning (UserWarning)                     always shown
+
+A message names the fault, the place and the fix. It may contain names, shapes, counts, indices and digests;
+never an entry of a matrix, a seed or a key.
+"""
+
+
+class FedSVDError(Exception):
+    """Base of all errors raised on purpose; ``code`` is stable and has a page in the documentation."""
+
+    code = "FSVD-000"
+
+    def __init__(self, fault: str = "", fix: str = "") -> None:
+        super().__init__(fault, fix)
+        self.fault = fault
+        self.fix = fix
+
+    def __str__(self) -> str:
+        text = f"{self.code}: {self.fault}" if self.fault else self.code
+        return f"{text}. Fix: {self.fix}" if self.fix else text
+
+
+class ConfigError(FedSVDError, ValueError):
+    code = "FSVD-100"
+
+
+class ShapeError(FedSVDError, ValueError):
+    code = "FSVD-101"
+
+
+class MissingExtra(FedSVDError, ImportError):
+    code = "FSVD-102"
+
+
+class DataError(FedSVDError, ValueError):
+    code = "FSVD-200"
+
+
+class NotFinite(DataError):
+    code = "FSVD-201"
+
+
+class NotNumeric(DataError):
+    code = "FSVD-202"
+
+
+class RaggedRows(DataError):
+    code = "FSVD-203"
+
+
+class EmptyData(DataError):
+    code = "FSVD-204"
+
+
+class DuplicateNames(DataError):
+    code = "FSVD-205"
+
+
+class UnknownFormat(DataError):
+    code = "FSVD-206"
+
+
+class DataChanged(DataError):
+    code = "FSVD-207"
+
+
+class NumericalError(FedSVDError, ArithmeticError):
+    code = "FSVD-300"
+
+
+class FixedPointOverflow(NumericalError):
+    code = "FSVD-301"
+
+
+class IllConditionedBlind(NumericalError):
+    code = "FSVD-302"
+
+
+class PrecisionLost(NumericalError):
+    code = "FSVD-303"
+
+
+class NotConverged(NumericalError):
+    code = "FSVD-304"
+
+
+class VerificationFailed(NumericalError):
+    code = "FSVD-305"
+
+
+class StorageError(FedSVDError, OSError):
+    code = "FSVD-350"
+
+
+class ProtocolError(FedSVDError):
+    code = "FSVD-400"
+
+
+class LocalProtocolError(ProtocolError):
+    code = "FSVD-401"
+
+
+class RemoteProtocolError(ProtocolError):
+    code = "FSVD-410"
+
+
+class UnexpectedMessage(RemoteProtocolError):
+    code = "FSVD-411"
+
+
+class RepeatedShare(RemoteProtocolError):
+    code = "FSVD-412"
+
+
+class PlanMismatch(RemoteProtocolError):
+    code = "FSVD-413"
+
+
+class MalformedFrame(RemoteProtocolError):
+    code = "FSVD-414"
+
+
+class PeerAborted(RemoteProtocolError):
+    code = "FSVD-415"
+
+
+class NotSealed(RemoteProtocolError):
+    code = "FSVD-416"
+
+
+class TransportError(FedSVDError):
+    code = "FSVD-500"
+
+
+class PeerLost(TransportError):
+    code = "FSVD-501"
+
+
+class TimedOut(TransportError):
+    code = "FSVD-502"
+
+
+class NotAuthenticated(TransportError):
+    code = "FSVD-503"
+
+
+class NotFittedError(FedSVDError, ValueError, AttributeError):
+    code = "FSVD-600"
+
+
+class PrivacyWarning(UserWarning):
+    """A setting reveals more than the default does; never silent."""

@@ -1,0 +1,80 @@
+"""A seed unrolled into words, normals, signs and permutations.
+
+The stream is AES-256 in counter mode over zeros (NIST SP 800-38A), counter from zero, read as little-endian
+64-bit words. The key is a derived seed used for this stream alone, so the all-zero nonce is never repeated
+under one key. AES rather than ChaCha20, whose counter semantics changed between versions of the library
+underneath (ADR 0004).
+
+Normals, method 1: the top 52 bits of a word plus one half, times 2^-52, is a uniform that is never 0 or 1;
+the inverse normal CDF makes it a normal. One word gives one normal, so positions can be skipped to. Parties
+with another libm may differ in the last bit, which is harmless: masks need not be bit-identical.
+"""
+
+import math
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from fedsvd.randomness.seed import Seed
+from fedsvd.types import Float, Ring
+
+NORMAL_METHOD = 1
+_CHUNK = 1 << 14  # words; a chunk and its normals stay in the second-level cache
+_ZEROS = bytes(8 * _CHUNK)
+
+
+class Keystream:
+    """The words that follow from ``seed``, from position ``word`` on."""
+
+    def __init__(self, seed: Seed, word: int = 0) -> None:
+        block, odd = divmod(word, 2)
+        counter = block.to_bytes(16, "big")
+        self._cipher = Cipher(algorithms.AES(seed.reveal()), modes.CTR(counter)).encryptor()
+        if odd:
+            self._cipher.update(bytes(8))
+
+    def __repr__(self) -> str:
+        return "Keystream(<redacted>)"
+
+    def words(self, count: int) -> Ring:
+        """The next ``count`` words, uniform on 0 .. 2^64 - 1."""
+        # update_into wants room for one more cipher block than it writes.
+        buffer = np.empty(8 * count + 16, np.uint8)
+        view = memoryview(buffer)
+        for start in range(0, 8 * count, 8 * _CHUNK):
+            size = min(8 * _CHUNK, 8 * count - start)
+            self._cipher.update_into(memoryview(_ZEROS)[:size], view[start:])
+        words: Ring = buffer[: 8 * count].view("<u8")
+        return words
+
+    def normal(self, shape: tuple[int, ...] | int) -> Float:
+        """Independent standard normals in C order, one word each (method 1)."""
+        shape = (shape,) if isinstance(shape, int) else shape
+        normals = np.empty(math.prod(shape))
+        for start in range(0, normals.size, _CHUNK):
+            part = normals[start : start + _CHUNK]
+            _to_normals(self.words(part.size), part)
+        return normals.reshape(shape)
+
+    def signs(self, count: int) -> Float:
+        """Independent fair signs, +1.0 or -1.0; 64 to a word, low bit first."""
+        words = self.words(-(-count // 64))
+        bits = np.unpackbits(words.astype("<u8").view(np.uint8), count=count, bitorder="little")
+        return 1.0 - 2.0 * bits
+
+    def permutation(self, count: int) -> NDArray[np.intp]:
+        """A uniform permutation of ``0 .. count-1``: the order of ``count`` words."""
+        return np.argsort(self.words(count), kind="stable")
+
+    def uniform(self, low: float, high: float) -> float:
+        """One number, uniform on the open interval."""
+        return low + (high - low) * (float(self.words(1)[0] >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+def _to_normals(words: Ring, out: Float) -> None:
+    np.right_shift(words, np.uint64(12), out=words)
+    np.add(words, 0.5, out=out, casting="unsafe")
+    np.multiply(out, 2.0**-52, out=out)
+    ndtri(out, out=out)
