@@ -42,7 +42,7 @@ class Keystream:
         """The next ``count`` words, uniform on 0 .. 2^64 - 1."""
         # update_into wants room for one more cipher block than it writes.
         buffer = np.empty(8 * count + 16, np.uint8)
-        view = memoryview(buffer)
+        view = buffer.data
         for start in range(0, 8 * count, 8 * _CHUNK):
             size = min(8 * _CHUNK, 8 * count - start)
             self._cipher.update_into(memoryview(_ZEROS)[:size], view[start:])
@@ -62,7 +62,8 @@ class Keystream:
         """Independent fair signs, +1.0 or -1.0; 64 to a word, low bit first."""
         words = self.words(-(-count // 64))
         bits = np.unpackbits(words.astype("<u8").view(np.uint8), count=count, bitorder="little")
-        return 1.0 - 2.0 * bits
+        signs: Float = 1.0 - 2.0 * bits.astype(np.float64)
+        return signs
 
     def permutation(self, count: int) -> NDArray[np.intp]:
         """A uniform permutation of ``0 .. count-1``: the order of ``count`` words."""

@@ -1,0 +1,258 @@
+"""The array namespace ``xp`` and the factorisations behind one door.
+
+Kernels in this house are written against the array API standard: what they call on ``xp`` runs on NumPy,
+PyTorch, CuPy or array-api-strict alike. The standard lacks a few things the hot loops live on (triangular
+solves, products with reflectors, the DCT); they are here, once, with the fastest route each library has:
+BLAS and LAPACK called directly on NumPy, so that nothing is copied for the sake of memory order, and a route
+through the standard's own functions elsewhere.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.fft
+from scipy.linalg import blas, lapack
+
+from fedsvd.errors import ConfigError, MissingExtra, NumericalError
+from fedsvd.types import Array, Float
+
+EPS = float(np.finfo(np.float64).eps)
+_WY = 128  # reflectors per compact-WY product off NumPy
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array-API module that the arrays belong to."""
+    if all(isinstance(array, np.ndarray) for array in arrays):
+        return np
+    modules = {_namespace_of(array) for array in arrays}
+    if len(modules) != 1:
+        raise ConfigError("arrays of different libraries in one operation", "convert them to one library first")
+    return modules.pop()
+
+
+def _namespace_of(array: Array) -> Any:
+    if type(array).__module__.partition(".")[0] in {"torch", "cupy", "dask"}:
+        try:
+            from array_api_compat import array_namespace
+        except ImportError as error:
+            raise MissingExtra(
+                f"{type(array).__module__.partition('.')[0]} arrays need array-api-compat",
+                "pip install 'fedsvd[gpu]'",
+            ) from error
+        return array_namespace(array)
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__()
+    raise ConfigError(f"{type(array).__name__} is not an array")
+
+
+def to_numpy(A: Array) -> Float:
+    """The same numbers as a NumPy array; a view where memory is shared."""
+    if isinstance(A, np.ndarray):
+        return A
+    if hasattr(A, "detach"):
+        A = A.detach().cpu()
+    elif hasattr(A, "get"):
+        A = A.get()
+    return np.asarray(A)
+
+
+def like(A: Float, other: Array) -> Array:
+    """The NumPy array ``A`` in the library, and on the device, of ``other``."""
+    if isinstance(other, np.ndarray):
+        return A
+    xp = namespace(other)
+    return xp.asarray(A, device=other.device) if hasattr(other, "device") else xp.asarray(A)
+
+
+def norm(A: Array) -> float:
+    """The Frobenius norm, safe from overflow and underflow of the squares."""
+    xp = namespace(A)
+    largest = float(xp.max(xp.abs(A))) if 0 not in A.shape else 0.0
+    if largest == 0.0 or not np.isfinite(largest):
+        return largest
+    return largest * float(xp.linalg.vector_norm(A / largest))
+
+
+def qr(A: Array) -> tuple[Array, Array]:
+    """Thin Householder QR, ``A = Q R``."""
+    xp = namespace(A)
+    Q, R = xp.linalg.qr(A)
+    return Q, R
+
+
+def qr_r(A: Array) -> Array:
+    """The triangular factor alone, ``min(rows, cols) x cols``; upper triangular, signs as they fall."""
+    xp = namespace(A)
+    if xp is np:
+        # SciPy's geqrf on Fortran order: NumPy's mode="r" transposes a copy in and out.
+        factored, _, _, info = lapack.dgeqrf(A, overwrite_a=False)
+        _check("geqrf", info)
+        return np.triu(factored[: min(A.shape)])
+    return xp.linalg.qr(A)[1]
+
+
+def svd(A: Array) -> tuple[Array, Array, Array]:
+    """Thin SVD, ``A = U diag(sigma) Vt``."""
+    xp = namespace(A)
+    try:
+        U, sigma, Vt = xp.linalg.svd(A, full_matrices=False)
+    except np.linalg.LinAlgError as error:
+        raise NumericalError("the SVD did not converge", "check the input for extreme scales") from error
+    return U, sigma, Vt
+
+
+def svdvals(A: Array) -> Array:
+    """Singular values, descending."""
+    xp = namespace(A)
+    return np.linalg.svd(A, compute_uv=False) if xp is np else xp.linalg.svdvals(A)
+
+
+def cholesky(G: Array) -> Array | None:
+    """Upper triangular S with ``S^T S = G``, or None when G is not positive definite."""
+    xp = namespace(G)
+    if xp is np:
+        S, info = lapack.dpotrf(G, lower=0, clean=1)
+        return S if info == 0 else None
+    try:
+        S = xp.linalg.cholesky(G, upper=True)
+    except (np.linalg.LinAlgError, RuntimeError):
+        return None
+    return S if bool(xp.all(xp.isfinite(S))) else None
+
+
+def gram(Z: Array) -> Array:
+    """``Z Z^T``; NumPy turns this very product into syrk, half the work of a general one."""
+    return Z @ namespace(Z).matrix_transpose(Z)
+
+
+def solve_triangular(R: Array, B: Array, *, lower: bool = False, transposed: bool = False) -> Array:
+    """``R^-1 B``, or ``R^-T B``, for triangular R; B is not changed."""
+    xp = namespace(R, B)
+    if xp is np:
+        return _trsm(R, B, lower, transposed)
+    if hasattr(xp, "linalg") and hasattr(xp.linalg, "solve_triangular"):
+        A = R.mT if transposed else R
+        return xp.linalg.solve_triangular(A, B, upper=lower == transposed)
+    module = type(R).__module__.partition(".")[0]
+    if module == "torch":
+        import torch
+
+        A = R.mT if transposed else R
+        return torch.linalg.solve_triangular(A, B, upper=lower == transposed)
+    if module == "cupy":
+        from cupyx.scipy.linalg import solve_triangular as solve
+
+        return solve(R, B, trans="T" if transposed else "N", lower=lower, check_finite=False)
+    A = xp.matrix_transpose(R) if transposed else R
+    return xp.linalg.solve(A, B)
+
+
+def multiply_triangular(S: Array, R: Array) -> Array:
+    """``S R`` for two upper triangular matrices."""
+    xp = namespace(S, R)
+    if xp is np:
+        product: Float = blas.dtrmm(1.0, S, R)
+        return product
+    return S @ R
+
+
+def reflect(V: Array, tau: Array, X: Array, *, side: str, transposed: bool) -> Array:
+    """X times ``H = H_1 ... H_k`` (or its transpose), ``H_j = I - tau_j v_j v_j^T``, from the given side.
+
+    Column j of V holds v_j in LAPACK's form: zeros above row j, one at row j, neither stored. X is not changed.
+    """
+    xp = namespace(V, X)
+    if xp is np:
+        return _ormqr(V, tau, X, side, transposed)
+    if side == "R":
+        flipped = reflect(V, tau, xp.matrix_transpose(X), side="L", transposed=not transposed)
+        return xp.matrix_transpose(flipped)
+    k = V.shape[1]
+    starts = list(range(0, k, _WY))
+    for start in starts if transposed else reversed(starts):
+        X = _compact_wy(xp, V[:, start : min(start + _WY, k)], start, X, transposed)
+    return X
+
+
+def _compact_wy(xp: Any, V: Array, start: int, X: Array, transposed: bool) -> Array:
+    """One product with ``I - W T W^T``; T^-1 is the upper triangle of ``W^T W`` with its diagonal halved."""
+    rows, k = V.shape[0] - start, V.shape[1]
+    W = xp.tril(V[start:, :], k=-1) + xp.eye(rows, k, dtype=V.dtype, device=V.device)
+    G = xp.matrix_transpose(W) @ W
+    T_inverse = xp.triu(G) - 0.5 * (G * xp.eye(k, dtype=G.dtype, device=G.device))
+    Z = solve_triangular(T_inverse, xp.matrix_transpose(W) @ X[start:, :], transposed=transposed)
+    below = X[start:, :] - W @ Z
+    return xp.concat((X[:start, :], below), axis=0) if start else below
+
+
+def dct(X: Array, *, inverse: bool = False) -> Array:
+    """The orthonormal DCT-II of every column, or its inverse (DCT-III)."""
+    xp = namespace(X)
+    if xp is np:
+        transform = scipy.fft.idct if inverse else scipy.fft.dct
+        transformed: Float = transform(X, type=2, axis=0, norm="ortho", workers=-1)
+        return transformed
+    return _idct_by_fft(xp, X) if inverse else _dct_by_fft(xp, X)
+
+
+def _dct_by_fft(xp: Any, X: Array) -> Array:
+    """Makhoul (1980): even samples up, odd samples down, one complex FFT of the same length."""
+    n = X.shape[0]
+    folded = xp.concat((X[::2, :], xp.flip(X[1::2, :], axis=0)), axis=0)
+    spectrum = xp.fft.fft(xp.astype(folded, xp.complex128), axis=0)
+    angle, scale = _dct_factors(xp, X, n)
+    real = xp.real(spectrum) * xp.cos(angle) + xp.imag(spectrum) * xp.sin(angle)
+    return real * scale
+
+
+def _idct_by_fft(xp: Any, Y: Array) -> Array:
+    n = Y.shape[0]
+    angle, scale = _dct_factors(xp, Y, n)
+    Z = Y / scale
+    zero = xp.zeros_like(Z[:1, :])
+    mirrored = xp.concat((zero, xp.flip(Z[1:, :], axis=0)), axis=0)
+    cos, sin = xp.cos(angle), xp.sin(angle)
+    real, imag = Z * cos + mirrored * sin, Z * sin - mirrored * cos
+    folded = xp.real(xp.fft.ifft(xp.astype(real, xp.complex128) + 1j * xp.astype(imag, xp.complex128), axis=0))
+    half = (n + 1) // 2
+    even, odd = folded[:half, :], xp.flip(folded[half:, :], axis=0)
+    if n % 2:
+        odd = xp.concat((odd, zero), axis=0)
+    woven = xp.reshape(xp.stack((even, odd), axis=1), (2 * half, Y.shape[1]))
+    return woven[:n, :]
+
+
+def _dct_factors(xp: Any, X: Array, n: int) -> tuple[Array, Array]:
+    index = xp.reshape(xp.arange(n, dtype=X.dtype, device=X.device), (n, 1))
+    angle = index * (np.pi / (2 * n))
+    scale = xp.where(index == 0, xp.sqrt(xp.asarray(1.0 / n)), xp.sqrt(xp.asarray(2.0 / n)))
+    return angle, xp.astype(scale, X.dtype)
+
+
+def _trsm(R: Float, B: Float, lower: bool, transposed: bool) -> Float:
+    if not (R.flags.f_contiguous or not R.flags.c_contiguous):
+        R, lower, transposed = R.T, not lower, not transposed  # the same matrix, read by columns
+    if B.flags.f_contiguous:
+        solved: Float = blas.dtrsm(1.0, R, B, lower=lower, trans_a=transposed)
+        return solved
+    # B^T R^-T = (R^-1 B)^T: a C-ordered B is a Fortran-ordered B^T, solved from the right without transposing.
+    from_right: Float = blas.dtrsm(1.0, R, B.T, side=1, lower=lower, trans_a=not transposed)
+    return from_right.T
+
+
+def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
+    if X.size == 0 or V.shape[1] == 0:
+        return X.copy()
+    if not X.flags.f_contiguous:
+        return _ormqr(V, tau, np.ascontiguousarray(X).T, "R" if side == "L" else "L", not transposed).T
+    other = X.shape[1] if side == "L" else X.shape[0]
+    lwork = max(1, other) * 64 + 65 * 64
+    product, _, info = lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
+    _check("ormqr", info)
+    reflected: Float = product
+    return reflected
+
+
+def _check(routine: str, info: int) -> None:
+    if info != 0:
+        raise NumericalError(f"LAPACK {routine} failed with info = {info}")

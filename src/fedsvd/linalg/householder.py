@@ -1,0 +1,98 @@
+"""Haar-random orthogonal matrices as Householder reflectors: draw, apply, apply transposed.
+
+Algorithm 1 of the paper orthogonalises a Gaussian matrix. Here the reflectors of that factorisation are drawn
+directly (Stewart 1980): column k of the Gaussian matrix, after the earlier reflectors, is again Gaussian of
+length n - k, so n (n + 1) / 2 normals and no factorisation give
+
+    Q = H_0 H_1 ... H_{n-1} D,    H_k = I - tau_k v_k v_k^T,    D = diag(+-1),
+
+with D the signs that make the diagonal of R positive. Without D the law is not Haar. Products run blocked, at
+the cost of one GEMM with the explicit matrix, which is formed only on request.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import ConfigError
+from fedsvd.linalg.backend import like, namespace, reflect
+from fedsvd.types import Array, Float, expect_shape
+
+Normals = Callable[[int], Float]  # a count to that many standard normals
+_BLOCK = 1024  # reflectors kept together; half of the square below the last block is never stored
+
+
+@dataclass(frozen=True, repr=False)
+class Reflectors:
+    """An orthogonal n x n matrix ``Q = (H_0 ... H_{n-1}) D``, never stored as such."""
+
+    n: int
+    blocks: tuple[tuple[Array, Array], ...]  # (V, tau), rows from the block's first reflector on
+    signs: Array
+
+    def __repr__(self) -> str:
+        return f"Reflectors(n={self.n})"
+
+    def left(self, X: Array) -> Array:
+        """``Q X``."""
+        expect_shape("X", X, self.n, X.shape[1])
+        return self._from_left(self.signs[:, None] * X, transposed=False)
+
+    def left_t(self, X: Array) -> Array:
+        """``Q^T X``."""
+        expect_shape("X", X, self.n, X.shape[1])
+        return self.signs[:, None] * self._from_left(X, transposed=True)
+
+    def right(self, X: Array) -> Array:
+        """``X Q``."""
+        xp = namespace(X)
+        return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
+
+    def right_t(self, X: Array) -> Array:
+        """``X Q^T``."""
+        xp = namespace(X)
+        return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
+
+    def explicit(self) -> Array:
+        """The matrix itself, (n, n)."""
+        xp = namespace(self.signs)
+        return self.left(xp.eye(self.n, dtype=self.signs.dtype, device=self.signs.device))
+
+    def _from_left(self, X: Array, transposed: bool) -> Array:
+        starts = range(0, self.n, _BLOCK)
+        order = list(zip(starts, self.blocks, strict=True))
+        xp = namespace(X)
+        for start, (V, tau) in order if transposed else reversed(order):
+            if start == 0:
+                X = reflect(V, tau, X, side="L", transposed=transposed)
+            else:
+                below = reflect(V, tau, X[start:, :], side="L", transposed=transposed)
+                X = xp.concat((X[:start, :], below), axis=0)
+        return X
+
+
+def draw(n: int, normals: Normals, on: Array | None = None) -> Reflectors:
+    """A Haar-random orthogonal matrix from n (n + 1) / 2 normals; in the library and on the device of ``on``."""
+    if n < 1:
+        raise ConfigError(f"an orthogonal matrix needs n >= 1, got n={n}")
+    drawn = [_draw_block(n - start, min(_BLOCK, n - start), normals) for start in range(0, n, _BLOCK)]
+    blocks = tuple((V, tau) for V, tau, _ in drawn)
+    signs = np.concatenate([block_signs for _, _, block_signs in drawn])
+    if on is not None:
+        blocks = tuple((like(V, on), like(tau, on)) for V, tau in blocks)
+        signs = like(signs, on)
+    return Reflectors(n, blocks, signs)
+
+
+def _draw_block(rows: int, k: int, normals: Normals) -> tuple[Float, Float, Float]:
+    """k reflectors of lengths rows, rows - 1, ..., with the sign fix of each."""
+    Vt = np.zeros((k, rows))  # row j becomes column j of V: the transpose is LAPACK's Fortran order
+    Vt[np.arange(rows) >= np.arange(k)[:, None]] = normals(k * rows - k * (k - 1) // 2)
+    length = np.sqrt(np.einsum("ij,ij->i", Vt, Vt))
+    head = Vt[np.arange(k), np.arange(k)]
+    # v = x + sign(x_0) |x| e_0 never cancels; H x = -sign(x_0) |x| e_0, so D carries the minus.
+    sign = np.where(head < 0, -1.0, 1.0)
+    pivot = head + sign * length
+    Vt /= pivot[:, None]
+    return Vt.T, pivot * sign / length, -sign
