@@ -1,0 +1,45 @@
+"""Memory or disk: one rule for matrices and for mask blocks.
+
+What fits its memory budget stays in memory, the rest goes to the scratch folder. The budget is the caller's:
+this room neither asks the machine how much memory it has nor keeps a sum over several stores.
+"""
+
+import os
+
+from fedsvd.errors import ConfigError, StorageError
+from fedsvd.offload.access import Access, Layout
+from fedsvd.offload.block_spool import BlockSpool, DiskSpool, MemorySpool
+from fedsvd.offload.block_store import BlockStore
+from fedsvd.offload.mapped_store import MappedStore
+from fedsvd.offload.memory_store import MemoryStore
+
+
+def choose_store(
+    shape: tuple[int, int], access: Access, budget: int, directory: str | os.PathLike[str] | None = None
+) -> BlockStore:
+    """A store for a matrix of this shape that takes about ``budget`` bytes of memory at most."""
+    if _fits(Layout(shape, access).nbytes, budget):
+        return MemoryStore(shape, access)
+    return MappedStore(shape, access, _scratch(f"a {shape[0]} x {shape[1]} matrix", budget, directory), budget)
+
+
+def choose_spool(nbytes: int, budget: int, directory: str | os.PathLike[str] | None = None) -> BlockSpool:
+    """A spool for blocks of ``nbytes`` together, in memory when they fit ``budget``."""
+    if _fits(nbytes, budget):
+        return MemorySpool()
+    return DiskSpool(_scratch(f"{nbytes} bytes of blocks", budget, directory))
+
+
+def _fits(nbytes: int, budget: int) -> bool:
+    if budget < 0:
+        raise ConfigError(f"a memory budget is at least 0 bytes, got {budget}")
+    return nbytes <= budget
+
+
+def _scratch(what: str, budget: int, directory: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
+    if directory is None:
+        raise StorageError(
+            f"{what} does not fit the memory budget of {budget} bytes",
+            "name a scratch folder or raise the budget",
+        )
+    return directory

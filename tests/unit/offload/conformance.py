@@ -1,0 +1,243 @@
+"""What every block store and every spool must do, whatever it is made of.
+
+Subclass ``BlockStoreTests`` or ``BlockSpoolTests``, say how one is made, and pytest runs the laws of the
+interface against it. The reference is always a plain NumPy array (or list) in memory.
+"""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsvd.errors import ConfigError, ShapeError, StorageError
+from fedsvd.offload.access import Access
+from fedsvd.offload.block_spool import BlockSpool
+from fedsvd.offload.block_store import BlockStore
+
+EVERYTHING = slice(None)
+
+
+@st.composite
+def shapes_and_blocks(draw):
+    """A shape and some (rows, cols) rectangles inside it."""
+    m, n = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+
+    def span(length):
+        start = draw(st.integers(0, length))
+        return slice(start, draw(st.integers(start, length)))
+
+    return (m, n), [(span(m), span(n)) for _ in range(draw(st.integers(1, 6)))]
+
+
+class BlockStoreTests(ABC):
+    """The laws of ``BlockStore``."""
+
+    @abstractmethod
+    def make(self, shape: tuple[int, int], access: Access, scratch: Path) -> BlockStore:
+        """A fresh store."""
+
+    @pytest.fixture(params=list(Access), ids=lambda access: access.value)
+    def access(self, request):
+        return request.param
+
+    def filled(self, access, scratch, shape=(13, 9)):
+        A = np.random.default_rng(1).normal(size=shape)
+        store = self.make(shape, access, scratch)
+        store.write(EVERYTHING, EVERYTHING, A)
+        return store, A
+
+    def test_random_writes_and_reads_agree_with_a_plain_array(self, access, tmp_path):
+        @settings(max_examples=30, deadline=None)
+        @given(plan=shapes_and_blocks(), seed=st.integers(0, 99))
+        def agree(plan, seed):
+            shape, rectangles = plan
+            rng = np.random.default_rng(seed)
+            expected = np.zeros(shape)
+            with self.make(shape, access, tmp_path) as store:
+                for rows, cols in rectangles:
+                    block = rng.normal(size=expected[rows, cols].shape)
+                    expected[rows, cols] = block
+                    store.write(rows, cols, block)
+                    np.testing.assert_array_equal(store.read(rows, cols), block)
+                for rows, cols in rectangles:
+                    np.testing.assert_array_equal(store.read(rows, cols), expected[rows, cols])
+                np.testing.assert_array_equal(store.read(EVERYTHING, EVERYTHING), expected)
+
+        agree()
+
+    def test_what_was_never_written_reads_as_zero(self, access, tmp_path):
+        with self.make((7, 5), access, tmp_path) as store:
+            store.write(slice(2, 3), slice(1, 4), np.ones((1, 3)))
+            A = store.read(EVERYTHING, EVERYTHING)
+            assert A.shape == (7, 5)
+            assert A.sum() == 3.0
+
+    @pytest.mark.parametrize("axis", [0, 1])
+    @pytest.mark.parametrize("width", [1, 4, 9, 100])
+    def test_panels_tile_the_matrix_in_order(self, axis, width, access, tmp_path):
+        store, A = self.filled(access, tmp_path)
+        with store:
+            spans, panels = zip(*store.panels(axis, width), strict=True)
+            np.testing.assert_array_equal(np.concatenate(panels, axis=axis), A)
+            assert [span.start for span in spans] == list(range(0, A.shape[axis], width))
+            assert spans[-1].stop == A.shape[axis]
+
+    def test_a_float32_or_transposed_block_is_stored_by_value(self, access, tmp_path):
+        block = np.arange(12, dtype=np.float32).reshape(4, 3).T
+        with self.make((3, 4), access, tmp_path) as store:
+            store.write(EVERYTHING, EVERYTHING, block)
+            block[:] = -1
+            A = store.read(EVERYTHING, EVERYTHING)
+            assert A.dtype == np.float64
+            np.testing.assert_array_equal(A, np.arange(12.0).reshape(4, 3).T)
+
+    def test_what_is_read_cannot_be_written_to(self, access, tmp_path):
+        store, A = self.filled(access, tmp_path)
+        with store:
+            for rows in (EVERYTHING, slice(3, 5)):
+                with pytest.raises(ValueError, match="read-only"):
+                    store.read(rows, EVERYTHING)[0, 0] = 0.0
+            store.write(EVERYTHING, EVERYTHING, -A)
+            np.testing.assert_array_equal(store.read(EVERYTHING, EVERYTHING), -A)
+
+    @pytest.mark.parametrize("rows", [slice(0, 14), slice(-2, 3), slice(5, 4), slice(0, 8, 2), slice(14, 14)])
+    def test_a_block_outside_the_matrix_is_refused(self, rows, access, tmp_path):
+        store, A = self.filled(access, tmp_path)
+        with store:
+            with pytest.raises(ConfigError):
+                store.read(rows, EVERYTHING)
+            with pytest.raises(ConfigError):
+                store.write(rows, EVERYTHING, A)
+
+    def test_a_block_of_the_wrong_shape_is_refused_and_changes_nothing(self, access, tmp_path):
+        store, A = self.filled(access, tmp_path)
+        with store:
+            for wrong in (np.ones((1, 9)), np.ones((9, 4)), np.ones(9), np.ones((4, 9, 1))):
+                with pytest.raises(ShapeError):
+                    store.write(slice(0, 4), EVERYTHING, wrong)
+            np.testing.assert_array_equal(store.read(EVERYTHING, EVERYTHING), A)
+
+    def test_a_shape_that_is_no_matrix_is_refused(self, access, tmp_path):
+        for shape in ((0, 3), (3, 0), (-1, 2), (3,), (1, 2, 3)):
+            with pytest.raises(ConfigError):
+                self.make(shape, access, tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_panels_refuse_a_wrong_axis_or_width_at_once(self, access, tmp_path):
+        store, _ = self.filled(access, tmp_path)
+        with store:
+            for axis, width in ((2, 1), (-1, 1), (0, 0), (1, -3)):
+                with pytest.raises(ConfigError):
+                    store.panels(axis, width)
+
+    def test_a_closed_store_answers_nothing_and_leaves_nothing(self, access, tmp_path):
+        store, A = self.filled(access, tmp_path)
+        panels = store.panels(0, 2)
+        next(panels)
+        store.close()
+        store.close()
+        with pytest.raises(StorageError, match="closed"):
+            store.read(EVERYTHING, EVERYTHING)
+        with pytest.raises(StorageError, match="closed"):
+            store.write(EVERYTHING, EVERYTHING, A)
+        with pytest.raises(StorageError, match="closed"):
+            next(panels)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_view_held_past_close_still_reads_what_it_read(self, access, tmp_path):
+        store, A = self.filled(access, tmp_path)
+        view = store.read(EVERYTHING, EVERYTHING)
+        store.close()
+        np.testing.assert_array_equal(view, A)
+
+    def test_repr_shows_the_shape_and_no_entry(self, access, tmp_path):
+        with self.make((3, 4), access, tmp_path) as store:
+            store.write(EVERYTHING, EVERYTHING, np.full((3, 4), 271.828))
+            assert "3 x 4" in repr(store)
+            assert "271" not in repr(store)
+
+
+class BlockSpoolTests(ABC):
+    """The laws of ``BlockSpool``."""
+
+    @abstractmethod
+    def make(self, scratch: Path) -> BlockSpool:
+        """A fresh spool."""
+
+    def test_blocks_come_back_in_order_as_often_as_asked(self, tmp_path):
+        @settings(max_examples=30, deadline=None)
+        @given(
+            shapes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=6),
+            seed=st.integers(0, 99),
+        )
+        def agree(shapes, seed):
+            rng = np.random.default_rng(seed)
+            blocks = [rng.normal(size=shape) for shape in shapes]
+            with self.make(tmp_path) as spool:
+                keys = [spool.append(block) for block in blocks]
+                assert keys == list(range(len(blocks))) == list(range(len(spool)))
+                assert spool.nbytes == sum(block.nbytes for block in blocks)
+                for _ in range(2):
+                    for got, block in zip(spool, blocks, strict=True):
+                        np.testing.assert_array_equal(got, block)
+                for key in reversed(keys):
+                    np.testing.assert_array_equal(spool.read(key), blocks[key])
+
+        agree()
+
+    def test_any_strides_and_any_number_of_axes_are_stored_by_value(self, tmp_path):
+        A = np.arange(24.0).reshape(4, 6)
+        blocks = [A.T, A[::2, ::-1], A[0], A.reshape(2, 3, 4), np.array(5.0)]
+        expected = [np.array(block.tolist()) for block in blocks]
+        with self.make(tmp_path) as spool:
+            for block in blocks:
+                spool.append(block)
+            A[:] = -1.0
+            for got, block in zip(spool, expected, strict=True):
+                np.testing.assert_array_equal(got, block)
+                assert got.shape == block.shape
+
+    def test_appending_between_reads_disturbs_neither(self, tmp_path):
+        with self.make(tmp_path) as spool:
+            spool.append(np.full((2, 2), 1.0))
+            spool.append(np.full((3, 1), 2.0))
+            first, second = iter(spool), iter(spool)
+            assert next(first)[0, 0] == next(second)[0, 0] == 1.0
+            spool.append(np.full((1, 1), 3.0))
+            assert next(second)[0, 0] == next(first)[0, 0] == 2.0
+            assert [block[0, 0] for block in spool] == [1.0, 2.0, 3.0]
+
+    def test_what_is_read_cannot_be_written_to(self, tmp_path):
+        with self.make(tmp_path) as spool:
+            spool.append(np.ones((2, 2)))
+            with pytest.raises(ValueError, match="read-only"):
+                spool.read(0)[0, 0] = 2.0
+
+    def test_an_unknown_key_is_refused(self, tmp_path):
+        with self.make(tmp_path) as spool:
+            spool.append(np.ones((2, 2)))
+            for key in (-1, 1):
+                with pytest.raises(ConfigError):
+                    spool.read(key)
+
+    def test_a_closed_spool_answers_nothing_and_leaves_nothing(self, tmp_path):
+        spool = self.make(tmp_path)
+        spool.append(np.ones((2, 2)))
+        spool.close()
+        spool.close()
+        with pytest.raises(StorageError, match="closed"):
+            spool.read(0)
+        with pytest.raises(StorageError, match="closed"):
+            spool.append(np.ones((2, 2)))
+        with pytest.raises(StorageError, match="closed"):
+            list(spool)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_repr_shows_counts_and_no_entry(self, tmp_path):
+        with self.make(tmp_path) as spool:
+            spool.append(np.full((2, 3), 271.828))
+            assert "1 blocks, 48 bytes" in repr(spool)
+            assert "271" not in repr(spool)

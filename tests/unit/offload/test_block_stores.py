@@ -1,0 +1,188 @@
+"""Every store of the house keeps the laws of the interface; each keeps its own promises besides."""
+
+import functools
+import gc
+import os
+import shutil
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsvd.errors import StorageError
+from fedsvd.offload import block_store, private_file
+from fedsvd.offload.access import Access, Layout
+from fedsvd.offload.block_spool import BlockSpool, DiskSpool, MemorySpool
+from fedsvd.offload.block_store import BlockStore
+from fedsvd.offload.mapped_store import MappedStore
+from fedsvd.offload.memory_store import MemoryStore
+
+from .conformance import EVERYTHING, BlockSpoolTests, BlockStoreTests
+
+
+class TestMemoryStore(BlockStoreTests):
+    def make(self, shape: tuple[int, int], access: Access, scratch: Path) -> BlockStore:
+        return MemoryStore(shape, access)
+
+
+class TestMappedStore(BlockStoreTests):
+    def make(self, shape: tuple[int, int], access: Access, scratch: Path) -> BlockStore:
+        return MappedStore(shape, access, scratch)
+
+
+class TestMappedStoreThatKeepsNothingInMemory(BlockStoreTests):
+    def make(self, shape: tuple[int, int], access: Access, scratch: Path) -> BlockStore:
+        return MappedStore(shape, access, scratch, resident=0)
+
+
+class SmallTiles(BlockStoreTests):
+    """The matrices of the suite are smaller than a tile; with these tiles they are not."""
+
+    @pytest.fixture(autouse=True, params=[1, 3, 8], ids=lambda tile: f"tile={tile}")
+    def _tiles(self, request, monkeypatch):
+        monkeypatch.setattr(block_store, "Layout", functools.partial(Layout, tile=request.param))
+
+    @pytest.fixture
+    def access(self):
+        return Access.BY_TILES
+
+
+class TestMemoryStoreInSmallTiles(SmallTiles, TestMemoryStore):
+    pass
+
+
+class TestMappedStoreInSmallTiles(SmallTiles, TestMappedStoreThatKeepsNothingInMemory):
+    pass
+
+
+class TestMemorySpool(BlockSpoolTests):
+    def make(self, scratch: Path) -> BlockSpool:
+        return MemorySpool()
+
+
+class TestDiskSpool(BlockSpoolTests):
+    def make(self, scratch: Path) -> BlockSpool:
+        return DiskSpool(scratch)
+
+
+@pytest.fixture(params=["mapped store", "disk spool"])
+def make_on_disk(request):
+    """Either kind of thing that keeps numbers on a disk, holding 800 bytes of them."""
+
+    def store(scratch):
+        made = MappedStore((10, 10), Access.BY_ROWS, scratch)
+        made.write(EVERYTHING, EVERYTHING, np.ones((10, 10)))
+        return made
+
+    def spool(scratch):
+        made = DiskSpool(scratch)
+        made.append(np.ones((10, 10)))
+        return made
+
+    return store if request.param == "mapped store" else spool
+
+
+@pytest.mark.parametrize("store_class", [MemoryStore, MappedStore])
+@pytest.mark.parametrize(
+    ("access", "rows", "cols"),
+    [
+        (Access.BY_ROWS, slice(100, 300), EVERYTHING),
+        (Access.BY_COLUMNS, EVERYTHING, slice(100, 300)),
+        (Access.BY_TILES, slice(5, 400), slice(520, 900)),
+    ],
+)
+def test_what_is_read_along_the_layout_is_a_view(store_class, access, rows, cols, tmp_path):
+    extra = (tmp_path,) if store_class is MappedStore else ()
+    with store_class((1000, 1000), access, *extra) as store:
+        assert np.shares_memory(store.read(rows, cols), store.read(rows, cols))
+
+
+def test_an_open_file_has_no_name_in_the_scratch_folder(make_on_disk, tmp_path):
+    made = make_on_disk(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    made.close()
+
+
+def test_where_a_file_must_keep_its_name_it_is_private_until_closed(make_on_disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(private_file, "_NAMELESS", False)
+    made = make_on_disk(tmp_path)
+    (folder,) = tmp_path.iterdir()
+    (file,) = folder.iterdir()
+    assert folder.stat().st_mode & 0o7777 == 0o700
+    assert file.stat().st_mode & 0o7777 == 0o600
+    assert file.stat().st_size == 800
+    made.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_named_file_goes_with_its_owner(make_on_disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(private_file, "_NAMELESS", False)
+    made = make_on_disk(tmp_path)
+    assert len(list(tmp_path.rglob("*"))) == 2
+    del made
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_with_a_fix_and_leaves_nothing(make_on_disk, tmp_path, monkeypatch):
+    full = shutil.disk_usage(tmp_path)._replace(free=799)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
+    with pytest.raises(StorageError, match=r"800 bytes are needed .* 799 are free.*Fix: free some space"):
+        make_on_disk(tmp_path)
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_exactly_large_enough_is_used(make_on_disk, tmp_path, monkeypatch):
+    enough = shutil.disk_usage(tmp_path)._replace(free=800)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: enough)
+    make_on_disk(tmp_path).close()
+
+
+def test_a_scratch_folder_that_is_not_there_is_an_error_and_is_not_made(make_on_disk, tmp_path):
+    with pytest.raises(StorageError, match="Fix: name an existing folder"):
+        make_on_disk(tmp_path / "missing")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_spool_that_failed_to_append_still_holds_what_it_held(tmp_path, monkeypatch):
+    with DiskSpool(tmp_path) as spool:
+        spool.append(np.ones((2, 2)))
+        full = shutil.disk_usage(tmp_path)._replace(free=0)
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "disk_usage", lambda path: full)
+            with pytest.raises(StorageError):
+                spool.append(np.zeros((2, 2)))
+        spool.append(np.full((1, 1), 2.0))
+        assert [block.tolist() for block in spool] == [[[1.0, 1.0], [1.0, 1.0]], [[2.0]]]
+
+
+def test_a_spool_keeps_no_block_in_memory_that_was_read_from_disk(tmp_path):
+    with DiskSpool(tmp_path) as spool:
+        for number in range(3):
+            spool.append(np.full((4, 4), float(number)))
+        blocks = iter(spool)
+        seen = weakref.ref(next(blocks))
+        assert seen() is None
+        assert next(blocks)[0, 0] == 1.0
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="resident memory is read from /proc")
+def test_a_matrix_far_larger_than_the_budget_never_fills_the_memory(tmp_path):
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    m, n, budget = 4096, 2048, 4 << 20  # 64 MiB on disk
+    ones = np.ones((128, n))
+    with MappedStore((m, n), Access.BY_ROWS, tmp_path, resident=budget) as store:
+        before = peak = resident()
+        for start in range(0, m, 128):
+            store.write(slice(start, start + 128), EVERYTHING, ones)
+            peak = max(peak, resident())
+        total = 0.0
+        for _, panel in store.panels(0, 128):
+            total += float(panel.sum())
+            peak = max(peak, resident())
+    assert total == m * n
+    assert peak - before < 4 * budget
