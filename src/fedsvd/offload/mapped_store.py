@@ -22,7 +22,7 @@ RESIDENT = 1 << 26
 class MappedStore(BlockStore):
     """An m x n matrix in a private file under ``directory``, about ``resident`` bytes of it in memory.
 
-    Reading across the layout touches a page for every few numbers; the bound then does not hold.
+    Read across its layout it takes more: the system brings in many pages for every few numbers.
     """
 
     def __init__(

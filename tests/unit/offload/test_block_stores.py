@@ -169,20 +169,24 @@ def test_a_spool_keeps_no_block_in_memory_that_was_read_from_disk(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="resident memory is read from /proc")
-def test_a_matrix_far_larger_than_the_budget_never_fills_the_memory(tmp_path):
+@pytest.mark.parametrize(
+    ("access", "axis"), [(Access.BY_ROWS, 0), (Access.BY_COLUMNS, 1), (Access.BY_TILES, 0), (Access.BY_TILES, 1)]
+)
+def test_a_matrix_far_larger_than_the_budget_never_fills_the_memory(access, axis, tmp_path):
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    m, n, budget = 4096, 2048, 4 << 20  # 64 MiB on disk
-    ones = np.ones((128, n))
-    with MappedStore((m, n), Access.BY_ROWS, tmp_path, resident=budget) as store:
+    side, width, budget = 4096, 512, 16 << 20  # 128 MiB on disk, 16 MiB a panel
+    panel_of_ones = np.ones((width, side) if axis == 0 else (side, width))
+    with MappedStore((side, side), access, tmp_path, resident=budget) as store:
         before = peak = resident()
-        for start in range(0, m, 128):
-            store.write(slice(start, start + 128), EVERYTHING, ones)
+        for start in range(0, side, width):
+            span = slice(start, start + width)
+            store.write(*((span, EVERYTHING) if axis == 0 else (EVERYTHING, span)), panel_of_ones)
             peak = max(peak, resident())
         total = 0.0
-        for _, panel in store.panels(0, 128):
+        for _, panel in store.panels(axis, width):
             total += float(panel.sum())
             peak = max(peak, resident())
-    assert total == m * n
+    assert total == side * side
     assert peak - before < 4 * budget
