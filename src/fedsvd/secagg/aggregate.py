@@ -1,0 +1,61 @@
+"""The CSP's side of secure aggregation: add up k padded shares, and the pads are gone (eq. 4 of the paper).
+
+Addition modulo 2^64 has no rounding and no order, so shares are added as they come. Fewer than k of them are
+uniform noise, and are never handed out as a result. This file knows neither pads nor keys, and must not: it is
+all of ``secagg`` that the CSP runs, with ``fixed_point`` and ``batches``.
+"""
+
+import numpy as np
+
+from fedsvd.errors import ConfigError, LocalProtocolError, RepeatedShare, ShapeError
+from fedsvd.types import Ring, expect_shape
+
+
+class RunningSum:
+    """The sum of one batch's shares so far, one from each of the users 1 .. k; a refused share changes nothing."""
+
+    def __init__(self, shape: tuple[int, ...], k: int) -> None:
+        if k < 2:
+            raise ConfigError(f"secure aggregation needs k >= 2 users, got {k}", "invite another user")
+        self._k = k
+        self._heard: set[int] = set()
+        self._sum: Ring = np.empty(shape, np.uint64)
+
+    def add(self, user: int, share: Ring) -> None:
+        """Add ``user``'s share; a second one is refused, for it would put two plaintexts under one pad."""
+        if user not in range(1, self._k + 1):
+            raise LocalProtocolError(f"no user {user} among users 1 .. {self._k}", "count users from 1 to k")
+        if user in self._heard:
+            raise RepeatedShare(f"user {user} sent a second share of this batch", "start a new session")
+        expect_shape(f"the share of user {user}", share, *self._sum.shape)
+        if share.dtype != np.uint64:
+            raise ShapeError(f"the share of user {user} has words of {share.dtype}, expected uint64")
+        if self._heard:
+            np.add(self._sum, share, out=self._sum)  # uint64 wraps around: the ring Z_2^64 is the point
+        else:
+            np.copyto(self._sum, share)
+        self._heard.add(int(user))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all k shares are in."""
+        return len(self._heard) == self._k
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The users whose share is not in yet, in order."""
+        return tuple(user for user in range(1, self._k + 1) if user not in self._heard)
+
+    def total(self) -> Ring:
+        """The sum of all k shares, read-only: the sum of the encodings, bit for bit."""
+        if not self.complete:
+            raise LocalProtocolError(
+                f"{len(self.missing)} of {self._k} shares are missing; first, user {self.missing[0]}'s",
+                "wait for all users, or end the session",
+            )
+        whole = self._sum.view()
+        whole.flags.writeable = False
+        return whole
+
+    def __repr__(self) -> str:
+        return f"RunningSum(shape={self._sum.shape}, heard={len(self._heard)} of {self._k})"

@@ -1,0 +1,98 @@
+"""The keys between users from which pads follow: one seed per pair, session and purpose (step 1, ADR 0007).
+
+Users are counted from 1 to k, as in the paper, and every user's table of public keys includes its own: a table
+that is off by one, or that the relaying CSP reordered, does not pass. The CSP holds none of this and never
+imports this file.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NoReturn
+
+from fedsvd.errors import ConfigError, LocalProtocolError
+from fedsvd.randomness.seed import Seed
+from fedsvd.sealing.agree import AgreementKey, pair_key
+from fedsvd.types import Digest, SessionId
+
+PADS = "pads"
+
+
+class PadKeys:
+    """User ``user``'s seeds, one for every other of the ``k`` users; frozen, and silent about them."""
+
+    __slots__ = ("_seeds", "k", "user")
+    _seeds: Mapping[int, Seed]
+    k: int
+    user: int
+
+    def __init__(self, user: int, seeds: Mapping[int, Seed]) -> None:
+        k = len(seeds) + 1
+        if k < 2:
+            raise ConfigError("secure aggregation needs k >= 2 users, got 1", "invite another user")
+        if user not in range(1, k + 1) or set(seeds) != set(range(1, k + 1)) - {user}:
+            raise ConfigError(
+                f"user {user} of {k} needs one seed for every other user, got them for {sorted(seeds)}",
+                "count users from 1 to k",
+            )
+        # Equal seeds would cancel inside one payload: with p_12 = p_23, user 2 sends its share bare.
+        if len({seed.reveal() for seed in seeds.values()}) < len(seeds):
+            raise ConfigError(f"user {user} shares one seed with two users", "deal a seed of its own to each pair")
+        object.__setattr__(self, "user", int(user))
+        object.__setattr__(self, "k", k)
+        object.__setattr__(self, "_seeds", MappingProxyType({int(j): seeds[j] for j in sorted(seeds)}))
+
+    def seed(self, peer: int) -> Seed:
+        """The seed shared with user ``peer``, the same at both ends."""
+        if peer not in self._seeds:
+            raise LocalProtocolError(f"user {self.user} of {self.k} shares no seed with user {peer}")
+        return self._seeds[peer]
+
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The other users, in order."""
+        return tuple(self._seeds)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError("pad keys do not change")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError("pad keys do not change")
+
+    def __repr__(self) -> str:
+        return f"PadKeys(user={self.user}, k={self.k}, <redacted>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("pad keys are never pickled")
+
+
+def pair_keys(
+    mine: AgreementKey,
+    user: int,
+    publics: Mapping[int, bytes],
+    session: SessionId,
+    plan: Digest,
+    purpose: str,
+) -> dict[int, Seed]:
+    """User ``user``'s key for this purpose with every other user.
+
+    ``publics`` holds the session's public keys of all users 1 .. k, one's own among them; the caller has
+    verified their signatures.
+    """
+    if set(publics) != set(range(1, len(publics) + 1)):
+        raise ConfigError(
+            f"public keys of users 1 .. k are needed, got them for {sorted(publics)}", "count users from 1 to k"
+        )
+    if publics.get(user) != mine.public:
+        raise LocalProtocolError(
+            f"the public key listed for user {user} is not this user's", "count users from 1, or renew the session"
+        )
+    others = (peer for peer in publics if peer != user)
+    return {
+        peer: pair_key(mine, publics[peer], me=user, them=peer, session=session, plan=plan, purpose=purpose)
+        for peer in others
+    }
+
+
+def pad_keys(mine: AgreementKey, user: int, publics: Mapping[int, bytes], session: SessionId, plan: Digest) -> PadKeys:
+    """User ``user``'s pad keys of this session, agreed with every other user."""
+    return PadKeys(user, pair_keys(mine, user, publics, session, plan, PADS))
