@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.fft
+from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from fedsvd.errors import ConfigError, MissingExtra, NumericalError
@@ -56,7 +57,7 @@ def to_numpy(A: Array) -> Float:
     return np.asarray(A)
 
 
-def like(A: Float, other: Array) -> Array:
+def like(A: NDArray[Any], other: Array) -> Array:
     """The NumPy array ``A`` in the library, and on the device, of ``other``."""
     if isinstance(other, np.ndarray):
         return A
@@ -71,6 +72,12 @@ def norm(A: Array) -> float:
     if largest == 0.0 or not np.isfinite(largest):
         return largest
     return largest * float(xp.linalg.vector_norm(A / largest))
+
+
+def column_norms(A: Array) -> Array:
+    """The Euclidean length of every column."""
+    xp = namespace(A)
+    return xp.linalg.vector_norm(A, axis=0)
 
 
 def qr(A: Array) -> tuple[Array, Array]:

@@ -1,0 +1,99 @@
+"""Compress: ``X_i = L_i W_i^T`` with L_i m x min(m, n_i), from one streaming pass (02-protocol, section 3, step 1).
+
+``L_i L_i^T = X_i X_i^T``, so the joint matrix of the L_i has the U and S of the joint matrix of the X_i, and upload and
+the CSP's work no longer depend on n. W_i is never formed. The data is read once, in panels of columns; a killed pass
+resumes from its checkpoint. Centring rides along in the same pass (``centre.py``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.compress.checkpoint import Checkpoint, Progressed, panel_digest
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError
+from fedsvd.linalg import backend
+from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.types import Array, Float, expect_shape
+
+Progress = Callable[[int, int], None]  # columns read, columns in all
+
+
+@dataclass(frozen=True, repr=False)
+class Reduced:
+    """The factor of one user's data: ``L_i`` (m, r) and, when centred, the local mean.
+
+    With a mean, L_i is the factor of the data less *its own* mean; ``centre.to_joint_mean`` moves it to the joint one.
+    """
+
+    L_i: Array
+    count: int
+    mean_i: Float | None = None
+
+    def __repr__(self) -> str:
+        return f"Reduced(shape={tuple(self.L_i.shape)}, count={self.count}, centred={self.mean_i is not None})"
+
+
+def panel_width(m: int, budget: int | None = None) -> int:
+    """Columns per panel: about eight times m, fewer when two panels would not fit the budget, in bytes."""
+    wanted = max(8 * m, 4096)
+    if budget is None:
+        return wanted
+    fits = budget // (3 * 8 * m)
+    if fits < 1:
+        raise ConfigError(
+            f"a memory budget of {budget} bytes holds no panel of {m} rows", f"allow at least {24 * m} bytes"
+        )
+    return min(wanted, fits)
+
+
+def compress(
+    source: MatrixSource,
+    *,
+    shift: Float | None = None,
+    panel: int | None = None,
+    checkpoint: Checkpoint | None = None,
+    progress: Progress | None = None,
+    on: Array | None = None,
+) -> Reduced:
+    """L_i of a source of shape (m, n_i), from one pass over its columns.
+
+    With ``shift`` (the provisional mean common to all users) the pass also takes the mean out: the factor is that of
+    ``[1, (X_i - shift)^T]``. The shift is what keeps digits when the mean is large against the spread.
+    """
+    m, n_i = source.shape
+    panel = panel or panel_width(m)
+    if shift is not None:
+        expect_shape("shift", shift, m)
+    state = checkpoint.load(source, shift) if checkpoint is not None else None
+    state = state or Progressed(StreamingFactor(m + (shift is not None)))
+    factor, done = state.factor, state.done
+    while done < n_i:
+        start, done = done, min(done + panel, n_i)
+        X = source.columns(start, done)
+        factor.update_columns(_prepared(X, shift, on))
+        if checkpoint is not None and (checkpoint.due(done) or done == n_i):
+            checkpoint.save(Progressed(factor, done, done - start, panel_digest(X)), source, shift)
+        if progress is not None:
+            progress(done, n_i)
+    return _reduced(factor.factor(), n_i, shift)
+
+
+def _prepared(X: Float, shift: Float | None, on: Array | None) -> Array:
+    """The panel as the factor wants it: less the shift, under a row of ones, on the device."""
+    if shift is not None:
+        augmented = np.empty((X.shape[0] + 1, X.shape[1]))
+        augmented[0] = 1.0
+        np.subtract(X, shift[:, None], out=augmented[1:])
+        X = augmented
+    return X if on is None else backend.like(X, on)
+
+
+def _reduced(R: Array, n_i: int, shift: Float | None) -> Reduced:
+    xp = backend.namespace(R)
+    if shift is None:
+        return Reduced(xp.matrix_transpose(R), n_i)
+    # The first row of R is sqrt(n_i) (1, mean_i - shift) up to sign; below it stands the centred factor.
+    first = backend.to_numpy(R[0, :])
+    return Reduced(xp.matrix_transpose(R[1:, 1:]), n_i, shift + first[1:] / first[0])

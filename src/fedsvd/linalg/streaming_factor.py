@@ -1,0 +1,200 @@
+"""The running triangular factor of a matrix that arrives in panels.
+
+The tall matrix B (rows x width) arrives as chunks of rows, or its transpose as panels of columns, and is
+forgotten; what stays is the upper triangular R with ``R^T R = B^T B``, hence the same singular values and right
+singular vectors as B. Memory is O(width^2 + panel).
+
+The update is Cholesky, preconditioned by the factor so far. For a chunk with transpose X (width x c)
+
+    Z = R^-T X,    S^T S = I + Z Z^T,    R <- S R,
+
+all BLAS-3, at two to three times the speed of Householder QR of the stacked chunk. Unlike the Gram matrix of the
+data, ``I + Z Z^T`` is well conditioned whenever the chunk resembles what came before, so nothing is squared: the
+error stays at a few eps of the largest singular value at any condition number. Where the chunk does not resemble
+it (a column not seen before, a jump in scale), the diagonal of S says so, and that chunk takes the Householder
+route instead.
+"""
+
+import hashlib
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import ConfigError, ShapeError, StorageError
+from fedsvd.linalg import backend
+from fedsvd.linalg.backend import EPS, namespace
+from fedsvd.types import Array
+
+# The update's error grows like the square of S's diagonal: 6^2 eps is still below the bar of 45 eps.
+_LARGEST_DIAGONAL = 6.0
+# Chunks at most this many times the rows seen so far keep S's diagonal near 3 on homogeneous data.
+_GROWTH = 8
+_MAGIC = b"FSVD-SF1"
+
+
+@dataclass(frozen=True)
+class Route:
+    """How many chunks each update took; for benchmarks and reports."""
+
+    cholesky: int = 0
+    householder: int = 0
+
+
+class StreamingFactor:
+    """The factor R of all rows absorbed so far; ``factor()`` is upper triangular, min(rows, width) x width."""
+
+    def __init__(self, width: int) -> None:
+        if width < 1:
+            raise ConfigError(f"a factor needs width >= 1, got {width}")
+        self.width = width
+        self.rows = 0
+        self.route = Route()
+        self._R: Array | None = None
+        self._seen = 0  # rows inside _R; the rest waits in _pending
+        self._pending: list[Array] = []
+
+    def update(self, B: Array) -> None:
+        """Absorb a chunk of rows, (c, width)."""
+        self.update_columns(namespace(B).matrix_transpose(B))
+
+    def update_columns(self, X: Array) -> None:
+        """Absorb a panel of columns, (width, c): the transpose of a chunk of rows."""
+        if len(X.shape) != 2 or X.shape[0] != self.width:
+            raise ShapeError(f"panel has shape {tuple(X.shape)}, expected ({self.width}, any)")
+        self.rows += X.shape[1]
+        if X.shape[1] >= 2 * self.width:
+            self._absorb(X)
+        elif X.shape[1]:
+            # Narrow panels wait until together they are worth a BLAS-3 update; the caller keeps its own memory.
+            self._pending.append(namespace(X).asarray(X, copy=True))
+            if sum(panel.shape[1] for panel in self._pending) >= 2 * self.width:
+                self._flush()
+
+    def merge(self, other: "StreamingFactor") -> None:
+        """Absorb another factor, so that factors of parts combine in a tree."""
+        if other.width != self.width:
+            raise ShapeError(f"factors of widths {self.width} and {other.width} do not combine")
+        other._flush()
+        self._flush()
+        if other._R is not None:
+            self._stack(namespace(other._R).matrix_transpose(other._R))
+        self.rows += other.rows
+        self._seen += other._seen
+
+    def factor(self) -> Array:
+        """R, upper triangular with ``R^T R`` equal to the Gram matrix of all rows absorbed."""
+        self._flush()
+        return np.zeros((0, self.width)) if self._R is None else self._R
+
+    def to_bytes(self) -> bytes:
+        """A checkpoint: rows and factor, with a digest over both."""
+        R = np.ascontiguousarray(backend.to_numpy(self.factor()), dtype="<f8")
+        body = _MAGIC + struct.pack("<QQQ", self.width, self.rows, R.shape[0]) + R.tobytes()
+        return body + hashlib.sha256(body).digest()
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> "StreamingFactor":
+        """The factor a checkpoint was made of."""
+        body, digest = blob[:-32], blob[-32:]
+        if body[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
+            raise StorageError("the checkpoint of a factor is damaged", "delete it; the pass starts again")
+        width, rows, height = struct.unpack_from("<QQQ", body, 8)
+        self = cls(width)
+        self.rows = self._seen = rows
+        if height:
+            R = np.frombuffer(body, "<f8", offset=32).reshape(height, width)
+            self._R = np.asfortranarray(R, dtype=np.float64)
+        return self
+
+    def _flush(self) -> None:
+        if self._pending:
+            xp = namespace(*self._pending)
+            X = self._pending[0] if len(self._pending) == 1 else xp.concat(self._pending, axis=1)
+            self._pending = []
+            self._absorb(X)
+
+    def _absorb(self, X: Array) -> None:
+        start = 0
+        while start < X.shape[1]:
+            limit = max(2 * self.width, _GROWTH * self._seen) if self._square() else 2 * self.width
+            stop = min(X.shape[1], start + min(limit, max(8 * self.width, 1 << 15)))
+            piece = X[:, start:stop]
+            if not self._update(piece):
+                self._stack(piece)
+            self._seen += stop - start
+            start = stop
+
+    def _square(self) -> bool:
+        return self._R is not None and bool(self._R.shape[0] == self.width)
+
+    def _stack(self, X: Array) -> None:
+        """The Householder route: the factor of R on top of the chunk."""
+        xp = namespace(X)
+        rows = xp.matrix_transpose(X)
+        stacked = rows if self._R is None else xp.concat((self._R, rows), axis=0)
+        self._R = backend.qr_r(stacked)
+        self.route = Route(self.route.cholesky, self.route.householder + 1)
+
+    def _update(self, X: Array) -> bool:
+        """The Cholesky route; False, and nothing changed, when the chunk is too unlike R."""
+        if not self._square() or X.shape[1] < self.width // 4:
+            return False
+        R, xp = self._R, namespace(X)
+        lengths = backend.column_norms(R)
+        if not bool(xp.all(lengths > 0)):
+            return self._update_seen_columns(X, lengths > 0)
+        S = _relative_factor(xp, _lifted(xp, R, lengths), X)
+        if S is None:
+            return False
+        self._R = backend.multiply_triangular(S, _lifted(xp, R, lengths))
+        self.route = Route(self.route.cholesky + 1, self.route.householder)
+        return True
+
+    def _update_seen_columns(self, X: Array, seen: Array) -> bool:
+        """The update without the columns that are zero in R, as long as they stay zero."""
+        xp = namespace(X)
+        unseen = xp.nonzero(~seen)[0]
+        if bool(xp.any(xp.take(X, unseen, axis=0) != 0)):
+            return False
+        kept = xp.nonzero(seen)[0]
+        if kept.shape[0] == 0:
+            return True
+        inner = StreamingFactor(int(kept.shape[0]))
+        inner._R = xp.take(self._R, kept, axis=1)
+        if bool(xp.any(xp.take(inner._R, unseen, axis=0) != 0)):
+            inner._R = backend.qr_r(inner._R)  # rows beside a zero column may still hold others' data
+        else:
+            inner._R = xp.take(inner._R, kept, axis=0)
+        if not inner._update(xp.take(X, kept, axis=0)):
+            return False
+        spread = xp.zeros_like(self._R)
+        spread[xp.reshape(kept, (-1, 1)), xp.reshape(kept, (1, -1))] = inner._R
+        self._R = spread
+        self.route = Route(self.route.cholesky + 1, self.route.householder)
+        return True
+
+
+def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
+    """R with every diagonal entry at least 2 eps of its column, so that it can precondition.
+
+    A change of 2 eps in a column is what rounding does to it anyway; it happens once, because a diagonal never
+    shrinks. Without it every chunk of rank-deficient data would take the slow route.
+    """
+    diagonal = xp.linalg.diagonal(R)
+    floor = 2 * EPS * lengths
+    lift = xp.where(xp.abs(diagonal) < floor, floor - diagonal, xp.zeros_like(diagonal))
+    if not bool(xp.any(lift != 0)):
+        return R
+    return R + lift[:, None] * xp.eye(R.shape[0], dtype=R.dtype, device=R.device)
+
+
+def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
+    """S of the update, or None when its diagonal leaves the safe range."""
+    Z = backend.solve_triangular(R, X, transposed=True)
+    G = backend.gram(Z)
+    G = G + xp.eye(G.shape[0], dtype=G.dtype, device=G.device)
+    # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
+    if not bool(xp.max(xp.linalg.diagonal(G)) <= _LARGEST_DIAGONAL**2):
+        return None
+    return backend.cholesky(G)

@@ -1,0 +1,85 @@
+"""P: the left mask, m x m, shared by all users and never known to the CSP (section 3.2 of the paper).
+
+P is block-diagonal over *windows* of rows. A haar mask has one window, the whole side. Mixing masks have windows of
+at most 65,536 rows, so that they stream. In the paper's form each block is a window. A window is drawn from a seed
+of its own, so any window can be made without the others.
+"""
+
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from fedsvd.errors import ConfigError
+from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.block_diagonal import Orthogonal
+from fedsvd.masks.orthogonal import MIXING_BLOCK, PAPER_BLOCK, Form, block_sizes, draw_form
+from fedsvd.randomness.seed import Seed
+from fedsvd.types import Array, expect_shape
+
+WINDOW_LIMIT = 65_536
+HAAR_LIMIT = 4096
+
+
+def window_count(n: int, limit: int) -> int:
+    """The fewest near-equal windows of at most ``limit``."""
+    if n < 1 or limit < 1:
+        raise ConfigError(f"need n >= 1 and a window limit >= 1, got n={n}, limit={limit}")
+    return -(-n // limit)
+
+
+@dataclass(frozen=True, repr=False)
+class LeftMask:
+    """P of a given form for m rows; ``windows`` are the slices of rows it mixes among themselves."""
+
+    form: Form
+    m: int
+    seed: Seed
+    b: int = 0  # block width; 0 for the form's own
+    limit: int = WINDOW_LIMIT
+    on: Array | None = None
+    keep: bool = True  # keep drawn windows until this mask is dropped
+    windows: tuple[slice, ...] = field(init=False)
+    _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        b = self.b or (PAPER_BLOCK if self.form is Form.BLOCKS else MIXING_BLOCK)
+        if self.form is Form.HAAR:
+            sizes: tuple[int, ...] = (self.m,)
+        elif self.form is Form.MIXING:
+            count = window_count(self.m, self.limit)
+            sizes = tuple(self.m * (w + 1) // count - self.m * w // count for w in range(count))
+        else:
+            sizes = block_sizes(self.m, b)
+        ends = list(accumulate(sizes, initial=0))
+        object.__setattr__(self, "b", b)
+        object.__setattr__(self, "windows", tuple(map(slice, ends[:-1], ends[1:])))
+
+    def __repr__(self) -> str:
+        return f"LeftMask({self.form}, m={self.m}, windows={len(self.windows)})"
+
+    def window(self, w: int) -> Orthogonal:
+        """The orthogonal matrix of window ``w``."""
+        if w in self._drawn:
+            return self._drawn[w]
+        rows = self.windows[w]
+        drawn = draw_form(self.form, rows.stop - rows.start, self.b, self.seed.derive("window", w), self.on)
+        if self.keep:
+            self._drawn[w] = drawn
+        return drawn
+
+    def left(self, X: Array) -> Array:
+        """``P X``."""
+        return self._each(X, transposed=False)
+
+    def left_t(self, X: Array) -> Array:
+        """``P^T X``."""
+        return self._each(X, transposed=True)
+
+    def _each(self, X: Array, transposed: bool) -> Array:
+        expect_shape("X", X, self.m, X.shape[1])
+        if len(self.windows) == 1:
+            return self.window(0).left_t(X) if transposed else self.window(0).left(X)
+        out = namespace(X).empty_like(X)
+        for w, rows in enumerate(self.windows):
+            P_w = self.window(w)
+            out[rows, :] = P_w.left_t(X[rows, :]) if transposed else P_w.left(X[rows, :])
+        return out
