@@ -1,0 +1,60 @@
+"""Every class that holds a secret, and how to make one that holds the canary.
+
+The one place to extend: a class that is new in one of ``ROOMS`` stands here either in ``BEARERS`` or in
+``HARMLESS``, or the test fails. Classes of other rooms may be added when they carry secrets.
+"""
+
+from collections.abc import Callable
+
+from fedsvd.masks.blind import draw_blind
+from fedsvd.masks.left import LeftMask
+from fedsvd.masks.orthogonal import Form, efficient_orthogonal, mixing, orthogonal
+from fedsvd.masks.right import RightMask
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.seed import Seed
+from fedsvd.sealing.agree import AgreementKey
+from fedsvd.sealing.seal import Opener, Sealer
+from fedsvd.sealing.sign import SigningKey
+from fedsvd.secagg.keys import PadKeys
+
+ROOMS = ("randomness", "sealing", "secagg", "masks")
+CANARY = b"the canary dies when it is shown"
+NUMBERS = 3  # small enough that NumPy would print every entry
+
+
+def _left(seed: Seed) -> LeftMask:
+    mask = LeftMask(Form.HAAR, NUMBERS, seed)
+    mask.window(0)  # drawn windows are kept inside
+    return mask
+
+
+def _right(seed: Seed) -> RightMask:
+    mask = RightMask(Form.BLOCKS, (NUMBERS, NUMBERS), seed, b=NUMBERS, keep=True)
+    mask.window(0)
+    return mask
+
+
+# Class name to an object of it whose every secret follows from the seed.
+BEARERS: dict[str, Callable[[Seed], object]] = {
+    "Seed": lambda seed: seed,
+    "Keystream": Keystream,
+    "AgreementKey": AgreementKey,
+    "SigningKey": SigningKey,
+    "Sealer": lambda seed: Sealer(seed, 1, 2),
+    "Opener": lambda seed: Opener(seed, 1, 2),
+    "PadKeys": lambda seed: PadKeys(1, {2: seed}),
+    "LeftMask": _left,
+    "RightMask": _right,
+    "Mixing": lambda seed: mixing(NUMBERS, NUMBERS, Keystream(seed)),
+    "Blind": lambda seed: draw_blind(_right(seed), 0, seed),
+    # Of linalg, but masks are made of them.
+    "Reflectors": lambda seed: orthogonal(NUMBERS, Keystream(seed)),
+    "BlockDiagonal": lambda seed: efficient_orthogonal(2 * NUMBERS, NUMBERS, Keystream(seed)),
+}
+
+HARMLESS = {
+    "Form": "the name of a kind of mask, public in the plan",
+    "Window": "which columns meet: public, follows from the plan's widths",
+    "PadsOnce": "labels of what was padded, no pads",
+    "RunningSum": "masked and padded numbers, of which the CSP may read the sum; its repr has a test of its own",
+}
