@@ -1,0 +1,93 @@
+"""How a bar is measured: ours and the rival in turns, the best of each, and their ratio.
+
+Machines are noisy and differ; a ratio inside one run is what a bar states. Every row carries the fingerprint of the
+machine it was measured on: no claim of speed without a row, no row without a fingerprint.
+"""
+
+import os
+import platform
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy
+from threadpoolctl import threadpool_info
+
+import fedsvd
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bar: what was measured, against what, and the ratio it must reach."""
+
+    name: str
+    ours: float
+    rival: float
+    rival_name: str
+    bar: str
+    ratio: float
+    met: bool
+    unit: str = "s"
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def in_turns(ours: Callable[[], object], rival: Callable[[], object], repeats: int = 5) -> tuple[float, float]:
+    """The best time of each over ``repeats`` rounds, after one round to warm up."""
+    best = [float("inf"), float("inf")]
+    ours(), rival()
+    for _ in range(repeats):
+        for which, run in enumerate((ours, rival)):
+            started = perf_counter()
+            run()
+            best[which] = min(best[which], perf_counter() - started)
+    return best[0], best[1]
+
+
+def faster(name: str, ours: float, rival: float, rival_name: str, at_least: float) -> Row:
+    """A bar of the kind "at least x times faster than the rival"."""
+    ratio = rival / ours
+    return Row(name, ours, rival, rival_name, f">= {at_least:g}x", ratio, ratio >= at_least)
+
+
+def fingerprint() -> dict[str, Any]:
+    """What the numbers depend on: versions, processor, BLAS, threads, commit."""
+    blas = [
+        {key: pool.get(key) for key in ("internal_api", "version", "num_threads", "architecture")}
+        for pool in threadpool_info()
+        if pool["user_api"] == "blas"
+    ]
+    return {
+        "fedsvd": fedsvd.__version__,
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "system": platform.system(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "blas": blas,
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _git(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()
