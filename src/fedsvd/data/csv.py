@@ -1,0 +1,74 @@
+"""Matrices in text tables: ``.csv`` and ``.tsv``, also gzipped.
+
+Text cannot be entered in the middle, so the file is parsed once, in chunks, when it is opened, and its numbers
+go to a private temporary file (``spool.py``); rows and columns are then read from there in any order and as
+often as needed. Memory is bounded by the chunk while opening and by the panel after. Text columns (ids, dates)
+may stand in the table: they are refused only when the matrix is read with them in it. The file itself is
+opened for reading only.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.csv_layout import Layout, lay_out
+from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
+from fedsvd.data.door import not_numeric, to_text
+from fedsvd.data.source import Index, MatrixSource, pick
+from fedsvd.data.spool import spooled
+from fedsvd.types import Float
+
+
+class CsvSource(MatrixSource):
+    """The table in one text file; names come from its header."""
+
+    def __init__(
+        self,
+        path: Path,
+        names: Iterable[object] | None = None,
+        *,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        self._layout = lay_out(path, delimiter, header, names)
+        self._table, self._text = _parsed(self._layout, scratch)
+        super().__init__(self._table.shape, np.dtype(np.float64), self._layout.names)
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        touched = set(np.arange(self.shape[1])[columns].tolist()) if self._text else set()
+        for column in sorted(touched & self._text.keys()):
+            name = column if self.names is None else repr(self.names[column])
+            raise not_numeric(f"column {name} of {self._layout.path}", f"text on line {self._text[column]}")
+        return pick(self._table, rows, columns)
+
+    def _values(self, position: int) -> NDArray[Any]:
+        try:
+            cells = arrow_cells(self._layout, position)
+        except ArrowGaveUp:
+            cells = plain_cells(self._layout, position)
+        name = str(position if self.names is None else self.names[position])
+        if position not in self._text and not all(cell.strip().lstrip("-").isdecimal() for cell in cells):
+            return self._table[:, position]
+        return _whole_numbers(to_text(cells, np.array([not cell.strip() for cell in cells]), name))
+
+
+def _parsed(layout: Layout, scratch: Path | None) -> tuple[Float, dict[int, int]]:
+    """The numbers of the whole table, and the columns that are text with the line of their first text."""
+    try:
+        return spooled(arrow_chunks(layout), layout.width, scratch), layout.text
+    except ArrowGaveUp:
+        text = dict(layout.text)
+        return spooled(plain_chunks(layout, text), layout.width, scratch), text
+
+
+def _whole_numbers(text: NDArray[np.str_]) -> NDArray[Any]:
+    """The numbers as int64 where that loses nothing, else the text: ``007`` is a name, not the number 7."""
+    try:
+        numbers = text.astype(np.int64)
+    except (ValueError, OverflowError):
+        return text
+    return numbers if np.array_equal(numbers.astype(np.str_), text) else text

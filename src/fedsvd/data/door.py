@@ -1,0 +1,128 @@
+"""What every matrix must pass before a panel of it is handed out.
+
+Law of this room: a panel is a real, finite, two-dimensional float64 array, whatever it was at rest. The checks
+stand here, once, so that each format refuses the same fault with the same words. No message carries an entry
+of the matrix: only names, shapes, counts and indices.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import DuplicateNames, EmptyData, NotFinite, NotNumeric, ShapeError
+from fedsvd.types import Float
+
+_REAL_KINDS = "biuf"
+
+
+def expect_matrix(shape: Sequence[int]) -> tuple[int, int]:
+    """``shape`` as (rows, columns); refused unless it has two sides, both longer than zero."""
+    if 0 in shape:
+        raise EmptyData(f"the data has shape {tuple(shape)}", "give at least one row and one column")
+    if len(shape) != 2:
+        raise ShapeError(
+            f"the data has {len(shape)} dimension(s), expected 2",
+            "make it a table of rows and columns; one column is array.reshape(-1, 1)",
+        )
+    return int(shape[0]), int(shape[1])
+
+
+def expect_names(names: Iterable[object], columns: int) -> tuple[str, ...]:
+    """Column names as text; refused when one occurs twice or their number is not that of the columns."""
+    texts = tuple(str(name) for name in names)
+    if len(texts) != columns:
+        raise ShapeError(f"{len(texts)} names for {columns} columns", "give one name for each column")
+    if len(set(texts)) != len(texts):
+        twice = next(name for place, name in enumerate(texts) if name in texts[:place])
+        raise DuplicateNames(f"more than one column is named {twice!r}", "rename one of them")
+    return texts
+
+
+def expect_numeric(dtype: np.dtype[Any], column: str) -> None:
+    """Refuse anything but booleans, integers and real floating-point numbers."""
+    if dtype.kind not in _REAL_KINDS:
+        raise not_numeric(column, str(dtype))
+
+
+def not_numeric(column: str, kind: str) -> NotNumeric:
+    """The refusal of a column that holds ``kind`` instead of numbers."""
+    return NotNumeric(
+        f"{column} holds {kind}, not numbers",
+        "encode it as numbers, or leave it out: open_source(data, drop=[...]) or source.without([...])",
+    )
+
+
+def first_text_column(rows: Iterable[Sequence[Any]]) -> int:
+    """The first column of the first row that holds something that is not a real number, else 0."""
+    for row in rows:
+        for column, cell in enumerate(row):
+            if not isinstance(cell, Real):
+                return column
+    return 0
+
+
+def to_float(panel: NDArray[Any], place: Callable[[int, int], str]) -> Float:
+    """The panel as a read-only float64 array, all finite: a view of the same memory when it is one already."""
+    exact = panel.dtype.kind in "biu"
+    if isinstance(panel, np.ma.MaskedArray):
+        # A masked entry is a missing one; asarray would hand out whatever lies under the mask.
+        panel, exact = np.ma.filled(panel.astype(np.float64), np.nan), False
+    with np.errstate(over="ignore"):
+        numbers: Float = np.asarray(panel, dtype=np.float64).view()
+    numbers.flags.writeable = False
+    if not exact:
+        _expect_finite(numbers, place)
+    return numbers
+
+
+def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
+    # A finite sum has only finite terms, and it needs no mask as large as the panel. A sum that overflowed
+    # proves nothing, so entries are counted before anything is refused.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = panel.sum()
+    if np.isfinite(total):
+        return
+    bad = ~np.isfinite(panel)
+    count = int(np.count_nonzero(bad))
+    if count:
+        row, column = divmod(int(np.argmax(bad)), panel.shape[1])
+        raise not_finite(count, panel.size, place(row, column))
+
+
+def not_finite(count: int, size: int, where: str) -> NotFinite:
+    """The refusal of ``count`` missing or infinite entries among the ``size`` that were read."""
+    return NotFinite(
+        f"{count} of the {size} entries read are missing, NaN or infinite, the first at {where} (counted from 0)",
+        "fill in or remove these rows before the study; every party must treat them alike",
+    )
+
+
+def to_column(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """One column of a table, whole: int64 for integers, float64 for other numbers, text for everything else.
+
+    Integers too large for int64 stay uint64. Missing entries are refused in ids and labels as in the matrix.
+    """
+    kind = "f" if isinstance(values, np.ma.MaskedArray) else values.dtype.kind
+    if kind in "iu":
+        fits = kind == "i" or not values.size or int(values.max()) <= np.iinfo(np.int64).max
+        column = values.astype(np.int64) if fits else values
+    elif kind in "bf":
+        column = to_float(values.reshape(-1, 1), lambda row, _: f"row {row}, column {name!r}")[:, 0]
+    elif kind == "U":
+        column = values.view()
+    else:
+        raise not_numeric(f"column {name!r}", str(values.dtype))
+    column.flags.writeable = False
+    return column
+
+
+def to_text(values: Sequence[object], missing: NDArray[np.bool_], name: str) -> NDArray[np.str_]:
+    """Cells as text without outer blanks; refused when one is missing."""
+    if missing.any():
+        where = f"row {int(np.argmax(missing))}, column {name!r}"
+        raise not_finite(int(np.count_nonzero(missing)), len(missing), where)
+    text: NDArray[np.str_] = np.strings.strip(np.array([str(value) for value in values], dtype=np.str_))
+    return text

@@ -1,0 +1,106 @@
+"""The one way in: whatever holds a matrix becomes a ``MatrixSource``.
+
+Files are told apart by their suffix, objects by their type. A library is imported only when the data needs it:
+an array needs NumPy and nothing else.
+"""
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fedsvd.data.arrays import ArraySource, from_array_like, from_rows
+from fedsvd.data.csv import CsvSource
+from fedsvd.data.npy import NpySource
+from fedsvd.data.source import MatrixSource
+from fedsvd.data.sparse import SparseSource, from_npz
+from fedsvd.errors import ConfigError, UnknownFormat
+
+_SUFFIXES = (".npy", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz")
+
+
+def open_source(
+    data: object,
+    *,
+    names: Iterable[object] | None = None,
+    drop: Collection[str] = (),
+    delimiter: str | None = None,
+    header: bool | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+) -> MatrixSource:
+    """The source of ``data``: a path, array, nested list, sparse matrix, data frame, or a source already.
+
+    ``names`` gives column names to data that has none. ``drop`` leaves columns out of the matrix (ids, labels;
+    they need not be numbers), and ``source.column(name)`` still reads them. ``delimiter`` and ``header`` say
+    of a text table what is otherwise found from its first lines. ``scratch`` is the folder for the private
+    temporary file that text tables, and reordered Parquet files, need (8 bytes for each entry); the system's own
+    may be in memory.
+    """
+    names = None if names is None else tuple(names)
+    if isinstance(data, str | os.PathLike):
+        source = _open_file(Path(data), names, delimiter, header, None if scratch is None else Path(scratch))
+    elif delimiter is not None or header is not None:
+        raise ConfigError("delimiter and header describe text tables only", "leave them out for other data")
+    else:
+        source = _open_object(data, names)
+    return source.without(drop)
+
+
+def _open_file(
+    path: Path, names: Sequence[object] | None, delimiter: str | None, header: bool | None, scratch: Path | None
+) -> MatrixSource:
+    suffix = next((end for end in _SUFFIXES if path.name.lower().endswith(end)), None)
+    if suffix is None:
+        raise UnknownFormat(f"no reader for {path.name}", f"use one of {', '.join(_SUFFIXES)}")
+    if not path.is_file():
+        raise UnknownFormat(f"there is no file {path}", "check the path")
+    if suffix.startswith((".csv", ".tsv")):
+        delimiter = delimiter or ("\t" if suffix.startswith(".tsv") else None)
+        return CsvSource(path, names, delimiter=delimiter, header=header, scratch=scratch)
+    if delimiter is not None or header is not None:
+        raise ConfigError(f"delimiter and header do not apply to {path.name}", "leave them out")
+    if suffix == ".npy":
+        return NpySource(path, names)
+    if suffix == ".npz":
+        return from_npz(path, names)
+    from fedsvd.data.parquet import ParquetSource
+
+    return _named_already(ParquetSource(path, scratch=scratch), names)
+
+
+def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
+    if isinstance(data, MatrixSource):
+        return _named_already(data, names)
+    if isinstance(data, np.ndarray):
+        return ArraySource(data, names)
+    if sparse.issparse(data):
+        return SparseSource(data, names)
+    if isinstance(data, list | tuple):
+        return from_rows(data, names)
+    if _is_frame(data):
+        from fedsvd.data.frames import FrameSource
+
+        return _named_already(FrameSource(data), names)
+    if hasattr(data, "__array__"):
+        return from_array_like(data, names)
+    raise UnknownFormat(
+        f"no reader for a {type(data).__module__}.{type(data).__name__}",
+        "give a path, a NumPy array, a sparse matrix or a data frame",
+    )
+
+
+def _is_frame(data: Any) -> bool:
+    # Asked of the type, not the object: the columns of a lazy frame would be computed.
+    return any(hasattr(type(data), mark) for mark in ("columns", "__narwhals_dataframe__", "__dataframe__"))
+
+
+def _named_already(source: MatrixSource, names: Sequence[object] | None) -> MatrixSource:
+    if names is not None:
+        raise ConfigError(
+            "names were given for data that brings its own",
+            "give names=[...] to arrays, .npy, sparse matrices and text tables without a header only",
+        )
+    return source

@@ -1,0 +1,152 @@
+"""Matrices in Parquet files, streamed through PyArrow.
+
+Parquet stores columns, cut into row groups that can only be entered at their start. Column panels read the
+wanted columns and nothing else. Row panels taken in order continue where the last one ended, a batch at a time:
+memory is bounded by the panel and one batch, however large the row group (a file written in one piece has one
+group). A row panel out of order starts again at the head of its group. Rows in an arbitrary order
+(``reordered``) would start again for every row, so the numbers then go once to a private temporary file
+(``spool.py``). Nulls count as NaN.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.door import not_numeric, to_text
+from fedsvd.data.source import Index, MatrixSource, pick
+from fedsvd.data.spool import spooled
+from fedsvd.errors import MissingExtra, UnknownFormat
+from fedsvd.types import Float
+
+_BATCH_CELLS = 1 << 20
+_OPEN_CURSORS = 4
+
+
+class ParquetSource(MatrixSource):
+    """The table in one Parquet file; columns that are not numbers are refused only when they are read."""
+
+    def __init__(self, path: Path, *, scratch: Path | None = None) -> None:
+        try:
+            import pyarrow.parquet as parquet
+        except ImportError:
+            raise MissingExtra("Parquet files need PyArrow", "pip install 'fedsvd[data]'") from None
+        import pyarrow
+
+        try:
+            self._file = parquet.ParquetFile(path, memory_map=True, pre_buffer=False)
+        except (pyarrow.ArrowException, OSError):
+            raise UnknownFormat(f"{path} is not a Parquet file", "write it again as Parquet") from None
+        schema, metadata = self._file.schema_arrow, self._file.metadata
+        super().__init__((metadata.num_rows, len(schema)), np.dtype(np.float64), schema.names)
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        self._group_starts = np.concatenate([[0], np.cumsum(sizes)])
+        self._text = {j: str(field.type) for j, field in enumerate(schema) if not _is_number(field.type)}
+        self._path, self._scratch, self._arrow_error = path, scratch, pyarrow.ArrowException
+        self._cursors: OrderedDict[tuple[int, tuple[int, ...]], _Cursor] = OrderedDict()
+        self._spool: Float | None = None
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        touched = tuple(np.arange(self.shape[1])[columns].tolist())
+        for column in sorted(self._text.keys() & set(touched)):
+            raise not_numeric(self._named(column), self._text[column])
+        if isinstance(rows, slice) and self._spool is None:
+            out = np.empty((rows.stop - rows.start, len(touched)), order="F")
+            self._read(rows.start, touched, out)
+            return out
+        if self._spool is None:
+            self._spool = spooled(self._chunks(), self.shape[1], self._scratch)
+        return pick(self._spool, rows, columns)
+
+    def _read(self, start: int, columns: tuple[int, ...], out: Float) -> None:
+        # A cursor waits under the place where it stands, so that two passes side by side find their own.
+        try:
+            cursor = self._cursors.pop((start, columns), None) or self._cursor(start, columns)
+            cursor.fill(out)
+        except (self._arrow_error, OSError):
+            raise UnknownFormat(f"{self._path} is damaged", "write or copy it again") from None
+        self._cursors[start + len(out), columns] = cursor
+        if len(self._cursors) > _OPEN_CURSORS:
+            self._cursors.popitem(last=False)
+
+    def _cursor(self, start: int, columns: tuple[int, ...]) -> "_Cursor":
+        group = int(np.searchsorted(self._group_starts, start, side="right")) - 1
+        batches = self._file.iter_batches(
+            batch_size=max(1, _BATCH_CELLS // len(columns)),
+            row_groups=range(group, self._file.num_row_groups),
+            columns=[self._name(column) for column in columns],
+        )
+        cursor = _Cursor(batches, [self._name(column) for column in columns])
+        cursor.skip(start - int(self._group_starts[group]))
+        return cursor
+
+    def _chunks(self) -> Iterator[Float]:
+        """The whole table a batch at a time, NaN in the columns that are not numbers."""
+        numbers = tuple(j for j in range(self.shape[1]) if j not in self._text)
+        height = max(1, _BATCH_CELLS // self.shape[1])
+        for start in range(0, self.shape[0], height):
+            chunk = np.full((min(height, self.shape[0] - start), self.shape[1]), np.nan)
+            chunk[:, numbers] = self._cells(slice(start, start + len(chunk)), np.array(numbers))
+            yield chunk
+
+    def _values(self, position: int) -> NDArray[Any]:
+        name = self._name(position)
+        column = self._file.read(columns=[name]).column(name)
+        if position in self._text:
+            return to_text(column.to_pylist(), column.is_null().to_numpy(), name)
+        values: NDArray[Any] = column.to_numpy()
+        return _as_float(column) if values.dtype == object else values
+
+    def _name(self, column: int) -> str:
+        return str(self._file.schema_arrow.names[column])
+
+    def _named(self, column: int) -> str:
+        return f"column {self._name(column)!r} of {self._path}"
+
+
+class _Cursor:
+    """A place in a stream of record batches; reading moves it on."""
+
+    def __init__(self, batches: Iterator[Any], names: list[str]) -> None:
+        self._batches = batches
+        self._names = names
+
+    def skip(self, count: int) -> None:
+        """Leave out the next ``count`` rows."""
+        for _ in self._pieces(count):
+            pass
+
+    def fill(self, out: Float) -> None:
+        """Fill ``out`` with the next rows; the columns keep the order asked for, not that of the file."""
+        done = 0
+        for piece in self._pieces(len(out)):
+            for place, name in enumerate(self._names):
+                out[done : done + piece.num_rows, place] = _as_float(piece.column(name))
+            done += piece.num_rows
+
+    def _pieces(self, count: int) -> Iterator[Any]:
+        """Record batches of ``count`` rows in all; what is left of the last one waits for the next call."""
+        while count > 0:
+            batch = next(self._batches)
+            if batch.num_rows > count:
+                self._batches = chain([batch.slice(count)], self._batches)
+                batch = batch.slice(0, count)
+            count -= batch.num_rows
+            yield batch
+
+
+def _as_float(column: Any) -> Float:
+    # Integers beyond 2^53 round as they do for arrays; PyArrow's safe cast would refuse them.
+    numbers: Float = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_null)
+    return any(check(kind) for check in checks)

@@ -1,0 +1,116 @@
+"""Sparse matrices: ``scipy.sparse`` in memory, and the ``.npz`` files of ``scipy.sparse.save_npz``.
+
+Panels are made dense one at a time; the matrix never is. Rows are cut from a CSR form and columns from a CSC
+form, each made once when first needed (at most two sparse copies beside the original). Who can use sparsity asks
+for ``sparse_rows`` and ``sparse_columns`` instead of panels; a transposed source offers them too.
+"""
+
+import zipfile
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fedsvd.data.door import expect_matrix, expect_numeric, not_finite
+from fedsvd.data.source import Index, MatrixSource, Transposed
+from fedsvd.errors import UnknownFormat
+
+
+@runtime_checkable
+class SparsePanels(Protocol):
+    """What a source offers besides dense panels when most of its entries are zero."""
+
+    def sparse_rows(self, start: int, stop: int) -> Any:
+        """Rows ``start .. stop-1`` as a float64 ``csr_array``, all stored entries finite."""
+
+    def sparse_columns(self, start: int, stop: int) -> Any:
+        """Columns ``start .. stop-1`` as a float64 ``csc_array``, all stored entries finite."""
+
+
+class SparseSource(MatrixSource):
+    """A ``scipy.sparse`` array or matrix of any format; it is kept and never changed."""
+
+    def __init__(self, matrix: Any, names: Iterable[object] | None = None) -> None:
+        expect_matrix(matrix.shape)
+        expect_numeric(matrix.dtype, "every column")
+        super().__init__(matrix.shape, matrix.dtype, names)
+        self._matrix = matrix
+
+    @property
+    def T(self) -> MatrixSource:
+        """The transposed matrix, sparse as well."""
+        return TransposedSparse(self)
+
+    @cached_property
+    def _csr(self) -> Any:
+        return sparse.csr_array(self._matrix)
+
+    @cached_property
+    def _csc(self) -> Any:
+        return sparse.csc_array(self._matrix)
+
+    def sparse_rows(self, start: int, stop: int) -> Any:
+        """Rows ``start .. stop-1`` as a float64 ``csr_array``, all stored entries finite."""
+        self._expect_run("rows", start, stop, self.shape[0])
+        return self._finite(self._csr[start:stop].astype(np.float64), start, 0)
+
+    def sparse_columns(self, start: int, stop: int) -> Any:
+        """Columns ``start .. stop-1`` as a float64 ``csc_array``, all stored entries finite."""
+        self._expect_run("columns", start, stop, self.shape[1])
+        return self._finite(self._csc[:, start:stop].astype(np.float64), 0, start)
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        # The side of which less is wanted is cut first, in the form in which that is cheap.
+        if _share(rows, self.shape[0]) <= _share(columns, self.shape[1]):
+            block = self._csr[rows, :][:, columns]
+        else:
+            block = self._csc[:, columns][rows, :]
+        dense: NDArray[Any] = block.astype(np.float64).toarray()
+        return dense
+
+    def _finite(self, block: Any, row: int, column: int) -> Any:
+        bad = ~np.isfinite(block.data)
+        if bad.any():
+            place = block.tocoo().coords
+            where = self._place(row + int(place[0][np.argmax(bad)]), column + int(place[1][np.argmax(bad)]))
+            raise not_finite(int(np.count_nonzero(bad)), block.nnz, where)
+        return block
+
+
+class TransposedSparse(Transposed):
+    """A sparse source with its axes exchanged: its sparse rows are the other's sparse columns."""
+
+    def __init__(self, base: SparseSource) -> None:
+        super().__init__(base)
+        self._sparse = base
+
+    def sparse_rows(self, start: int, stop: int) -> Any:
+        """Rows ``start .. stop-1`` as a float64 ``csr_array``."""
+        return self._sparse.sparse_columns(start, stop).T
+
+    def sparse_columns(self, start: int, stop: int) -> Any:
+        """Columns ``start .. stop-1`` as a float64 ``csc_array``."""
+        return self._sparse.sparse_rows(start, stop).T
+
+
+def from_npz(path: Path, names: Iterable[object] | None = None) -> SparseSource:
+    """The source of a file written by ``scipy.sparse.save_npz``; nothing in it is unpickled."""
+    try:
+        with path.open("rb") as file:
+            matrix = sparse.load_npz(file)
+        if matrix.format in ("csr", "csc", "bsr"):
+            # An index beyond the shape would make SciPy write beyond an array.
+            matrix.check_format(full_check=True)
+    except (ValueError, KeyError, TypeError, NotImplementedError, OSError, zipfile.BadZipFile):
+        raise UnknownFormat(
+            f"{path} is not a sparse matrix of scipy.sparse.save_npz", "save a dense array as .npy instead"
+        ) from None
+    return SparseSource(matrix, names)
+
+
+def _share(index: Index, length: int) -> float:
+    return (index.stop - index.start if isinstance(index, slice) else index.size) / length

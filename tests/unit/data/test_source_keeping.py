@@ -1,0 +1,274 @@
+"""How data is kept: views instead of copies, bounded memory, private files, inputs left as they were."""
+
+import gc
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
+
+from fedsvd.data.open import open_source
+from fedsvd.data.sparse import SparsePanels
+
+DTYPES = [np.bool_, np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float16, np.float32, np.float64, ">f4"]
+MIB = 1 << 20
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_panels_of_any_shape_type_and_width_are_the_array_as_float64(data):
+    shape = data.draw(hnp.array_shapes(min_dims=2, max_dims=2, max_side=12))
+    dtype = np.dtype(data.draw(st.sampled_from(DTYPES)))
+    elements = {"allow_nan": False, "allow_infinity": False} if dtype.kind == "f" else None
+    array = data.draw(hnp.arrays(dtype, shape, elements=elements))
+    array = np.asfortranarray(array) if data.draw(st.booleans()) else array
+    axis, width = data.draw(st.sampled_from([0, 1])), data.draw(st.integers(1, 13))
+    source, expected = open_source(array), array.astype(np.float64)
+    assert source.dtype == dtype
+    assert_array_equal(np.concatenate(list(source.panels(axis, width)), axis), expected, strict=True)
+    assert_array_equal(np.concatenate(list(source.T.panels(axis, width)), axis), expected.T, strict=True)
+    assert source.fingerprint() == open_source(expected.copy()).fingerprint()
+    assert source.fingerprint() == open_source(sp.csc_array(expected)).fingerprint()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_matrices_differing_in_one_entry_or_in_shape_differ_in_fingerprint(data):
+    shape = data.draw(hnp.array_shapes(min_dims=2, max_dims=2, max_side=6))
+    X = data.draw(hnp.arrays(np.float64, shape, elements=st.floats(-10, 10)))
+    Z = X.copy()
+    i, j = data.draw(st.integers(0, shape[0] - 1)), data.draw(st.integers(0, shape[1] - 1))
+    Z[i, j] = np.nextafter(Z[i, j], 20.0)
+    fingerprints = {open_source(A).fingerprint() for A in (X, Z, X.reshape(1, -1), X.reshape(-1, 1))}
+    assert len(fingerprints) == 2 + len({shape, (1, X.size), (X.size, 1)}) - 1
+
+
+def test_known_answer_of_a_fingerprint():
+    # printf of the label, two uint64 and four float64, through sha256sum.
+    expected = subprocess.run(
+        ["sha256sum"],
+        input=bytes.fromhex(
+            "6665647376642f6d61747269782f3100"
+            "0200000000000000"
+            "0200000000000000"
+            "000000000000f03f"
+            "0000000000000040"
+            "0000000000000000"
+            "000000000000e0bf"
+        ),
+        capture_output=True,
+        check=True,
+    ).stdout.split()[0]
+    assert open_source([[1.0, 2.0], [-0.0, -0.5]]).fingerprint() == expected.decode()
+
+
+class TestViews:
+    def test_panels_of_float64_arrays_share_their_memory(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(6, 4))
+        np.save(tmp_path / "t.npy", X)
+        for array in (X, np.asfortranarray(X), np.load(tmp_path / "t.npy", mmap_mode="r")):
+            source = open_source(array, names=list("abcd"))
+            for panel in (
+                source.rows(1, 3),
+                source.columns(1, 3),
+                source.T.rows(0, 2),
+                source.without(["a", "d"]).rows(0, 2),
+                source.reordered([2, 3, 4]).rows(0, 2),
+            ):
+                assert np.shares_memory(panel, array)
+
+    def test_an_array_stays_writeable_for_its_owner(self):
+        X = np.ones((3, 3))
+        panel = open_source(X).rows(0, 3)
+        X[0, 0] = 5.0
+        assert panel[0, 0] == 5.0
+
+    def test_opening_a_source_again_gives_the_same_source(self):
+        source = open_source(np.ones((2, 2)))
+        assert open_source(source) is source
+
+
+class TestSparse:
+    def test_sparse_panels_are_the_blocks_of_the_matrix(self):
+        rng = np.random.default_rng(5)
+        X = rng.normal(size=(9, 7)) * (rng.random((9, 7)) < 0.3)
+        for matrix in (sp.csr_array(X), sp.csc_matrix(X), sp.dok_array(X), sp.bsr_array(X), sp.dia_array(X)):
+            source = open_source(matrix)
+            for view, expected in ((source, X), (source.T, X.T)):
+                assert isinstance(view, SparsePanels)
+                rows, columns = view.sparse_rows(2, 6), view.sparse_columns(1, 4)
+                assert rows.format == "csr"
+                assert columns.format == "csc"
+                assert_array_equal(rows.toarray(), expected[2:6])
+                assert_array_equal(columns.toarray(), expected[:, 1:4])
+
+    def test_whole_numbers_and_repeated_coordinates_add_up(self):
+        matrix = sp.coo_array((np.array([1, 2, 3]), ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+        source = open_source(matrix)
+        assert_array_equal(source.rows(0, 2), [[0, 3], [3, 0]])
+        assert_array_equal(source.sparse_columns(0, 2).toarray(), [[0, 3], [3, 0]])
+
+    def test_a_matrix_too_large_to_be_dense_is_read_in_panels(self):
+        matrix = sp.coo_array(([1.5, 2.5], ([0, 10**6 - 1], [5, 10**6 - 1])), shape=(10**6, 10**6))
+        source = open_source(matrix)
+        assert source.rows(10**6 - 1, 10**6)[0, -1] == 2.5
+        assert source.columns(5, 6)[0, 0] == 1.5
+
+
+class TestInputsAreLeftAlone:
+    def test_files_keep_every_byte(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(20, 3))
+        frame = pd.DataFrame(X, columns=list("abc"))
+        np.save(tmp_path / "t.npy", X)
+        sp.save_npz(tmp_path / "t.npz", sp.csr_array(X))
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        frame.to_parquet(tmp_path / "t.parquet")
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        for path in before:
+            source = open_source(path)
+            assert_array_equal(source.rows(0, 20), X)
+            assert_array_equal(source.reordered(np.arange(20)[::-1]).columns(0, 3), X[::-1])
+            source.fingerprint()
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+    def test_objects_keep_every_entry(self):
+        X = np.random.default_rng(0).normal(size=(8, 3)) * (np.arange(24).reshape(8, 3) % 3 > 0)
+        unsorted = sp.csr_array(X)
+        unsorted.data[:2], unsorted.indices[:2] = unsorted.data[1::-1].copy(), unsorted.indices[1::-1].copy()
+        parts = [array.copy() for array in (unsorted.data, unsorted.indices, unsorted.indptr)]
+        frame = pd.DataFrame(X, columns=list("abc"))
+        copy = frame.copy()
+        for data in (unsorted, frame):
+            source = open_source(data)
+            assert_array_equal(source.rows(0, 8), X)
+            assert_array_equal(source.columns(0, 3), X)
+            assert_array_equal(source.reordered([3, 1]).rows(0, 2), X[[3, 1]])
+        for now, then in zip((unsorted.data, unsorted.indices, unsorted.indptr), parts, strict=True):
+            assert_array_equal(now, then)
+        pd.testing.assert_frame_equal(frame, copy)
+
+    def test_an_order_is_copied(self):
+        order = np.array([1, 0])
+        source = open_source(np.array([[1.0], [2.0]])).reordered(order)
+        order[:] = 0
+        assert_array_equal(source.rows(0, 2), [[2.0], [1.0]])
+
+
+class TestTemporaryFiles:
+    @pytest.fixture
+    def states(self, monkeypatch):
+        """The state of each temporary file at its making: permissions, and how many names it has."""
+        states: list[os.stat_result] = []
+        make = tempfile.TemporaryFile
+
+        def watched(*arguments: object, **options: object) -> object:
+            file = make(*arguments, **options)
+            states.append(os.fstat(file.fileno()))
+            return file
+
+        monkeypatch.setattr(tempfile, "TemporaryFile", watched)
+        return states
+
+    @pytest.fixture
+    def sources(self, tmp_path):
+        """A text table and a reordered Parquet file, both read once so that they have been spooled."""
+        (tmp_path / "scratch").mkdir()
+        (tmp_path / "t.csv").write_text("a,b\n" + "1.5,2\n" * 1000)
+        pq.write_table(pa.table({"a": np.arange(1000.0)}), tmp_path / "t.parquet")
+        text = open_source(tmp_path / "t.csv", scratch=tmp_path / "scratch")
+        columns = open_source(tmp_path / "t.parquet", scratch=tmp_path / "scratch")
+        text.rows(0, 1000)
+        columns.reordered(np.arange(1000)[::-1]).rows(0, 1000)
+        return [text, columns]
+
+    def test_have_no_name_and_are_readable_by_their_owner_only(self, states, sources, tmp_path):
+        assert [stat.S_IMODE(state.st_mode) for state in states] == [0o600, 0o600]
+        assert [state.st_nlink for state in states] == [0, 0]
+        assert list((tmp_path / "scratch").iterdir()) == []
+
+    def test_are_let_go_with_the_source_that_made_them(self, sources):
+        mapped = [weakref.ref(sources[0]._table), weakref.ref(sources[1]._spool)]
+        assert all(isinstance(ref(), np.memmap) for ref in mapped)
+        sources.clear()
+        gc.collect()
+        assert [ref() for ref in mapped] == [None, None]
+
+
+class TestMemory:
+    """The matrix has 16 MB; reading it whole, twice, in panels may not take a quarter of that."""
+
+    M, N, WIDTH = 20_000, 100, 500
+
+    @pytest.fixture
+    def X(self):
+        return np.random.default_rng(11).integers(-999, 999, size=(self.M, self.N)) / 8.0
+
+    def peak_of(self, path: Path, X: np.ndarray) -> int:
+        tracemalloc.start()
+        try:
+            source = open_source(path)
+            total = sum(float(panel.sum()) for panel in source.panels(0, self.WIDTH))
+            total += sum(float(panel.sum()) for panel in source.panels(1, 2))
+            source.fingerprint()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert total == 2 * X.sum()
+        return peak
+
+    @pytest.fixture(autouse=True)
+    def small_fingerprint_panels(self, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.source._FINGERPRINT_BYTES", MIB // 2)
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_of_npy_files_is_bounded_by_the_panel(self, tmp_path, X, order, dtype):
+        np.save(tmp_path / "t.npy", np.asarray(X, dtype=dtype, order=order))
+        assert self.peak_of(tmp_path / "t.npy", X) < 3 * MIB
+
+    def test_of_text_tables_is_bounded_by_the_chunk(self, tmp_path, X, without_pyarrow, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.csv_parse._CHUNK_CELLS", 1 << 13)
+        np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
+        assert self.peak_of(tmp_path / "t.csv", X) < 4 * MIB
+
+    def test_of_text_tables_is_bounded_by_the_block_in_pyarrow(self, tmp_path, X):
+        np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
+        pool = pa.proxy_memory_pool(pa.default_memory_pool())
+        before = pa.default_memory_pool()
+        pa.set_memory_pool(pool)
+        try:
+            traced = self.peak_of(tmp_path / "t.csv", X)
+        finally:
+            pa.set_memory_pool(before)
+        assert traced < 4 * MIB
+        assert 0 < pool.max_memory() < 12 * MIB
+
+    def test_of_parquet_files_is_bounded_by_the_batch_in_one_row_group(self, tmp_path, X, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.parquet._BATCH_CELLS", 1 << 15)
+        frame = pd.DataFrame(X, columns=[f"v{j}" for j in range(self.N)])
+        frame.to_parquet(tmp_path / "t.parquet", row_group_size=self.M)
+        assert self.peak_of(tmp_path / "t.parquet", X) < 3 * MIB
+
+
+def test_an_array_imports_no_optional_library():
+    code = (
+        "import sys, numpy as np; from fedsvd.data.open import open_source;"
+        "open_source(np.ones((2, 2))).fingerprint(); open_source([[1.0]]);"
+        "print(sorted({'pandas', 'polars', 'pyarrow', 'narwhals', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
