@@ -1,0 +1,186 @@
+"""Is this factorisation right? Asked before anything is released (02-protocol, step 5).
+
+Solvers have returned wrong factors in silence: 32-bit LAPACK past its sizes, GPU drivers, a flipped bit in memory.
+Everything here compares a result with the matrix itself, never with what the solver says of it, and raises
+``VerificationFailed`` beyond a bound that follows from eps and the sizes alone. What can not be seen from residuals
+is whether truncated triplets are the *largest* ones; for that the start block must be wide enough (``truncated_svd``).
+
+Nothing is formed that is larger than a panel, a factor, or the matrix's panels as they come.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import scipy.sparse
+
+from fedsvd.errors import ShapeError, VerificationFailed
+from fedsvd.linalg import backend
+from fedsvd.linalg.backend import EPS, namespace
+from fedsvd.linalg.truncated_svd import Operator, PanelOperator, as_operator
+from fedsvd.types import Array, expect_shape
+
+_PANEL = 1 << 22  # entries; 32 MiB
+_FIX = "nothing was released; run again, on another machine or backend if it repeats"
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What was measured of a factorisation; both are 0 for a perfect one."""
+
+    residual: float
+    orthogonality: float
+
+
+def bounds(m: int, n: int, k: int, tolerance: float = 0.0) -> Quality:
+    """The worst ``Quality`` that rounding excuses in k triplets of an m x n matrix.
+
+    Residual: LAPACK's errors are random on random data (15 eps, whatever the size) and all of one sign at worst, on a
+    matrix of ones, where 0.3 sqrt(m n) eps was measured; allowed is 64 + 2 sqrt(m n), and what a cut at the level of
+    rounding (``dense_svd.rank``) leaves out. Orthogonality: k eps on random data, 17 k eps on ones; allowed is
+    64 (k + 16) eps. ``tolerance`` is what an iterative solver was asked for.
+    """
+    cut = max(m, n) * math.sqrt(min(m, n) - k)
+    return Quality(
+        residual=tolerance + EPS * (64 + 2 * math.sqrt(m * n) + cut),
+        orthogonality=tolerance + EPS * 64 * (k + 16),
+    )
+
+
+def verify_svd(A: Any, U: Array, sigma: Array, Vt: Array) -> Quality:
+    """``||A - U diag(sigma) Vt||_F / ||A||_F`` and the orthogonality of both sides, within ``bounds``.
+
+    A is an array, a SciPy sparse matrix or an operator; panels are met once each.
+    """
+    m, n, k = _check_shapes(A, U, sigma, Vt)
+    _check_sigma(sigma)
+    error = size = 0.0
+    for by_rows, place, panel in _panels(A, U):
+        product = (U[place, :] * sigma) @ Vt if by_rows else (U * sigma) @ Vt[:, place]
+        error = math.hypot(error, backend.norm(panel - product))
+        size = math.hypot(size, backend.norm(panel))
+    return _within(Quality(_relative(error, size), _worst_side(U, Vt)), bounds(m, n, k))
+
+
+def verify_truncated(A: Any, U: Array, sigma: Array, Vt: Array, tolerance: float = 1e-12) -> Quality:
+    """The largest residual ``||(A v - sigma u, A^T u - sigma v)|| / sigma_1`` of k triplets, in two passes."""
+    m, n, k = _check_shapes(A, U, sigma, Vt)
+    _check_sigma(sigma)
+    if k == 0:
+        return Quality(0.0, 0.0)
+    xp, operator = namespace(U, Vt), as_operator(A)
+    V, scale = xp.matrix_transpose(Vt), sigma[0] if float(sigma[0]) > 0 else 1.0
+    right = (operator.matmul(V) - U * sigma) / scale
+    left = (operator.rmatmul(U) - V * sigma) / scale
+    residual = xp.max(xp.hypot(backend.column_norms(right), backend.column_norms(left)))
+    # No full sum over A is taken here, so neither its rounding nor the cut is to be excused.
+    most = bounds(m, n, k, tolerance)
+    most = Quality(tolerance + EPS * (64 + 4 * math.sqrt(m + n)), most.orthogonality)
+    return _within(Quality(float(residual), _worst_side(U, Vt)), most)
+
+
+def verify_least_squares(A: Any, w: Array, y: Array, tolerance: float = 0.0) -> float:
+    """``||A^T (A w - y)|| / (||A|| (||A|| ||w|| + ||y||))``: the normal equations, to working precision.
+
+    In this measure a backward-stable solver is at eps whatever the condition number. w is (n,) or (n, q).
+    ``tolerance`` is a rank cut-off coarser than rounding, where one was used.
+    """
+    xp = namespace(w, y)
+    w, y = (x if len(x.shape) == 2 else xp.reshape(x, (-1, 1)) for x in (w, y))
+    m, n = A.shape
+    expect_shape("w", w, n, y.shape[1])
+    expect_shape("y", y, m, w.shape[1])
+    operator = as_operator(A)
+    size = 0.0
+    for _, _, panel in _panels(A, y):
+        size = math.hypot(size, backend.norm(panel))
+    gradient = backend.norm(operator.rmatmul(operator.matmul(w) - y))
+    scale = size * (size * backend.norm(w) + backend.norm(y))
+    residual = _relative(gradient, scale)
+    most = Quality(tolerance + EPS * (64 + 2 * max(m, n)), 0.0)
+    return _within(Quality(residual, 0.0), most).residual
+
+
+def verify_orthonormal(Q: Array) -> float:
+    """``||Q^T Q - I||_F`` for orthonormal columns, within ``bounds``."""
+    m, k = Q.shape
+    if k > m:
+        raise ShapeError(f"{k} orthonormal columns of length {m} do not exist")
+    quality = Quality(0.0, _orthogonality(namespace(Q).matrix_transpose(Q)))
+    return _within(quality, bounds(m, k, k)).orthogonality
+
+
+def _check_shapes(A: Any, U: Array, sigma: Array, Vt: Array) -> tuple[int, int, int]:
+    (m, n), k = A.shape, sigma.shape[0]
+    expect_shape("U", U, m, k)
+    expect_shape("Vt", Vt, k, n)
+    if k > min(m, n):
+        raise ShapeError(f"{k} triplets of a {m} x {n} matrix")
+    return m, n, k
+
+
+def _check_sigma(sigma: Array) -> None:
+    xp = namespace(sigma)
+    # Written so that NaN fails: it compares false with everything.
+    if not bool(xp.all(sigma >= 0) & xp.all(sigma[1:] <= sigma[:-1]) & xp.all(xp.isfinite(sigma))):
+        raise VerificationFailed("singular values are not finite, nonnegative and descending", _FIX)
+
+
+def _within(quality: Quality, most: Quality) -> Quality:
+    for name in ("residual", "orthogonality"):
+        measured, allowed = getattr(quality, name), getattr(most, name)
+        if not measured <= allowed:
+            raise VerificationFailed(f"{name} {measured:.1e} is beyond its bound {allowed:.1e}", _FIX)
+    return quality
+
+
+def _relative(error: float, scale: float) -> float:
+    if error == 0.0:
+        return 0.0
+    return error / scale if scale else math.inf
+
+
+def _worst_side(U: Array, Vt: Array) -> float:
+    sides = _orthogonality(namespace(U).matrix_transpose(U)), _orthogonality(Vt)
+    # Not max(), which may pass over a NaN.
+    return math.hypot(*sides) if any(math.isnan(side) for side in sides) else max(sides)
+
+
+def _orthogonality(Qt: Array) -> float:
+    """``||Qt Qt^T - I||_F``, block by block below the diagonal: half of the products, and never k x k at once."""
+    xp = namespace(Qt)
+    k = Qt.shape[0]
+    width = max(1, min(k, _PANEL // max(k, 1)))
+    total = 0.0
+    for start in range(0, k, width):
+        block = Qt[start : start + width, :]
+        eye = xp.eye(block.shape[0], dtype=Qt.dtype, device=Qt.device)
+        below = Qt[start + width :, :] @ xp.matrix_transpose(block)
+        total = math.hypot(total, backend.norm(backend.gram(block) - eye), math.sqrt(2) * backend.norm(below))
+    return total
+
+
+def _panels(A: Any, like: Array) -> Iterator[tuple[bool, slice, Array]]:
+    """One pass over A in panels of bounded size: (whether by rows, place, panel)."""
+    m, n = A.shape
+    if isinstance(A, PanelOperator):
+        yield from A.panels()
+    elif scipy.sparse.issparse(A) or hasattr(A, "rmatmul"):
+        yield from _columns_of(as_operator(A), like)
+    else:
+        step = max(1, _PANEL // max(n, 1))
+        for start in range(0, m, step):
+            place = slice(start, min(start + step, m))
+            yield True, place, A[place, :]
+
+
+def _columns_of(A: Operator, like: Array) -> Iterator[tuple[bool, slice, Array]]:
+    """Columns of an operator that has no panels, by products with columns of the identity."""
+    xp = namespace(like)
+    m, n = A.shape
+    step = max(1, _PANEL // max(m, n))
+    for start in range(0, n, step):
+        place = slice(start, min(start + step, n))
+        columns = xp.eye(n, place.stop - start, k=-start, dtype=like.dtype, device=like.device)
+        yield False, place, A.matmul(columns)
