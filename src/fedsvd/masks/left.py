@@ -6,24 +6,13 @@ of its own, so any window can be made without the others.
 """
 
 from dataclasses import dataclass, field
-from itertools import accumulate
 
-from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
-from fedsvd.masks.orthogonal import MIXING_BLOCK, PAPER_BLOCK, Form, block_sizes, draw_form
+from fedsvd.linalg.windows import WINDOW_LIMIT, Form, block_width, cut_side
+from fedsvd.masks.orthogonal import draw_form
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
-
-WINDOW_LIMIT = 65_536
-HAAR_LIMIT = 4096
-
-
-def window_count(n: int, limit: int) -> int:
-    """The fewest near-equal windows of at most ``limit``."""
-    if n < 1 or limit < 1:
-        raise ConfigError(f"need n >= 1 and a window limit >= 1, got n={n}, limit={limit}")
-    return -(-n // limit)
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,17 +30,8 @@ class LeftMask:
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        b = self.b or (PAPER_BLOCK if self.form is Form.BLOCKS else MIXING_BLOCK)
-        if self.form is Form.HAAR:
-            sizes: tuple[int, ...] = (self.m,)
-        elif self.form is Form.MIXING:
-            count = window_count(self.m, self.limit)
-            sizes = tuple(self.m * (w + 1) // count - self.m * w // count for w in range(count))
-        else:
-            sizes = block_sizes(self.m, b)
-        ends = list(accumulate(sizes, initial=0))
-        object.__setattr__(self, "b", b)
-        object.__setattr__(self, "windows", tuple(map(slice, ends[:-1], ends[1:])))
+        object.__setattr__(self, "b", block_width(self.form, self.b))
+        object.__setattr__(self, "windows", cut_side(self.form, self.m, self.b, self.limit))
 
     def __repr__(self) -> str:
         return f"LeftMask({self.form}, m={self.m}, windows={len(self.windows)})"

@@ -7,40 +7,15 @@ Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogon
     blocks   the paper's bare block-diagonal matrix, kept so that the paper can be reproduced (C4)
 """
 
-from enum import StrEnum
-
-from fedsvd.errors import ConfigError
 from fedsvd.linalg.block_diagonal import BlockDiagonal, Orthogonal
 from fedsvd.linalg.householder import Reflectors, draw
+from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
 from fedsvd.masks.permute import Mixing
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
 
 HAAR_ROTATION_LIMIT = 4096  # a longer local rotation mixes instead
-PAPER_BLOCK = 1000
-MIXING_BLOCK = 256
-
-
-class Form(StrEnum):
-    """How a mask is made."""
-
-    HAAR = "haar"
-    MIXING = "mixing"
-    BLOCKS = "blocks"
-
-
-def block_sizes(n: int, b: int) -> tuple[int, ...]:
-    """Cut ``n`` into near-equal blocks, none narrower than ``min(b, n)``.
-
-    Algorithm 2 lets the last block be ``n mod b`` wide. At width 1 that block is the scalar +1 or -1, and one row
-    passes this mask unchanged but for its sign (C2, ADR 0003).
-    """
-    if n < 1 or b < 1:
-        raise ConfigError(f"need n >= 1 and b >= 1, got n={n}, b={b}")
-    count = max(1, n // b)
-    width, wider = divmod(n, count)
-    return (width + 1,) * wider + (width,) * (count - wider)
 
 
 def orthogonal(n: int, stream: Keystream, on: Array | None = None) -> Reflectors:
@@ -76,5 +51,5 @@ def local_rotation(n: int, seed: Seed, on: Array | None = None) -> Orthogonal:
 
 
 def secret_scale(seed: Seed) -> float:
-    """c in (1, 2): hides that entries are whole numbers, and norms within a factor of two."""
+    """c in [1, 2): hides that entries are whole numbers, and norms within a factor of two."""
     return Keystream(seed).uniform(1.0, 2.0)

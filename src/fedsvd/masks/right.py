@@ -1,43 +1,19 @@
 """Q: the right mask over all users' columns; user i works with its rows Q_i (section 3.2 of the paper).
 
-Q is block-diagonal over *windows* of columns, and which columns share a window is a matter of privacy. A haar mask has
-one window with everybody's columns. A mixing window takes the same fraction of *every* user's columns, columns
-``floor(w n_i / W) .. floor((w+1) n_i / W)``, so that no window belongs to one user: a window inside one user's columns
-would show the CSP that user's tile spectra. The paper's blocks are cut from the concatenation, whoever the columns
-belong to (C3); a block may straddle users, who then hold slices of it.
+Q is block-diagonal over *windows* of columns, cut so that no window belongs to one user (``linalg.windows``), except in
+the paper's own form, where blocks are cut from the concatenation and may straddle users, who then hold slices (C3).
 
 Inside a window users stand in order, and a user multiplies as if zeros stood in the others' places.
 """
 
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
 
-from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
-from fedsvd.masks.left import WINDOW_LIMIT, window_count
-from fedsvd.masks.orthogonal import MIXING_BLOCK, PAPER_BLOCK, Form, block_sizes, draw_form
+from fedsvd.linalg.windows import WINDOW_LIMIT, Form, Window, block_width, cut_columns
+from fedsvd.masks.orthogonal import draw_form
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
-
-HAAR_LIMIT = 16_384
-
-
-@dataclass(frozen=True)
-class Window:
-    """Which columns meet in one window: a slice of each user's, and the slice of Y's columns they become."""
-
-    columns: tuple[slice, ...]
-    outputs: slice
-
-    @property
-    def width(self) -> int:
-        return int(self.outputs.stop - self.outputs.start)
-
-    def place(self, i: int) -> slice:
-        """Where user i's columns stand inside the window."""
-        start = sum(own.stop - own.start for own in self.columns[:i])
-        return slice(start, start + self.columns[i].stop - self.columns[i].start)
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,16 +31,8 @@ class RightMask:
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.widths or min(self.widths) < 1:
-            raise ConfigError(f"every user needs at least one column, got widths {self.widths}")
-        b = self.b or (PAPER_BLOCK if self.form is Form.BLOCKS else MIXING_BLOCK)
-        object.__setattr__(self, "b", b)
-        if self.form is Form.BLOCKS:
-            windows = _cut_blocks(self.widths, b)
-        else:
-            count = 1 if self.form is Form.HAAR else window_count(self.n, self.limit)
-            windows = _cut_fractions(self.widths, count)
-        object.__setattr__(self, "windows", windows)
+        object.__setattr__(self, "b", block_width(self.form, self.b))
+        object.__setattr__(self, "windows", cut_columns(self.form, self.widths, self.b, self.limit))
 
     def __repr__(self) -> str:
         return f"RightMask({self.form}, n={self.n}, users={len(self.widths)}, windows={len(self.windows)})"
@@ -102,27 +70,3 @@ class RightMask:
     def rows(self, w: int, i: int) -> Array:
         """``Q_iw`` itself: user i's slice of a window, (own columns, window width)."""
         return self.window(w).explicit()[self.windows[w].place(i), :]
-
-
-def _cut_fractions(widths: tuple[int, ...], count: int) -> tuple[Window, ...]:
-    windows, start = [], 0
-    for w in range(count):
-        columns = tuple(slice(w * n_i // count, (w + 1) * n_i // count) for n_i in widths)
-        stop = start + sum(own.stop - own.start for own in columns)
-        if stop > start:
-            windows.append(Window(columns, slice(start, stop)))
-        start = stop
-    return tuple(windows)
-
-
-def _cut_blocks(widths: tuple[int, ...], b: int) -> tuple[Window, ...]:
-    offsets = list(accumulate(widths, initial=0))
-    ends = list(accumulate(block_sizes(offsets[-1], b), initial=0))
-    windows = []
-    for start, stop in pairwise(ends):
-        columns = tuple(
-            slice(min(max(start - o, 0), n_i), min(max(stop - o, 0), n_i))
-            for o, n_i in zip(offsets[:-1], widths, strict=True)
-        )
-        windows.append(Window(columns, slice(start, stop)))
-    return tuple(windows)

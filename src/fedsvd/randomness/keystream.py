@@ -70,8 +70,8 @@ class Keystream:
         return np.argsort(self.words(count), kind="stable")
 
     def uniform(self, low: float, high: float) -> float:
-        """One number, uniform on the open interval."""
-        return low + (high - low) * (float(self.words(1)[0] >> np.uint64(12)) + 0.5) * 2.0**-52
+        """One number, uniform on low <= x < high, in 2^52 steps."""
+        return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
 
 
 def _to_normals(words: Ring, out: Float) -> None:

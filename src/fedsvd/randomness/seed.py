@@ -24,9 +24,10 @@ class Seed:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, secret: bytes) -> None:
+        secret = bytes(secret)
         if len(secret) != SIZE:
             raise ConfigError(f"a seed has {SIZE} bytes, got {len(secret)}")
-        self._secret = bytes(secret)
+        self._secret = secret
 
     @classmethod
     def fresh(cls) -> "Seed":
