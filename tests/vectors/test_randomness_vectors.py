@@ -118,7 +118,7 @@ def vector(secret: bytes) -> dict[str, object]:
         "normals": [NormalDist().inv_cdf(uniform).hex() for uniform in uniforms],
         "signs": "".join("-" if words[i // 64] >> i % 64 & 1 else "+" for i in range(100)),
         "permutation": sorted(range(16), key=words.__getitem__),
-        "uniform_1_2": (1.0 + uniforms[0]).hex(),
+        "uniform_1_2": (1.0 + (words[0] >> 12) / 2**52).hex(),
     }
 
 
