@@ -42,7 +42,12 @@ class CsvSource(MatrixSource):
         touched = set(np.arange(self.shape[1])[columns].tolist()) if self._text else set()
         for column in sorted(touched & self._text.keys()):
             name = column if self.names is None else repr(self.names[column])
-            raise not_numeric(f"column {name} of {self._layout.path}", f"text on line {self._text[column]}")
+            raise not_numeric(
+                f"column {name} of {self._layout.path}",
+                f"text on line {self._text[column]}",
+                "write numbers with a decimal point and no other marks, give the delimiter if it is not "
+                f"{self._layout.delimiter!r}",
+            )
         return pick(self._table, rows, columns)
 
     def _values(self, position: int) -> NDArray[Any]:

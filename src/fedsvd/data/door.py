@@ -47,12 +47,10 @@ def expect_numeric(dtype: np.dtype[Any], column: str) -> None:
         raise not_numeric(column, str(dtype))
 
 
-def not_numeric(column: str, kind: str) -> NotNumeric:
+def not_numeric(column: str, kind: str, fix: str = "encode it as numbers") -> NotNumeric:
     """The refusal of a column that holds ``kind`` instead of numbers."""
-    return NotNumeric(
-        f"{column} holds {kind}, not numbers",
-        "encode it as numbers, or leave it out: open_source(data, drop=[...]) or source.without([...])",
-    )
+    leave_out = "leave it out: open_source(data, drop=[...]) or source.without([...])"
+    return NotNumeric(f"{column} holds {kind}, not numbers", f"{fix}, or {leave_out}")
 
 
 def first_text_column(rows: Iterable[Sequence[Any]]) -> int:

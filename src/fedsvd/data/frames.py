@@ -29,7 +29,7 @@ class FrameSource(MatrixSource):
         for column in sorted(self._text.keys() & set(positions)):
             raise not_numeric(f"column {self._name(column)!r}", self._text[column])
         part = self._frame[:, columns if isinstance(columns, slice) else positions]
-        part = part[rows if isinstance(rows, slice) else rows.tolist(), :]
+        part = part[rows, :]
         cells: NDArray[Any] = part.to_numpy()
         if cells.dtype.kind in "biuf":
             return cells

@@ -10,7 +10,6 @@ group). A row panel out of order starts again at the head of its group. Rows in 
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,8 @@ class ParquetSource(MatrixSource):
             cursor.fill(out)
         except (self._arrow_error, OSError):
             raise UnknownFormat(f"{self._path} is damaged", "write or copy it again") from None
-        self._cursors[start + len(out), columns] = cursor
+        if start + len(out) < self.shape[0]:
+            self._cursors[start + len(out), columns] = cursor
         if len(self._cursors) > _OPEN_CURSORS:
             self._cursors.popitem(last=False)
 
@@ -114,6 +114,7 @@ class _Cursor:
     def __init__(self, batches: Iterator[Any], names: list[str]) -> None:
         self._batches = batches
         self._names = names
+        self._rest: Any = None
 
     def skip(self, count: int) -> None:
         """Leave out the next ``count`` rows."""
@@ -131,12 +132,11 @@ class _Cursor:
     def _pieces(self, count: int) -> Iterator[Any]:
         """Record batches of ``count`` rows in all; what is left of the last one waits for the next call."""
         while count > 0:
-            batch = next(self._batches)
-            if batch.num_rows > count:
-                self._batches = chain([batch.slice(count)], self._batches)
-                batch = batch.slice(0, count)
-            count -= batch.num_rows
-            yield batch
+            batch = next(self._batches) if self._rest is None else self._rest
+            self._rest = batch.slice(count) if batch.num_rows > count else None
+            piece = batch.slice(0, count)
+            count -= piece.num_rows
+            yield piece
 
 
 def _as_float(column: Any) -> Float:

@@ -1,4 +1,4 @@
-"""How data is kept: views instead of copies, bounded memory, private files, inputs left as they were."""
+"""How data is kept: views instead of copies, private files, inputs left as they were."""
 
 import gc
 import os
@@ -6,9 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-import tracemalloc
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,9 +21,9 @@ from numpy.testing import assert_array_equal
 
 from fedsvd.data.open import open_source
 from fedsvd.data.sparse import SparsePanels
+from fedsvd.errors import StorageError
 
 DTYPES = [np.bool_, np.int8, np.uint8, np.int32, np.int64, np.uint64, np.float16, np.float32, np.float64, ">f4"]
-MIB = 1 << 20
 
 
 @settings(max_examples=120, deadline=None)
@@ -207,61 +205,28 @@ class TestTemporaryFiles:
         gc.collect()
         assert [ref() for ref in mapped] == [None, None]
 
+    def test_are_refused_where_the_scratch_folder_cannot_be_written(self, tmp_path):
+        (tmp_path / "t.csv").write_text("1,2\n")
+        with pytest.raises(StorageError, match="nowhere"):
+            open_source(tmp_path / "t.csv", scratch=tmp_path / "nowhere")
 
-class TestMemory:
-    """The matrix has 16 MB; reading it whole, twice, in panels may not take a quarter of that."""
 
-    M, N, WIDTH = 20_000, 100, 500
+def test_a_pass_in_order_enters_a_parquet_file_once(tmp_path, monkeypatch):
+    pq.write_table(pa.table({"a": np.arange(100.0), "b": np.ones(100)}), tmp_path / "t.parquet", row_group_size=30)
+    entries: list[object] = []
+    enter = pq.ParquetFile.iter_batches
 
-    @pytest.fixture
-    def X(self):
-        return np.random.default_rng(11).integers(-999, 999, size=(self.M, self.N)) / 8.0
+    def counted(self: pq.ParquetFile, *arguments: object, **options: object) -> object:
+        entries.append(options["row_groups"])
+        return enter(self, *arguments, **options)
 
-    def peak_of(self, path: Path, X: np.ndarray) -> int:
-        tracemalloc.start()
-        try:
-            source = open_source(path)
-            total = sum(float(panel.sum()) for panel in source.panels(0, self.WIDTH))
-            total += sum(float(panel.sum()) for panel in source.panels(1, 2))
-            source.fingerprint()
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert total == 2 * X.sum()
-        return peak
-
-    @pytest.fixture(autouse=True)
-    def small_fingerprint_panels(self, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.source._FINGERPRINT_BYTES", MIB // 2)
-
-    @pytest.mark.parametrize("order", ["C", "F"])
-    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-    def test_of_npy_files_is_bounded_by_the_panel(self, tmp_path, X, order, dtype):
-        np.save(tmp_path / "t.npy", np.asarray(X, dtype=dtype, order=order))
-        assert self.peak_of(tmp_path / "t.npy", X) < 3 * MIB
-
-    def test_of_text_tables_is_bounded_by_the_chunk(self, tmp_path, X, without_pyarrow, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.csv_parse._CHUNK_CELLS", 1 << 13)
-        np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
-        assert self.peak_of(tmp_path / "t.csv", X) < 4 * MIB
-
-    def test_of_text_tables_is_bounded_by_the_block_in_pyarrow(self, tmp_path, X):
-        np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
-        pool = pa.proxy_memory_pool(pa.default_memory_pool())
-        before = pa.default_memory_pool()
-        pa.set_memory_pool(pool)
-        try:
-            traced = self.peak_of(tmp_path / "t.csv", X)
-        finally:
-            pa.set_memory_pool(before)
-        assert traced < 4 * MIB
-        assert 0 < pool.max_memory() < 12 * MIB
-
-    def test_of_parquet_files_is_bounded_by_the_batch_in_one_row_group(self, tmp_path, X, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.parquet._BATCH_CELLS", 1 << 15)
-        frame = pd.DataFrame(X, columns=[f"v{j}" for j in range(self.N)])
-        frame.to_parquet(tmp_path / "t.parquet", row_group_size=self.M)
-        assert self.peak_of(tmp_path / "t.parquet", X) < 3 * MIB
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
+    source = open_source(tmp_path / "t.parquet")
+    for panel, ones in zip(source.panels(0, 7), source.without(["a"]).panels(0, 7), strict=True):
+        assert_array_equal(panel[:, 1:], ones)
+    assert len(entries) == 2
+    assert_array_equal(source.rows(65, 70)[:, 0], np.arange(65.0, 70.0))
+    assert entries[2] == range(2, 4)
 
 
 def test_an_array_imports_no_optional_library():

@@ -1,0 +1,82 @@
+"""Memory is bounded by the panel and the chunk, not by the matrix."""
+
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fedsvd.data.open import open_source
+
+MIB = 1 << 20
+_POOLS: list[pa.MemoryPool] = []  # a pool must outlive whatever was allocated from it
+
+
+@contextmanager
+def counted() -> Iterator[pa.MemoryPool]:
+    """Counts what PyArrow allocates, which Python's own tracing does not see."""
+    before = pa.default_memory_pool()
+    _POOLS.append(pa.proxy_memory_pool(before))
+    pa.set_memory_pool(_POOLS[-1])
+    try:
+        yield _POOLS[-1]
+    finally:
+        pa.set_memory_pool(before)
+
+
+class TestMemory:
+    """The matrix has 8 MB; reading it whole, three times, may not take a third of that."""
+
+    M, N, WIDTH, MOST = 10_000, 100, 130, 5 * MIB // 2
+
+    @pytest.fixture
+    def X(self):
+        return np.random.default_rng(11).integers(-999, 999, size=(self.M, self.N)) / 8.0
+
+    def peak_of(self, path: Path, X: np.ndarray) -> int:
+        tracemalloc.start()
+        try:
+            source = open_source(path)
+            total = sum(float(panel.sum()) for panel in source.panels(0, self.WIDTH))
+            total += sum(float(panel.sum()) for panel in source.panels(1, 2))
+            source.fingerprint()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert total == 2 * X.sum()
+        return peak
+
+    @pytest.fixture(autouse=True)
+    def small_fingerprint_panels(self, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.source._FINGERPRINT_BYTES", MIB // 2)
+
+    @pytest.mark.parametrize("order", ["C", "F"])
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_of_npy_files_is_bounded_by_the_panel(self, tmp_path, X, order, dtype):
+        np.save(tmp_path / "t.npy", np.asarray(X, dtype=dtype, order=order))
+        assert self.peak_of(tmp_path / "t.npy", X) < self.MOST
+
+    def test_of_text_tables_is_bounded_by_the_chunk(self, tmp_path, X, without_pyarrow, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.csv_parse._CHUNK_CELLS", 1 << 13)
+        np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
+        assert self.peak_of(tmp_path / "t.csv", X) < self.MOST
+
+    def test_of_text_tables_is_bounded_by_the_block_in_pyarrow(self, tmp_path, X, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.csv_parse._ARROW_BLOCK_MOST", 1 << 15)
+        np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
+        with counted() as pool:
+            assert self.peak_of(tmp_path / "t.csv", X) < self.MOST
+        assert 0 < pool.max_memory() < self.MOST
+
+    def test_of_parquet_files_is_bounded_by_the_batch_in_one_row_group(self, tmp_path, X, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.parquet._BATCH_CELLS", 1 << 14)
+        table = pa.table({f"v{j}": X[:, j] for j in range(self.N)})
+        pq.write_table(table, tmp_path / "t.parquet", row_group_size=self.M, data_page_size=1024, use_dictionary=False)
+        assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups == 1
+        with counted() as pool:
+            assert self.peak_of(tmp_path / "t.parquet", X) < self.MOST
+        assert 0 < pool.max_memory() < self.MOST
