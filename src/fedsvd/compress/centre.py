@@ -28,10 +28,12 @@ def first_mean(source: MatrixSource) -> tuple[int, Float]:
 
 def to_joint_mean(reduced: Reduced, mean: Float) -> Array:
     """A_i with ``A_i A_i^T = (X_i - mean)(X_i - mean)^T``: the local factor and one column more."""
-    if reduced.mean_i is None:
+    if reduced.offset_i is None or reduced.shift is None:
         raise LocalProtocolError("this factor was compressed without its mean")
     xp = backend.namespace(reduced.L_i)
-    offset = np.sqrt(reduced.count) * (reduced.mean_i - mean)
+    # Both means are counted from the shift: mean_i - mean would cancel to eps |mean|, which a large mean feels. What
+    # rounding took from the joint mean is the same for all users, so it enters the Gram matrix only squared.
+    offset = np.sqrt(reduced.count) * (reduced.offset_i - (mean - reduced.shift))
     return xp.concat((reduced.L_i, backend.like(offset[:, None], reduced.L_i)), axis=1)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import DataChanged, StorageError
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 _MAGIC = b"FSVD-CP1"
 _HEADER = struct.Struct("<8sQQQQ32s32s32s")  # magic, m, n_i, done, width, first, last, shift
@@ -56,7 +56,9 @@ class Checkpoint:
         body = header + state.factor.to_bytes()
         temporary = self.path.with_name(self.path.name + ".new")
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            # What an earlier kill left there is not written into: it would keep its mode, or be a link elsewhere.
+            temporary.unlink(missing_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(body + hashlib.sha256(body).digest())
                 file.flush()
@@ -66,11 +68,15 @@ class Checkpoint:
             raise StorageError(f"cannot write the checkpoint {self.path.name}", "free disk space or move it") from error
         self._saved = state.done
 
-    def load(self, source: MatrixSource, shift: Float | None) -> Progressed | None:
+    def load(self, source: MatrixSource, shift: Float | None, on: Array | None = None) -> Progressed | None:
         """The state a killed pass left behind, or None; refuses one of other data or another shift."""
-        if not self.path.exists():
+        self._saved = 0
+        try:
+            blob = self.path.read_bytes()
+        except FileNotFoundError:
             return None
-        blob = self.path.read_bytes()
+        except OSError as error:
+            raise StorageError(f"cannot read the checkpoint {self.path.name}", "check that it is your file") from error
         body, digest = blob[:-32], blob[-32:]
         if len(body) < _HEADER.size or body[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
             raise StorageError(f"the checkpoint {self.path.name} is damaged", "delete it; the pass starts again")
@@ -81,7 +87,7 @@ class Checkpoint:
         if panels != (first, last):
             raise DataChanged(f"the data behind the checkpoint {self.path.name} changed", "delete it and start again")
         self._saved = done
-        return Progressed(StreamingFactor.from_bytes(body[_HEADER.size :]), done, width, last)
+        return Progressed(StreamingFactor.from_bytes(body[_HEADER.size :], on), done, width, last)
 
     def remove(self) -> None:
         """Forget the pass."""

@@ -25,11 +25,14 @@ class Reduced:
     """The factor of one user's data: ``L_i`` (m, r) and, when centred, the local mean.
 
     With a mean, L_i is the factor of the data less *its own* mean; ``centre.to_joint_mean`` moves it to the joint one.
+    ``offset_i`` is the same mean counted from the shift: it keeps the digits that ``mean_i`` has no room for.
     """
 
     L_i: Array
     count: int
     mean_i: Float | None = None
+    shift: Float | None = None
+    offset_i: Float | None = None
 
     def __repr__(self) -> str:
         return f"Reduced(shape={tuple(self.L_i.shape)}, count={self.count}, centred={self.mean_i is not None})"
@@ -66,7 +69,7 @@ def compress(
     panel = panel or panel_width(m)
     if shift is not None:
         expect_shape("shift", shift, m)
-    state = checkpoint.load(source, shift) if checkpoint is not None else None
+    state = checkpoint.load(source, shift, on) if checkpoint is not None else None
     state = state or Progressed(StreamingFactor(m + (shift is not None)))
     factor, done = state.factor, state.done
     while done < n_i:
@@ -96,4 +99,5 @@ def _reduced(R: Array, n_i: int, shift: Float | None) -> Reduced:
         return Reduced(xp.matrix_transpose(R), n_i)
     # The first row of R is sqrt(n_i) (1, mean_i - shift) up to sign; below it stands the centred factor.
     first = backend.to_numpy(R[0, :])
-    return Reduced(xp.matrix_transpose(R[1:, 1:]), n_i, shift + first[1:] / first[0])
+    offset_i = first[1:] / first[0]
+    return Reduced(xp.matrix_transpose(R[1:, 1:]), n_i, shift + offset_i, shift, offset_i)

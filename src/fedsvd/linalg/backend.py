@@ -19,6 +19,7 @@ from fedsvd.types import Array, Float
 
 EPS = float(np.finfo(np.float64).eps)
 _WY = 128  # reflectors per compact-WY product off NumPy
+_QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
 
 
 def namespace(*arrays: Array) -> Any:
@@ -62,6 +63,8 @@ def like(A: NDArray[Any], other: Array) -> Array:
     if isinstance(other, np.ndarray):
         return A
     xp = namespace(other)
+    if not A.flags.writeable or min(A.strides, default=0) < 0:
+        A = A.copy()  # PyTorch warns of the one and refuses the other
     return xp.asarray(A, device=other.device) if hasattr(other, "device") else xp.asarray(A)
 
 
@@ -75,9 +78,13 @@ def norm(A: Array) -> float:
 
 
 def column_norms(A: Array) -> Array:
-    """The Euclidean length of every column."""
+    """The Euclidean length of every column, safe from overflow and underflow of the squares."""
     xp = namespace(A)
-    return xp.linalg.vector_norm(A, axis=0)
+    if 0 in A.shape:
+        return xp.linalg.vector_norm(A, axis=0)
+    largest = xp.max(xp.abs(A), axis=0)
+    unit = xp.where((largest > 0) & xp.isfinite(largest), largest, xp.ones_like(largest))
+    return unit * xp.linalg.vector_norm(A / unit, axis=0)
 
 
 def qr(A: Array) -> tuple[Array, Array]:
@@ -91,8 +98,11 @@ def qr_r(A: Array) -> Array:
     """The triangular factor alone, ``min(rows, cols) x cols``; upper triangular, signs as they fall."""
     xp = namespace(A)
     if xp is np:
-        # SciPy's geqrf on Fortran order: NumPy's mode="r" transposes a copy in and out.
-        factored, _, _, info = lapack.dgeqrf(A, overwrite_a=False)
+        if A.shape[0] == 0:
+            return np.zeros(A.shape)
+        # SciPy's geqrf on Fortran order: NumPy's mode="r" transposes a copy in and out. Its default workspace holds
+        # blocks of three columns only, a third of the speed.
+        factored, _, _, info = lapack.dgeqrf(A, lwork=_QR_BLOCK * max(1, A.shape[1]), overwrite_a=False)
         _check("geqrf", info)
         return np.triu(factored[: min(A.shape)])
     return xp.linalg.qr(A)[1]
@@ -119,7 +129,8 @@ def cholesky(G: Array) -> Array | None:
     xp = namespace(G)
     if xp is np:
         S, info = lapack.dpotrf(G, lower=0, clean=1)
-        return S if info == 0 else None
+        # OpenBLAS lets NaN through with info = 0, unlike LAPACK; it reaches the diagonal.
+        return S if info == 0 and bool(np.isfinite(np.diagonal(S)).all()) else None
     try:
         S = xp.linalg.cholesky(G, upper=True)
     except (np.linalg.LinAlgError, RuntimeError):
@@ -232,8 +243,9 @@ def _idct_by_fft(xp: Any, Y: Array) -> Array:
 def _dct_factors(xp: Any, X: Array, n: int) -> tuple[Array, Array]:
     index = xp.reshape(xp.arange(n, dtype=X.dtype, device=X.device), (n, 1))
     angle = index * (np.pi / (2 * n))
-    scale = xp.where(index == 0, xp.sqrt(xp.asarray(1.0 / n)), xp.sqrt(xp.asarray(2.0 / n)))
-    return angle, xp.astype(scale, X.dtype)
+    # Filled in the type of X: a bare Python number would become float32 on PyTorch and cost nine digits.
+    first, others = xp.full_like(index, (1.0 / n) ** 0.5), xp.full_like(index, (2.0 / n) ** 0.5)
+    return angle, xp.where(index == 0, first, others)
 
 
 def _trsm(R: Float, B: Float, lower: bool, transposed: bool) -> Float:

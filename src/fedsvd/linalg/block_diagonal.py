@@ -77,14 +77,16 @@ class BlockDiagonal:
 
     def _by_rows(self, X: Array, product: Callable[[Orthogonal, Array], Array]) -> Array:
         expect_shape("X", X, self.n, X.shape[1])
-        out = namespace(X).empty_like(X)
+        xp = namespace(X)
+        out = xp.empty_like(X, dtype=xp.float64)
         for block, (start, stop) in zip(self.blocks, self._cuts(), strict=True):
             out[start:stop, :] = product(block, X[start:stop, :])
         return out
 
     def _by_columns(self, X: Array, product: Callable[[Orthogonal, Array], Array]) -> Array:
         expect_shape("X", X, X.shape[0], self.n)
-        out = namespace(X).empty_like(X)
+        xp = namespace(X)
+        out = xp.empty_like(X, dtype=xp.float64)
         for block, (start, stop) in zip(self.blocks, self._cuts(), strict=True):
             out[:, start:stop] = product(block, X[:, start:stop])
         return out

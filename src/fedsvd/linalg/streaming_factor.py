@@ -68,7 +68,7 @@ class StreamingFactor:
         elif X.shape[1]:
             # Narrow panels wait until together they are worth a BLAS-3 update; the caller keeps its own memory.
             self._pending.append(namespace(X).asarray(X, copy=True))
-            if sum(panel.shape[1] for panel in self._pending) >= 2 * self.width:
+            if self.rows - self._seen >= 2 * self.width:
                 self._flush()
 
     def merge(self, other: "StreamingFactor") -> None:
@@ -94,8 +94,8 @@ class StreamingFactor:
         return body + hashlib.sha256(body).digest()
 
     @classmethod
-    def from_bytes(cls, blob: bytes) -> "StreamingFactor":
-        """The factor a checkpoint was made of."""
+    def from_bytes(cls, blob: bytes, on: Array | None = None) -> "StreamingFactor":
+        """The factor a checkpoint was made of, in the library and on the device of ``on``."""
         body, digest = blob[:-32], blob[-32:]
         if body[:8] != _MAGIC or hashlib.sha256(body).digest() != digest:
             raise StorageError("the checkpoint of a factor is damaged", "delete it; the pass starts again")
@@ -104,7 +104,8 @@ class StreamingFactor:
         self.rows = self._seen = rows
         if height:
             R = np.frombuffer(body, "<f8", offset=32).reshape(height, width)
-            self._R = np.asfortranarray(R, dtype=np.float64)
+            R = np.asfortranarray(R, dtype=np.float64)
+            self._R = R if on is None else backend.like(R, on)
         return self
 
     def _flush(self) -> None:
@@ -168,9 +169,10 @@ class StreamingFactor:
             inner._R = xp.take(inner._R, kept, axis=0)
         if not inner._update(xp.take(X, kept, axis=0)):
             return False
-        spread = xp.zeros_like(self._R)
-        spread[xp.reshape(kept, (-1, 1)), xp.reshape(kept, (1, -1))] = inner._R
-        self._R = spread
+        back = xp.argsort(xp.concat((kept, unseen)))
+        grown = xp.zeros_like(self._R)
+        grown[: inner.width, : inner.width] = inner._R
+        self._R = xp.take(xp.take(grown, back, axis=0), back, axis=1)
         self.route = Route(self.route.cholesky + 1, self.route.householder)
         return True
 

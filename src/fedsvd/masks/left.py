@@ -58,7 +58,8 @@ class LeftMask:
         expect_shape("X", X, self.m, X.shape[1])
         if len(self.windows) == 1:
             return self.window(0).left_t(X) if transposed else self.window(0).left(X)
-        out = namespace(X).empty_like(X)
+        xp = namespace(X)
+        out = xp.empty_like(X, dtype=xp.float64)
         for w, rows in enumerate(self.windows):
             P_w = self.window(w)
             out[rows, :] = P_w.left_t(X[rows, :]) if transposed else P_w.left(X[rows, :])

@@ -56,7 +56,7 @@ class RightMask:
         place = window.place(i)
         expect_shape("A_iw", A_iw, A_iw.shape[0], place.stop - place.start)
         xp = namespace(A_iw)
-        spread = xp.zeros((A_iw.shape[0], window.width), dtype=A_iw.dtype, device=A_iw.device)
+        spread = xp.zeros((A_iw.shape[0], window.width), dtype=xp.float64, device=A_iw.device)
         if place.stop == place.start:
             return spread
         spread[:, place] = A_iw
