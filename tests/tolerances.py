@@ -1,8 +1,8 @@
 """What "equal" means in the tests: every tolerance follows from eps and a size, and stands here.
 
-Rounding of an orthogonal product or of a backward stable factorisation is a sum of many signed errors of size eps, so it
-grows like the square root of the size; the constants say how much better than the proven bounds (which grow with the
-size itself) a sound implementation is. The bars that the design states as plain numbers (1e-14 for the streaming
+Rounding of an orthogonal product or of a backward stable factorisation is a sum of many signed errors of size eps, so
+it grows like the square root of the size; the constants say how much better than the proven bounds (which grow with
+the size itself) a sound implementation is. The bars that the design states as plain numbers (1e-14 for the streaming
 factor, 02-protocol, section 7) are kept as they are stated. Tests of laws use p-values: ``REJECTED`` and ``ACCEPTED``
 are far apart, and the seeds are fixed, so that a test passes or fails for good.
 """
