@@ -249,13 +249,13 @@ class _KrylovSpace:
     def restart(self, X: Array, sigma: Array, Yt: Array, keep: int) -> None:
         """Keep the ``keep`` best triplets and the tail: V, U shrink, H is diagonal, nothing is recomputed."""
         xp = namespace(sigma)
+        keep = min(keep, sigma.shape[0])
         tail = xp.asarray(self.tail, copy=True)
         self.left.rotate(X[:, :keep])
         self.right.rotate(xp.matrix_transpose(Yt[:keep, :]))
         self.right.append(tail)
         self.tail = self.right.columns[:, self.left.count :]
-        sigma = sigma[:keep]
-        self._H = sigma * xp.eye(sigma.shape[0], dtype=sigma.dtype, device=sigma.device)
+        self._H = sigma[:keep] * xp.eye(keep, dtype=sigma.dtype, device=sigma.device)
 
 
 class _Columns:
@@ -296,9 +296,19 @@ class _Columns:
         kept = min(int(xp.count_nonzero(s > self._level * largest)), Q.shape[0] - Q.shape[1])
         New, R = New @ X[:, :kept], s[:kept, None] * Yt[:kept, :]
         D = Qt @ New
-        New, S = backend.qr(New - Q @ D)
+        New, S = _renormalised(New - Q @ D)
         self.append(New)
         return C + D @ R, S @ R
+
+
+def _renormalised(Q: Array) -> tuple[Array, Array]:
+    """``Q = New S`` for columns that are orthonormal but for a correction: there, and only there, Cholesky is safe."""
+    xp = namespace(Q)
+    Qt = xp.matrix_transpose(Q)
+    S = backend.cholesky(backend.gram(Qt)) if Q.shape[1] else None
+    if S is None:
+        return backend.qr(Q)
+    return xp.matrix_transpose(backend.solve_triangular(S, Qt, transposed=True)), S
 
 
 def _bordered(H: Array, C: Array, R: Array) -> Array:

@@ -96,8 +96,8 @@ def verify_least_squares(A: Any, w: Array, y: Array, tolerance: float = 0.0) -> 
     for _, _, panel in _panels(A, y):
         size = math.hypot(size, backend.norm(panel))
     gradient = backend.norm(operator.rmatmul(operator.matmul(w) - y))
-    scale = size * (size * backend.norm(w) + backend.norm(y))
-    residual = _relative(gradient, scale)
+    # Divided twice: the square of the size may overflow.
+    residual = _relative(_relative(gradient, size), size * backend.norm(w) + backend.norm(y))
     most = Quality(tolerance + EPS * (64 + 2 * max(m, n)), 0.0)
     return _within(Quality(residual, 0.0), most).residual
 
@@ -142,9 +142,8 @@ def _relative(error: float, scale: float) -> float:
 
 
 def _worst_side(U: Array, Vt: Array) -> float:
-    sides = _orthogonality(namespace(U).matrix_transpose(U)), _orthogonality(Vt)
-    # Not max(), which may pass over a NaN.
-    return math.hypot(*sides) if any(math.isnan(side) for side in sides) else max(sides)
+    # max() may pass over a NaN; a NaN in U or Vt has made the residual NaN before.
+    return max(_orthogonality(namespace(U).matrix_transpose(U)), _orthogonality(Vt))
 
 
 def _orthogonality(Qt: Array) -> float:
@@ -154,9 +153,10 @@ def _orthogonality(Qt: Array) -> float:
     width = max(1, min(k, _PANEL // max(k, 1)))
     total = 0.0
     for start in range(0, k, width):
-        block = Qt[start : start + width, :]
+        stop = min(start + width, k)
+        block = Qt[start:stop, :]
         eye = xp.eye(block.shape[0], dtype=Qt.dtype, device=Qt.device)
-        below = Qt[start + width :, :] @ xp.matrix_transpose(block)
+        below = Qt[stop:, :] @ xp.matrix_transpose(block)
         total = math.hypot(total, backend.norm(backend.gram(block) - eye), math.sqrt(2) * backend.norm(below))
     return total
 
