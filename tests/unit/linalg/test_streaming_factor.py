@@ -1,0 +1,326 @@
+"""The running factor has the singular values of all that arrived, to 1e-14 of the largest, however it arrived."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import tolerances
+from tests.unit.linalg.streaming_cases import CASES, CONDITIONS, conditioned
+
+from fedsvd.errors import ConfigError, ShapeError, StorageError
+from fedsvd.linalg import streaming_factor
+from fedsvd.linalg.streaming_factor import StreamingFactor
+
+every_case = pytest.mark.parametrize("X", CASES.values(), ids=CASES.keys())
+
+
+def absorb(X, width, library=None):
+    factor = StreamingFactor(X.shape[0])
+    for start in range(0, X.shape[1], width):
+        panel = X[:, start : start + width]
+        factor.update_columns(panel if library is None else library.array(panel))
+    return factor
+
+
+def error(R, X):
+    """The largest error of a singular value, relative to the largest of them."""
+    sigma, got = np.zeros(X.shape[0]), np.zeros(X.shape[0])
+    sigma[: min(X.shape)] = np.linalg.svd(X, compute_uv=False)
+    got[: min(R.shape)] = np.linalg.svd(R, compute_uv=False)
+    return np.abs(got - sigma).max() / (sigma[0] or 1.0)
+
+
+def expect_factor_of(R, X):
+    """R is triangular, and the singular values, the Gram matrix and U that follow from it are those of X."""
+    m, n = X.shape
+    assert R.shape == (min(m, n), m)
+    np.testing.assert_array_equal(R, np.triu(R))
+    assert error(R, X) < tolerances.FACTOR_BAR
+    unit = np.abs(X).max() or 1.0
+    X, R = X / unit, R / unit
+    largest = np.linalg.norm(X, 2) or 1.0
+    assert np.abs(R.T @ R - X @ X.T).max() < tolerances.gram(n) * largest**2
+    U, sigma, _ = np.linalg.svd(R.T, full_matrices=False)
+    projected = U.T @ X
+    assert np.abs(projected @ projected.T - np.diag(sigma**2)).max() < tolerances.gram(n) * largest**2
+    assert np.linalg.norm(X - U @ projected, 2) < tolerances.FACTOR_BAR * largest
+
+
+# The bars.
+
+
+@every_case
+@pytest.mark.parametrize("width", [1, 7, 100, 600])
+def test_the_factor_is_that_of_all_columns_whatever_they_are_and_however_wide_the_panels(X, width):
+    expect_factor_of(absorb(X, width).factor(), X)
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_digits_do_not_fade_over_a_thousand_panels(condition):
+    m = 8
+    U = np.linalg.qr(np.random.default_rng(4).normal(size=(m, m)))[0]
+    X = U * np.geomspace(1.0, 1.0 / condition, m) @ np.random.default_rng(5).normal(size=(m, 20_000))
+    factor = absorb(X, 2 * m)
+    assert factor.route.cholesky > 1000
+    assert error(factor.factor(), np.linalg.qr(X.T)[1].T) < tolerances.FACTOR_BAR
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_the_bar_holds_at_a_few_hundred_features(condition):
+    X = conditioned(condition, 250, 4000)
+    factor = absorb(X, 700)
+    assert factor.route.cholesky > 0
+    expect_factor_of(factor.factor(), X)
+
+
+def test_the_gram_matrix_would_miss_the_bar():
+    """C7: so that the bar is one that a wrong route cannot pass."""
+    X = conditioned(1e12)
+    roots = np.sqrt(np.abs(np.linalg.eigvalsh(X @ X.T)))[::-1]
+    assert np.abs(roots - np.linalg.svd(X, compute_uv=False)).max() > 1e5 * tolerances.FACTOR_BAR
+
+
+def test_without_the_guard_on_the_diagonal_the_update_would_miss_the_bar(monkeypatch):
+    X = CASES["another spectrum in the middle"]
+    monkeypatch.setattr(streaming_factor, "_LARGEST_DIAGONAL", np.inf)
+    assert error(absorb(X, 100).factor(), X) > tolerances.FACTOR_BAR
+
+
+# How it arrives.
+
+
+@settings(max_examples=80)
+@given(
+    m=st.integers(1, 12),
+    rank=st.integers(0, 12),
+    cuts=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    decay=st.sampled_from([0.0, 8.0, 15.0]),
+    parts=st.integers(1, 3),
+    seed=st.integers(0, 2**16),
+)
+def test_any_shape_rank_and_cut_gives_the_same_singular_values(m, rank, cuts, decay, parts, seed):
+    rng = np.random.default_rng(seed)
+    scale = 10.0 ** -np.linspace(0, decay, m)[:, None]
+    X = np.linalg.qr(rng.normal(size=(m, m)))[0] @ (
+        scale * rng.normal(size=(m, rank)) @ rng.normal(size=(rank, sum(cuts)))
+    )
+    panels = np.split(X, np.cumsum(cuts)[:-1], axis=1)
+    factors = [StreamingFactor(m) for _ in range(parts)]
+    for j, panel in enumerate(panels):
+        factors[j % parts].update_columns(panel)
+    for other in factors[1:]:
+        factors[0].merge(other)
+    assert factors[0].rows == X.shape[1]
+    if X.shape[1]:
+        expect_factor_of(factors[0].factor(), X)
+
+
+def test_chunks_of_rows_are_transposed_panels_of_columns():
+    X = CASES["gaussian"]
+    by_rows = StreamingFactor(X.shape[0])
+    for start in range(0, X.shape[1], 70):
+        by_rows.update(X.T[start : start + 70])
+    np.testing.assert_array_equal(by_rows.factor(), absorb(X, 70).factor())
+
+
+def test_an_augmented_column_carries_the_mean():
+    """The first row of the factor of [1, X^T] is sqrt(n) (1, mean), below it stands the centred factor."""
+    X = CASES["features from 1e-8 to 1e8"] + np.geomspace(1e-8, 1e8, 24)[:, None]
+    n = X.shape[1]
+    R = absorb(np.concatenate((np.ones((1, n)), X)), 90).factor()
+    np.testing.assert_allclose(R[0, 1:] / R[0, 0], X.mean(axis=1), rtol=1e-13)
+    centred = X - X.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(abs(R[0, 0]), np.sqrt(n), rtol=1e-14)
+    assert error(R[1:, 1:], centred) < tolerances.FACTOR_BAR
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("width", [5, 100])
+def test_panels_are_read_only_and_their_memory_may_be_used_again(width, order):
+    X = CASES["gaussian"]
+    factor, buffer = StreamingFactor(X.shape[0]), np.empty((X.shape[0], width), order=order)
+    for start in range(0, X.shape[1], width):
+        buffer[...] = X[:, start : start + width]
+        buffer.flags.writeable = False
+        factor.update_columns(buffer)
+        buffer.flags.writeable = True
+        buffer[...] = np.nan
+    expect_factor_of(factor.factor(), X)
+
+
+def test_asking_for_the_factor_in_between_changes_nothing():
+    X = CASES["gaussian"]
+    factor = StreamingFactor(X.shape[0])
+    for start in range(0, X.shape[1], 10):
+        factor.update_columns(X[:, start : start + 10])
+        assert factor.rows == start + 10
+        assert error(factor.factor(), X[:, : start + 10]) < tolerances.FACTOR_BAR
+
+
+@pytest.mark.parametrize("panel", [3, 400])
+def test_memory_is_that_of_the_factor_and_a_panel(panel):
+    m, rng = 80, np.random.default_rng(6)
+
+    def peak(panels):
+        factor = StreamingFactor(m)
+        tracemalloc.start()
+        for _ in range(panels):
+            factor.update_columns(rng.normal(size=(m, panel)))
+        factor.factor()
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    count = 12_000 // panel
+    allowed = 8 * (12 * m * m + 4 * m * panel) + 100_000
+    assert peak(count) < allowed
+    assert peak(2 * count) < 1.1 * peak(count) < 8 * m * panel * count / 3
+
+
+# Routes.
+
+
+def test_homogeneous_data_takes_the_cholesky_route():
+    route = absorb(CASES["gaussian"], 60).route
+    assert (route.cholesky, route.householder) == (10, 1)  # the first panel is cut in two
+
+
+@pytest.mark.parametrize(
+    "name", ["rank 3", "every feature twice", "features never seen", "large mean", "condition 1e+15"]
+)
+def test_so_does_homogeneous_data_that_is_singular(name):
+    route = absorb(CASES[name], 60).route
+    assert (route.cholesky, route.householder) == (10, 1)  # the first panel is cut in two
+
+
+def test_growing_data_takes_the_householder_route():
+    route = absorb(CASES["samples growing"], 100).route
+    assert (route.cholesky, route.householder) == (0, 6 + 1)  # the first panel is cut in two
+
+
+def test_a_feature_that_appears_late_costs_one_householder_update():
+    route = absorb(CASES["features seen only late"], 60).route
+    assert (route.cholesky, route.householder) == (9, 2)
+
+
+# Merging.
+
+
+@every_case
+def test_factors_of_parts_combine_in_a_tree(X):
+    cuts = np.array_split(np.arange(X.shape[1]), 5)
+    factors = [absorb(X[:, cut], 17) for cut in cuts]
+    while len(factors) > 1:
+        factors[0].merge(factors.pop())
+        factors = [*factors[1:], factors[0]]
+    assert factors[0].rows == X.shape[1]
+    expect_factor_of(factors[0].factor(), X)
+
+
+def test_merging_leaves_the_other_factor_as_it_was():
+    X = CASES["gaussian"]
+    first, other = absorb(X[:, :300], 40), absorb(X[:, 300:], 40)
+    before = other.factor().copy()
+    first.merge(other)
+    first.update_columns(np.full((24, 100), 1e3))
+    np.testing.assert_array_equal(other.factor(), before)
+    assert (first.rows, other.rows) == (700, 300)
+
+
+def test_an_empty_factor_adds_nothing_on_either_side():
+    X = CASES["gaussian"]
+    for first, other in ((absorb(X, 50), StreamingFactor(24)), (StreamingFactor(24), absorb(X, 50))):
+        first.merge(other)
+        expect_factor_of(first.factor(), X)
+    empty = StreamingFactor(24)
+    empty.merge(StreamingFactor(24))
+    assert empty.factor().shape == (0, 24)
+    assert empty.rows == 0
+
+
+def test_a_merged_factor_goes_on_absorbing():
+    X = CASES["gaussian"]
+    factor = absorb(X[:, :10], 3)
+    factor.merge(absorb(X[:, 10:15], 5))
+    for start in range(15, 600, 45):
+        factor.update_columns(X[:, start : start + 45])
+    expect_factor_of(factor.factor(), X)
+
+
+# Checkpoints.
+
+
+@every_case
+def test_bytes_bring_back_the_same_factor(X):
+    factor = absorb(X, 70)
+    again = StreamingFactor.from_bytes(factor.to_bytes())
+    assert (again.width, again.rows) == X.shape
+    np.testing.assert_array_equal(again.factor(), factor.factor())
+    assert again.to_bytes() == factor.to_bytes()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 300, 599])
+def test_a_pass_goes_on_from_its_bytes(cut):
+    X = CASES["condition 1e+12"]
+    factor = StreamingFactor.from_bytes(absorb(X[:, :cut], 50).to_bytes())
+    factor.update_columns(X[:, cut:])
+    expect_factor_of(factor.factor(), X)
+
+
+def test_any_damage_to_the_bytes_is_noticed():
+    blob = absorb(CASES["gaussian"][:3], 70).to_bytes()
+    for position in range(len(blob)):
+        damaged = bytearray(blob)
+        damaged[position] ^= 0x10
+        with pytest.raises(StorageError, match="damaged"):
+            StreamingFactor.from_bytes(bytes(damaged))
+    for length in range(len(blob)):
+        with pytest.raises(StorageError, match="damaged"):
+            StreamingFactor.from_bytes(blob[:length])
+    with pytest.raises(StorageError, match="damaged"):
+        StreamingFactor.from_bytes(blob + b"\0")
+
+
+# Libraries.
+
+
+@every_case
+@pytest.mark.parametrize("width", [7, 100])
+def test_every_library_gives_the_same_factor(X, width, foreign):
+    theirs, ours = absorb(X, width, foreign), absorb(X, width)
+    expect_factor_of(foreign.numpy(theirs.factor()), X)
+    assert ours.factor().shape == theirs.factor().shape
+    assert ours.route == theirs.route
+
+
+def test_merging_and_resuming_stay_in_the_library(foreign):
+    X = CASES["features seen only late"]
+    factor = absorb(X[:, :200], 50, foreign)
+    factor = StreamingFactor.from_bytes(factor.to_bytes(), foreign.array([0.0]))
+    factor.merge(absorb(X[:, 200:400], 50, foreign))
+    factor.update_columns(foreign.array(X[:, 400:]))
+    expect_factor_of(foreign.numpy(factor.factor()), X)
+
+
+# The door.
+
+
+def test_a_factor_without_columns_and_panels_of_another_height_are_refused():
+    with pytest.raises(ConfigError, match="width >= 1"):
+        StreamingFactor(0)
+    factor = StreamingFactor(3)
+    for panel in (np.ones((4, 2)), np.ones(3), np.ones((3, 2, 2))):
+        with pytest.raises(ShapeError, match="expected"):
+            factor.update_columns(panel)
+    with pytest.raises(ShapeError, match="do not combine"):
+        factor.merge(StreamingFactor(4))
+    assert factor.rows == 0
+
+
+def test_an_empty_panel_is_no_panel():
+    factor = StreamingFactor(3)
+    factor.update_columns(np.ones((3, 0)))
+    assert factor.rows == 0
+    assert factor.factor().shape == (0, 3)
