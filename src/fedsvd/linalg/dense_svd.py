@@ -98,8 +98,8 @@ def _lapack_svd(A: Array) -> tuple[Array, Array, Array]:
     try:
         return backend.svd(A)
     except (NumericalError, RuntimeError) as error:
-        # PyTorch's LinAlgError is a RuntimeError of its own; other RuntimeErrors (memory, devices) are not for us.
-        if not isinstance(error, NumericalError) and type(error).__name__ != "LinAlgError":
+        # PyTorch's _LinAlgError is a RuntimeError of its own; other RuntimeErrors (memory, devices) are not for us.
+        if not isinstance(error, NumericalError) and not type(error).__name__.endswith("LinAlgError"):
             raise
     try:
         U, sigma, Vt = scipy.linalg.svd(backend.to_numpy(A), full_matrices=False, lapack_driver="gesvd")
