@@ -11,7 +11,8 @@
     │  ├─ EmptyData                        FSVD-204  no rows or no columns
     │  ├─ DuplicateNames                   FSVD-205  two columns of one name
     │  ├─ UnknownFormat                    FSVD-206  a file or object we cannot read
-    │  └─ DataChanged                      FSVD-207  the source differs from the one a checkpoint was made of
+    │  ├─ DataChanged                      FSVD-207  the source differs from the one a checkpoint was made of
+    │  └─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order; how many
     ├─ NumericalError (ArithmeticError)    FSVD-300
     │  ├─ FixedPointOverflow               FSVD-301  which bound, not which value
     │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
@@ -97,6 +98,10 @@ class UnknownFormat(DataError):
 
 class DataChanged(DataError):
     code = "FSVD-207"
+
+
+class RowsDiffer(DataError):
+    code = "FSVD-208"
 
 
 class NumericalError(FedSVDError, ArithmeticError):

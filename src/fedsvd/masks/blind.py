@@ -14,7 +14,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.masks.orthogonal import orthogonal
-from fedsvd.masks.right import RightMask
+from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
@@ -30,7 +30,7 @@ class Blind:
         return f"Blind(blocks={len(self.blocks)})"
 
 
-def draw_blind(Q: RightMask, i: int, seed: Seed) -> Blind:
+def draw_blind(Q: RightMask | DealtRightMask, i: int, seed: Seed) -> Blind:
     """A fresh R_i for user i's slices of Q."""
     sizes = [window.columns[i].stop - window.columns[i].start for window in Q.windows]
     return Blind(
@@ -40,7 +40,7 @@ def draw_blind(Q: RightMask, i: int, seed: Seed) -> Blind:
     )
 
 
-def blind(Q: RightMask, i: int, R_i: Blind) -> tuple[Array | None, ...]:
+def blind(Q: RightMask | DealtRightMask, i: int, R_i: Blind) -> tuple[Array | None, ...]:
     """``[Q_i^T]^R``, window by window: blocks (window width, own columns)."""
     if len(R_i.blocks) != len(Q.windows):
         raise ShapeError(f"R_i has {len(R_i.blocks)} blocks, Q has {len(Q.windows)} windows")

@@ -26,12 +26,14 @@ class LeftMask:
     limit: int = WINDOW_LIMIT
     on: Array | None = None
     keep: bool = True  # keep drawn windows until this mask is dropped
+    cuts: tuple[slice, ...] = ()  # windows other than the form's own: rows of two kinds in equal fractions
     windows: tuple[slice, ...] = field(init=False)
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", block_width(self.form, self.b))
-        object.__setattr__(self, "windows", cut_side(self.form, self.m, self.b, self.limit))
+        windows = self.cuts or cut_side(self.form, self.m, self.b, self.limit)
+        object.__setattr__(self, "windows", windows)
 
     def __repr__(self) -> str:
         return f"LeftMask({self.form}, m={self.m}, windows={len(self.windows)})"

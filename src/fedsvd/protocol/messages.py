@@ -1,0 +1,203 @@
+"""Everything one party may say to another, as frozen values.
+
+A field that carries a matrix keeps its letter and its lock: *masked* is under P and Q, *padded* under pairwise pads,
+*blinded* under R_i. Every message carries the digest of the plan it belongs to. All links end at the CSP: what users
+and the TA say to each other is sealed end to end and relayed.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from fedsvd.protocol.parties import Party
+from fedsvd.types import Digest, Float, Ring
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Message:
+    """What all messages have; ``repr`` names shapes, never entries."""
+
+    plan: Digest
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={_shown(getattr(self, f.name))}" for f in fields(self) if f.name != "plan")
+        return f"{type(self).__name__}({shown})"
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Begin(Message):
+    """From the runtime to a role: the session starts."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class KeyOffer(Message):
+    """A session's X25519 public key, signed by the identity the plan pins (step 1); the dealer's commitment."""
+
+    public: bytes
+    commitment: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class KeyBook(Message):
+    """All offers, relayed by the CSP: party, public key, commitment, signature."""
+
+    offers: tuple[tuple[Party, bytes, bytes, bytes], ...]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Relay(Message):
+    """A sealed letter on its way to ``to``."""
+
+    to: Party
+    sealed: bytes
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Relayed(Message):
+    """A sealed letter from ``origin``."""
+
+    origin: Party
+    sealed: bytes
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RowIds(Message):
+    """Keyed hashes of the row ids, in order; the key is the users'."""
+
+    hashes: Ring
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class RowsAgree(Message):
+    """All users hold the same rows in the same order."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SumShare(Message):
+    """One user's padded share of a users-only sum."""
+
+    name: str
+    payload: Ring
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SumReply(Message):
+    """The sum, still under the users-only pad."""
+
+    name: str
+    payload: Ring
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Ready(Message):
+    """This user can answer batch requests; the exponents of matrix and labels."""
+
+    exponents: tuple[int, int]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BatchRequest(Message):
+    """The CSP wants this batch."""
+
+    batch: int
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PaddedBatch(Message):
+    """Masked and padded rows of one panel of Y_i (step 2, eq. 4)."""
+
+    batch: int
+    payload: Ring
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class MaskedBatch(Message):
+    """Masked rows of Y_i without pads: the ``aligned`` scheme alone, where nothing is added up."""
+
+    batch: int
+    Y_i_masked: Float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Computed(Message):
+    """From the runtime to a role: what its ``Compute`` came to."""
+
+    label: str
+    value: Any
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Factors(Message):
+    """U' and, where the plan releases it, S' (step 3); what was verified of them."""
+
+    U_masked: Float
+    sigma_scaled: Float | None
+    residual: float
+    orthogonality: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Solution(Message):
+    """w' of a regression, a basis of the null space when rank is lost, and what was verified."""
+
+    w_masked: Float
+    null_masked: Float
+    rank: int
+    residual: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BlindedRightMask(Message):
+    """``[Q_i^T]^R``, window by window (eq. 6, ``paper`` scheme alone)."""
+
+    Qt_i_blinded: tuple[Float | None, ...]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class BlindedRightFactor(Message):
+    """``[Vt_i]^R``, window by window (eq. 6, ``paper`` scheme alone)."""
+
+    Vt_i_blinded: tuple[Float | None, ...]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Finished(Message):
+    """This user has its result."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Aborted(Message):
+    """The session is over at the speaker: which code, in which state, and a text without data."""
+
+    code: str
+    stage: str
+    text: str
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"<{value.dtype} {value.shape}>"
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, tuple):
+        return f"<{len(value)} items>"
+    if isinstance(value, str | int | Party):
+        return str(value)
+    return f"<{type(value).__name__}>"
+
+
+def size(message: Message) -> int:
+    """The bytes a message's content takes on a wire, headers apart."""
+    return sum(_bytes(getattr(message, f.name)) for f in fields(message))
+
+
+def _bytes(value: object) -> int:
+    if isinstance(value, np.ndarray):
+        return int(value.nbytes)
+    if isinstance(value, bytes | str):
+        return len(value)
+    if isinstance(value, tuple):
+        return sum(_bytes(item) for item in value)
+    return 8 if isinstance(value, int | float | Party) else 0

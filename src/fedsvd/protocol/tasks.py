@@ -1,0 +1,57 @@
+"""The vocabulary of a plan: tasks, splits, schemes, trust, and what may be released (02-protocol, sections 2 and 3)."""
+
+from enum import StrEnum
+
+
+class Task(StrEnum):
+    """What is computed."""
+
+    SVD = "svd"
+    PCA = "pca"
+    LSA = "lsa"
+    LR = "lr"
+    PREDICT = "predict"
+
+
+class Split(StrEnum):
+    """How the joint table is divided: by samples (horizontal) or by features (vertical)."""
+
+    HORIZONTAL = "horizontal"
+    VERTICAL = "vertical"
+
+
+class Scheme(StrEnum):
+    """How data is hidden before it is added up."""
+
+    COMPRESSED = "compressed"
+    MIXING = "mixing"
+    ALIGNED = "aligned"
+    PAPER = "paper"
+
+
+class Trust(StrEnum):
+    """Who deals the masks: the users among themselves, or a Trusted Authority."""
+
+    PEERS = "peers"
+    AUTHORITY = "authority"
+
+
+class Item(StrEnum):
+    """What a plan may release; the policy of every plan is explicit."""
+
+    COMPONENTS = "components"  # U, or U_r
+    SPECTRUM = "spectrum"  # S
+    MEAN = "mean"
+    OWN_PART = "own part"  # Vt_i, or scores, for user i alone
+    COEFFICIENTS = "coefficients"
+    INTERCEPT = "intercept"
+    SCORE = "score"  # R^2 and MSE, for the label holder alone
+
+
+RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
+    Task.SVD: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
+    Task.LSA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
+    Task.PCA: (Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
+    Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
+    Task.PREDICT: (Item.SCORE,),
+}

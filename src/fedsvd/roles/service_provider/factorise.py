@@ -1,0 +1,109 @@
+"""Step 3 of the paper: factorise X', verify, and only then answer.
+
+``U', S'`` of what was collected: by a dense SVD, from the folded factor, or as the top r of a matrix long on both sides
+by block Krylov. For regressions: least squares on the folded factor of ``[X' y']``, by SVD with a relative rank
+cut-off. The CSP needs no dice: Krylov's start block is made of columns of X' taken from every window.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.linalg.backend import norm
+from fedsvd.linalg.dense_svd import dense_svd, fits, rank
+from fedsvd.linalg.truncated_svd import PanelOperator, truncated_svd
+from fedsvd.linalg.verify import verify_least_squares, verify_orthonormal, verify_svd, verify_truncated
+from fedsvd.offload.block_store import BlockStore
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.types import Float
+
+_TOLERANCE = 1e-12
+_OVERSAMPLED = 8
+
+
+@dataclass(frozen=True, repr=False)
+class Factorised:
+    """U' (M, r), S' (r,), what was verified, and V'^T where eq. 6 will ask for it."""
+
+    U_masked: Float
+    sigma_scaled: Float
+    residual: float
+    orthogonality: float
+    Vt_masked: Float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Solved:
+    """w' (features, targets), a basis of the null space (features, lost), the rank, and what was verified."""
+
+    w_masked: Float
+    null_masked: Float
+    rank: int
+    residual: float
+
+
+def factorise_whole(plan: SessionPlan, store: BlockStore) -> Factorised:
+    """The SVD of X' from its store: dense where it fits, else the top r."""
+    whole = slice(0, plan.M), slice(0, plan.N)
+    if plan.memory >= 8 * 4 * plan.M * plan.N and fits(plan.M, plan.N):
+        return _dense(plan, store.read(*whole))
+    operator = PanelOperator((plan.M, plan.N), lambda: store.panels(1, _panel(plan)))
+    r = plan.components or 1
+    found = truncated_svd(operator, r, start=_start_block(plan, store, r), tolerance=_TOLERANCE)
+    quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
+    kept = min(r, rank(found.sigma, plan.m, plan.n))
+    return Factorised(found.U[:, :kept], found.sigma[:kept], quality.residual, quality.orthogonality, found.Vt[:kept])
+
+
+def factorise_folded(plan: SessionPlan, R: Float) -> Factorised:
+    """U', S' from the factor of X'^T: ``X' = R^T W`` has the left vectors of ``R^T``."""
+    return _dense(plan, R.T)
+
+
+def _dense(plan: SessionPlan, A: Float) -> Factorised:
+    U, sigma, Vt = dense_svd(A)
+    quality = verify_svd(A, U, sigma, Vt)
+    if plan.full_matrices:
+        U, _, Vt = np.linalg.svd(A, full_matrices=True)
+        verify_orthonormal(U)
+        verify_orthonormal(Vt.T)
+        return Factorised(U, sigma, quality.residual, quality.orthogonality, Vt)
+    kept = rank(sigma, plan.m, plan.n)
+    if plan.components is not None:
+        kept = min(kept, plan.components)
+    return Factorised(U[:, :kept], sigma[:kept], quality.residual, quality.orthogonality, Vt[:kept])
+
+
+def _panel(plan: SessionPlan) -> int:
+    return max(1, min(plan.N, plan.memory // (8 * 4 * plan.M)))
+
+
+def _start_block(plan: SessionPlan, store: BlockStore, r: int) -> Float:
+    """Columns of X' from every window in turn: from one window alone the iteration could miss what is elsewhere."""
+    width = min(r + _OVERSAMPLED, plan.M, plan.N)
+    windows = plan.right_windows
+    picked = []
+    for j in range(width):
+        outputs = windows[j % len(windows)].outputs
+        step = j // len(windows)
+        column = outputs.start + (step * 7919) % (outputs.stop - outputs.start)
+        picked.append(store.read(slice(0, plan.M), slice(column, column + 1)))
+    return np.concatenate(picked, axis=1)
+
+
+def solve(plan: SessionPlan, R: Float) -> Solved:
+    """Least squares on the factor R of ``[features, labels]``: minimum over the kept rank, and the null space."""
+    t = plan.targets
+    A, y = R[:, : R.shape[1] - t], R[:, R.shape[1] - t :]
+    features = A.shape[1]
+    if A.shape[0] < features:
+        A = np.concatenate((A, np.zeros((features - A.shape[0], features))))
+        y = np.concatenate((y, np.zeros((features - y.shape[0], t))))
+    U, sigma, Vt = dense_svd(A)
+    verify_svd(A, U, sigma, Vt)
+    kept = rank(sigma, plan.m, plan.n)
+    w = Vt[:kept].T @ ((U[:, :kept].T @ y) / sigma[:kept, None])
+    # What lies below the cut is rounding to the rank, and to the normal equations.
+    cut = float(sigma[kept] / sigma[0]) if kept < features and kept else 0.0
+    residual = verify_least_squares(A, w, y, cut) if norm(A) > 0 else 0.0
+    return Solved(w, Vt[kept:].T, kept, residual)

@@ -1,0 +1,317 @@
+"""The Computation Service Provider: adds up padded shares, factorises, verifies, answers.
+
+It neither makes nor removes a mask, and imports nothing that could: no masks, no dice, no keys, no pads. It relays
+letters it cannot read and adds up sums it cannot read.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import ClassVar
+
+import numpy as np
+
+from fedsvd.errors import LocalProtocolError, RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
+from fedsvd.offload.access import Access
+from fedsvd.offload.block_store import BlockStore
+from fedsvd.protocol.effects import Compute, Effect, Finish, Send
+from fedsvd.protocol.machine import Machine, Step, Table, table
+from fedsvd.protocol.messages import (
+    BatchRequest,
+    BlindedRightFactor,
+    BlindedRightMask,
+    Computed,
+    Factors,
+    Finished,
+    KeyBook,
+    KeyOffer,
+    MaskedBatch,
+    Message,
+    PaddedBatch,
+    Ready,
+    Relay,
+    Relayed,
+    RowIds,
+    RowsAgree,
+    Solution,
+    SumReply,
+    SumShare,
+)
+from fedsvd.protocol.parties import CSP, Party, Role, user
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.upload import Batch, batches
+from fedsvd.roles.service_provider.collect import Folded, Keeper, Whole, expect_route, fits_folded, fits_whole
+from fedsvd.roles.service_provider.factorise import (
+    Factorised,
+    Solved,
+    factorise_folded,
+    factorise_whole,
+    solve,
+)
+from fedsvd.secagg import fixed_point
+from fedsvd.secagg.aggregate import RunningSum
+from fedsvd.types import Float, Ring
+
+Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
+
+
+class State(Enum):
+    NEW = auto()
+    PREPARING = auto()
+    AGGREGATING = auto()
+    FACTORISING = auto()
+    ANSWERING = auto()
+    DONE = auto()
+    ABORTED = auto()
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the CSP can say of its work: no factor, only how good it is."""
+
+    residual: float
+    orthogonality: float
+    rank: int
+
+
+class ServiceProvider(Machine):
+    """The CSP in one session; ``storage`` makes the block store that X' is kept in, where it is kept."""
+
+    STATES = State
+
+    def __init__(self, plan: SessionPlan, storage: Storage) -> None:
+        super().__init__(CSP, plan)
+        self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
+        self._rows: dict[Party, Ring] = {}
+        self._sums: dict[str, RunningSum] = {}
+        self._summed: set[str] = set()
+        self._ready: dict[Party, tuple[int, int]] = {}
+        self._batches: tuple[Batch, ...] = ()
+        self._batch = 0
+        self._panel: Float | None = None
+        self._finished: set[Party] = set()
+        self._verified: Verified | None = None
+        self._Vt_masked: Float | None = None
+        self._storage = storage
+        if plan.task is not Task.PREDICT:
+            expect_route(plan)
+            self._batches = batches(plan)
+
+    # --- keys, letters, rows --------------------------------------------------------------------------------------
+
+    def _on_offer(self, sender: Party, message: KeyOffer) -> Step:
+        """Step 1: gather the signed keys, hand everybody the book of them."""
+        if sender in self._offers:
+            raise RepeatedShare(f"{sender} offered a key twice")
+        self._offers[sender] = (message.public, message.commitment, message.signature)
+        holders = [party for party in self.plan.parties if party != CSP]
+        if len(self._offers) < len(holders):
+            return State.NEW, ()
+        book = KeyBook(self.plan.digest, tuple((party, *self._offers[party]) for party in holders))
+        return State.PREPARING, tuple(Send(party, book) for party in holders)
+
+    def _on_relay(self, sender: Party, message: Relay) -> Step:
+        """Pass on a letter we cannot read."""
+        if message.to.role is not Role.USER or message.to not in self.plan.users or message.to == sender:
+            raise UnexpectedMessage(f"a letter from {sender} to {message.to}")
+        return self.state, (Send(message.to, Relayed(self.plan.digest, sender, message.sealed)),)
+
+    def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
+        """Compare the keyed hashes of the rows; say how many differ, never which."""
+        if sender in self._rows:
+            raise RepeatedShare(f"{sender} sent its row ids twice")
+        if message.hashes.shape != (self.plan.m,):
+            raise ShapeError(f"{sender} hashed {message.hashes.shape[0]} rows, the plan has {self.plan.m}")
+        self._rows[sender] = message.hashes
+        if len(self._rows) < self.plan.k:
+            return self.state, ()
+        every = np.stack([self._rows[party] for party in self.plan.users])
+        differ = int(np.count_nonzero((every != every[0]).any(axis=0)))
+        if differ:
+            raise RowsDiffer(
+                f"{differ} of {self.plan.m} rows have different ids at different parties",
+                "sort every party's table by the id column and keep the ids all parties have",
+            )
+        return self.state, self._to_all(RowsAgree(self.plan.digest))
+
+    # --- users-only sums ------------------------------------------------------------------------------------------
+
+    def _on_share(self, sender: Party, message: SumShare) -> Step:
+        """Add one share; when all k are in, hand back a total that still wears the users' own pad."""
+        name = message.name
+        if name in self._summed:
+            raise RepeatedShare(f"the sum {name!r} is complete, and {sender} sends a share")
+        if name not in self._sums:
+            self._sums[name] = RunningSum(message.payload.shape, self.plan.k)
+        total = self._sums[name]
+        total.add(sender.index, message.payload)
+        if not total.complete:
+            return self.state, ()
+        self._summed.add(name)
+        reply = SumReply(self.plan.digest, name, self._sums.pop(name).total())
+        if name == "scores":
+            return self.state, (Send(user(self.plan.label_user), reply),)
+        return self.state, self._to_all(reply)
+
+    # --- the upload -----------------------------------------------------------------------------------------------
+
+    def _on_ready(self, sender: Party, message: Ready) -> Step:
+        """When every user can answer, ask for the first batch."""
+        if sender in self._ready:
+            raise RepeatedShare(f"{sender} is ready twice")
+        self._ready[sender] = message.exponents
+        if len(set(self._ready.values())) > 1:
+            raise UnexpectedMessage("users disagree on the exponent of the fixed point")
+        if len(self._ready) < self.plan.k:
+            return self.state, ()
+        self._exponents = message.exponents
+        self._keeper = self._new_keeper()
+        return State.AGGREGATING, self._request_batch()
+
+    def _new_keeper(self) -> Keeper:
+        plan = self.plan
+        if plan.task is Task.LR:
+            return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
+        if not fits_whole(plan) and fits_folded(plan):
+            return Folded(plan.M, by_rows=False)
+        return Whole(plan, self._storage((plan.M, plan.N), Access.BY_COLUMNS, plan.memory))
+
+    def _request_batch(self) -> tuple[Effect, ...]:
+        shape = self._batches[self._batch].shape
+        self._sum = RunningSum(shape, self.plan.k)
+        self._aligned: dict[Party, Float] = {}
+        return self._to_all(BatchRequest(self.plan.digest, self._batch))
+
+    def _on_padded_batch(self, sender: Party, message: PaddedBatch) -> Step:
+        """Step 2 (eq. 4): add one share; when all k are in, the pads cancel.
+
+        A second share for the same batch would put two plaintexts under one pad. It ends the session instead of being
+        ignored (ADR 0006).
+        """
+        if message.batch != self._batch or self.plan.scheme is Scheme.ALIGNED:
+            raise RepeatedShare(f"{sender} sent batch {message.batch}, {self._batch} is being added up")
+        self._sum.add(sender.index, message.payload)
+        if not self._sum.complete:
+            return State.AGGREGATING, ()
+        total, matrix = self._sum.total(), self.plan.N if self.plan.by_rows else self._sum.total().shape[1]
+        X_masked = np.empty(total.shape)
+        fixed_point.decode(total[:, :matrix], self._exponents[0], out=X_masked[:, :matrix])
+        if matrix < total.shape[1]:
+            fixed_point.decode(total[:, matrix:], self._exponents[1], out=X_masked[:, matrix:])
+        return self._batch_done(X_masked)
+
+    def _on_masked_batch(self, sender: Party, message: MaskedBatch) -> Step:
+        """The aligned scheme: every user's columns stand beside the others'; only labels are added up."""
+        if message.batch != self._batch or sender in self._aligned or self.plan.scheme is not Scheme.ALIGNED:
+            raise RepeatedShare(f"{sender} sent batch {message.batch} unasked or twice")
+        self._aligned[sender] = message.Y_i_masked
+        if len(self._aligned) < self.plan.k:
+            return State.AGGREGATING, ()
+        return self._batch_done(self._side_by_side(self._batches[self._batch]))
+
+    def _side_by_side(self, batch: Batch) -> Float:
+        plan, X_masked = self.plan, np.zeros(batch.shape)
+        windows = plan.right_windows if plan.by_rows else (plan.right_windows[batch.panel],)
+        for i, party in enumerate(plan.users):
+            own = self._aligned[party]
+            labels = plan.targets if plan.by_rows else 0
+            widths = [w.place(i).stop - w.place(i).start for w in windows]
+            if own.shape != (batch.shape[0], sum(widths) + labels):
+                raise ShapeError(f"{party} sent a batch of shape {own.shape}")
+            start = 0
+            for window, width in zip(windows, widths, strict=True):
+                offset = window.outputs.start if plan.by_rows else 0
+                place = slice(offset + window.place(i).start, offset + window.place(i).stop)
+                X_masked[:, place] = own[:, start : start + width]
+                start += width
+            if labels:
+                X_masked[:, -labels:] += own[:, -labels:]
+        return X_masked
+
+    def _batch_done(self, X_masked: Float) -> Step:
+        batch = self._batches[self._batch]
+        rows, width = self.plan.panels[batch.panel]
+        if batch.last and batch.rows.start == 0:
+            panel = X_masked
+        else:
+            self._panel = np.empty((rows, width)) if self._panel is None else self._panel
+            self._panel[batch.rows] = X_masked
+            panel = self._panel
+        if batch.last:
+            self._keeper.take(batch.panel, panel)
+            self._panel = None
+        self._batch += 1
+        if self._batch < len(self._batches):
+            return State.AGGREGATING, self._request_batch()
+        del self._sum
+        return State.FACTORISING, (Compute("factorise", self._factorise),)
+
+    def _factorise(self) -> Factorised | Solved:
+        keeper = self._keeper
+        if isinstance(keeper, Folded):
+            R = keeper.factor()
+            return solve(self.plan, R) if self.plan.task is Task.LR else factorise_folded(self.plan, R)
+        if not isinstance(keeper, Whole):
+            raise LocalProtocolError("nothing was collected")
+        with keeper.store as store:
+            return factorise_whole(self.plan, store)
+
+    # --- the answer -----------------------------------------------------------------------------------------------
+
+    def _on_factorised(self, sender: Party, message: Computed) -> Step:
+        """Step 3's result, verified: tell the users, each thing only where the plan releases it."""
+        del self._keeper
+        found, digest = message.value, self.plan.digest
+        if isinstance(found, Solved):
+            self._verified = Verified(found.residual, 0.0, found.rank)
+            reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
+            return State.ANSWERING, self._to_all(reply)
+        self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
+        self._Vt_masked = found.Vt_masked if self.plan.published else None
+        sigma = found.sigma_scaled if self.plan.releases(Item.SPECTRUM) else None
+        reply = Factors(digest, found.U_masked, sigma, found.residual, found.orthogonality)
+        return State.ANSWERING, self._to_all(reply)
+
+    def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
+        """Eq. 6 of the paper: ``[Vt_i]^R = Vt' [Q_i^T]^R``, window by window."""
+        windows = self.plan.right_windows
+        if self._Vt_masked is None or len(message.Qt_i_blinded) != len(windows):
+            raise UnexpectedMessage(f"a blinded mask from {sender}")
+        blocks = tuple(
+            None if block is None else self._Vt_masked[:, window.outputs] @ block
+            for window, block in zip(windows, message.Qt_i_blinded, strict=True)
+        )
+        return State.ANSWERING, (Send(sender, BlindedRightFactor(self.plan.digest, blocks)),)
+
+    def _on_finished(self, sender: Party, message: Finished) -> Step:
+        """When every user has its result, the session is over."""
+        if sender in self._finished:
+            raise RepeatedShare(f"{sender} finished twice")
+        self._finished.add(sender)
+        if len(self._finished) < self.plan.k:
+            return self.state, ()
+        self._Vt_masked = None
+        return State.DONE, (Finish(self._verified),)
+
+    def _to_all(self, message: Message) -> tuple[Effect, ...]:
+        return tuple(Send(party, message) for party in self.plan.users)
+
+    TABLE: ClassVar[Table] = table(
+        # state, what arrives, who may say it, handler, where it may lead
+        (State.NEW, KeyOffer, Role.USER, _on_offer, {State.NEW, State.PREPARING}),
+        (State.NEW, KeyOffer, Role.TA, _on_offer, {State.NEW, State.PREPARING}),
+        (State.PREPARING, Relay, Role.USER, _on_relay, {State.PREPARING}),
+        (State.PREPARING, Relay, Role.TA, _on_relay, {State.PREPARING}),
+        (State.PREPARING, RowIds, Role.USER, _on_row_ids, {State.PREPARING}),
+        (State.PREPARING, SumShare, Role.USER, _on_share, {State.PREPARING}),
+        (State.PREPARING, Ready, Role.USER, _on_ready, {State.PREPARING, State.AGGREGATING}),
+        (State.PREPARING, Finished, Role.USER, _on_finished, {State.PREPARING, State.DONE}),
+        (State.AGGREGATING, PaddedBatch, Role.USER, _on_padded_batch, {State.AGGREGATING, State.FACTORISING}),
+        (State.AGGREGATING, MaskedBatch, Role.USER, _on_masked_batch, {State.AGGREGATING, State.FACTORISING}),
+        (State.FACTORISING, Computed, Role.CSP, _on_factorised, {State.ANSWERING}),
+        (State.ANSWERING, SumShare, Role.USER, _on_share, {State.ANSWERING}),
+        (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
+        (State.ANSWERING, BlindedRightMask, Role.USER, _on_blinded_mask, {State.ANSWERING}),
+        (State.ANSWERING, Finished, Role.USER, _on_finished, {State.ANSWERING, State.DONE}),
+    )

@@ -1,0 +1,112 @@
+"""User i's columns as a vertical regression has them: centred, scaled by powers of two, with its share of the ridge.
+
+A user owns whole columns, so centring and scaling are local. A ridge is rows ``sqrt(alpha) I`` (label 0) below the
+data; every window of P takes its fraction of them, so that none is a window of its own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.compress.centre import unit_scales
+from fedsvd.roles.user.work import Work
+from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class Columns:
+    """User i's columns as the CSP's problem has them: centred, scaled by powers of two, with its ridge rows."""
+
+    work: Work
+    mean: Float
+    inverse: Float  # of the scales; zero for a constant column
+    constant: tuple[int, ...]
+    label_mean: Float
+    label_scale: Float  # zero at users without labels, so that the sum is the label holder's
+    squared: Float  # column energies after centring and scaling
+
+    @classmethod
+    def of(cls, work: Work) -> "Columns":
+        """One or two passes over the columns: means, then energies about them."""
+        plan, m = work.plan, work.plan.m
+        sums, mean = np.zeros(work.n_i), np.zeros(work.n_i)
+        if plan.centre and not plan.biased:
+            for _, X in work.row_panels("columns"):
+                sums += X.sum(axis=0)
+            mean = sums / m
+        energy = np.zeros(work.n_i)
+        for _, X in work.row_panels("columns"):
+            energy += np.einsum("ij,ij->j", X - mean, X - mean)
+        deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
+        inverse = inverse_powers(deviation)
+        zeros, t = np.flatnonzero(deviation == 0), plan.targets
+        if plan.biased and work.i == plan.k - 1:
+            mean, inverse, energy = np.append(mean, 0.0), np.append(inverse, 1.0), np.append(energy, float(m))
+        label_mean, label_scale = np.zeros(t), np.zeros(t)
+        if work.labels is not None:
+            label_mean = work.labels.mean(axis=0) if plan.centre and not plan.biased else label_mean
+            deviation = np.sqrt(np.mean((work.labels - label_mean) ** 2, axis=0))
+            label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
+        constant = tuple(int(j) for j in zeros)
+        return cls(work, mean, inverse, constant, label_mean, label_scale, energy * inverse**2)
+
+    @property
+    def width(self) -> int:
+        return len(self.inverse)
+
+    def energy(self) -> float:
+        """``||A_i||_F^2``, ridge rows included."""
+        ridge = self.work.plan.alpha * float(np.sum(self.inverse[: self.work.n_i] ** 2))
+        return float(self.squared.sum()) + ridge
+
+    def data(self, start: int, stop: int) -> Float:
+        """Rows of the scaled columns, without the ridge."""
+        X = self.work.source.rows(start, stop)
+        if self.width > X.shape[1]:
+            X = np.concatenate((X, np.ones((stop - start, 1))), axis=1)
+        scaled: Float = (X - self.mean) * self.inverse
+        return scaled
+
+    def rows(self, w: int) -> Float:
+        """The rows of A_i in window w of P: data rows, then this window's share of the ridge."""
+        groups = self.work.plan.row_windows[w].columns
+        A_rows = self.data(groups[0].start, groups[0].stop)
+        if len(groups) == 1:
+            return A_rows
+        start, stop = groups[1].start, groups[1].stop
+        ridge = np.zeros((stop - start, self.width))
+        offset = sum(self.work.plan.counts[: self.work.i])
+        own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
+        ridge[own - start, own - offset] = np.sqrt(self.work.plan.alpha) * self.inverse[own - offset]
+        return np.concatenate((A_rows, ridge), axis=0)
+
+    def blinded_labels(self, a_i: Float) -> Float:
+        """``X_i a_i``, and y on top of it at the label holder; ridge rows come on top of that in ``label_rows``."""
+        work = self.work
+        y_i = np.zeros((work.plan.m, work.plan.targets))
+        if np.any(a_i):
+            for part, _ in work.row_panels("columns"):
+                y_i[part] = self.data(part.start, part.stop) @ a_i
+        if work.labels is not None:
+            y_i += (work.labels - self.label_mean) / self.label_scale
+        ridge = np.sqrt(work.plan.alpha) * self.inverse[: work.n_i, None] * a_i[: work.n_i]
+        return np.concatenate((y_i, ridge)) if work.plan.ridge_rows else y_i
+
+    def label_rows(self, y_i: Float, w: int) -> Float:
+        """The rows of the blinded labels in window w of P."""
+        groups, m = self.work.plan.row_windows[w].columns, self.work.plan.m
+        rows = y_i[groups[0]]
+        if len(groups) == 1:
+            return rows
+        start, stop = groups[1].start, groups[1].stop
+        ridge = np.zeros((stop - start, y_i.shape[1]))
+        offset = sum(self.work.plan.counts[: self.work.i])
+        own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
+        ridge[own - start] = y_i[m + own - offset]
+        return np.concatenate((rows, ridge), axis=0)
+
+
+def inverse_powers(deviation: Float) -> Float:
+    """Inverse powers of two nearest to the deviations; zero where there is none."""
+    _, power = np.frexp(deviation)
+    return np.where(deviation > 0, np.ldexp(1.0, -power), 0.0)

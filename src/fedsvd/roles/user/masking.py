@@ -1,0 +1,119 @@
+"""One user's masks in one session, and the panels of Y_i they make (step 2 of the paper).
+
+    Y_i = c P (A_i T_i) Q_i
+
+P, Q and c follow from the group seed, T_i from this user's own. In the ``paper`` scheme there is no T_i and no c, and
+the slices Q_i come from the TA. In the ``aligned`` scheme Q_i is this user's own and stands alone.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.block_diagonal import Orthogonal
+from fedsvd.masks.left import LeftMask
+from fedsvd.masks.orthogonal import local_rotation, secret_scale
+from fedsvd.masks.right import DealtRightMask, RightMask
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Scheme
+from fedsvd.randomness.seed import Seed
+from fedsvd.types import Array
+
+
+class Operand(Protocol):
+    """A_i, readable by columns or by rows; never changed."""
+
+    def columns(self, start: int, stop: int) -> Array: ...
+    def rows(self, start: int, stop: int) -> Array: ...
+
+
+@dataclass(frozen=True, repr=False)
+class Masks:
+    """User i's masks; ``i`` counts from 0 here, as positions do."""
+
+    plan: SessionPlan
+    i: int
+    group: Seed
+    own: Seed
+    dealt: DealtRightMask | None = None
+
+    def __repr__(self) -> str:
+        return f"Masks(user={self.i + 1})"
+
+    @cached_property
+    def P(self) -> LeftMask:
+        plan = self.plan
+        return LeftMask(
+            plan.left, plan.masked_rows, self.group.derive("P"), plan.block, plan.window, cuts=plan.left_windows
+        )
+
+    @cached_property
+    def Q(self) -> RightMask | DealtRightMask:
+        if self.dealt is not None:
+            return self.dealt
+        keep = len(self.plan.right_windows) == 1 or self.plan.by_rows
+        return RightMask(
+            self.plan.right, self.plan.widths, self.group.derive("Q"), self.plan.block, self.plan.window, keep=keep
+        )
+
+    @cached_property
+    def c(self) -> float:
+        return 1.0 if self.plan.published else secret_scale(self.group.derive("c"))
+
+    def rotation(self, w: int) -> Orthogonal | None:
+        """T_i inside column window w; None where there is nothing to rotate."""
+        own = self.plan.right_windows[w].columns[self.i]
+        if self.plan.published or own.stop == own.start:
+            return None
+        return local_rotation(own.stop - own.start, self.own.derive("T", w))
+
+    @cached_property
+    def rotations(self) -> tuple[Orthogonal | None, ...]:
+        """All of T_i, for tasks that come back to it."""
+        return tuple(self.rotation(w) for w in range(len(self.plan.right_windows)))
+
+    def column_panel(self, A_i: Operand, w: int) -> Array:
+        """Column window w of Y_i."""
+        own = self.plan.right_windows[w].columns[self.i]
+        A_iw = A_i.columns(own.start, own.stop)
+        T_iw = self.rotation(w)
+        rotated = A_iw if T_iw is None else T_iw.right(A_iw)
+        masked = self.c * self._from_left(rotated)
+        # In the aligned scheme T_i is Q_i: drawn by this user alone, a second rotation would add nothing.
+        return masked if self.plan.scheme is Scheme.ALIGNED else self.Q.right(w, self.i, masked)
+
+    def _from_left(self, A_iw: Array) -> Array:
+        """``P A_iw``; the label rows of a horizontal regression below it pass as they are, blinded before."""
+        rows = self.plan.masked_rows
+        if A_iw.shape[0] == rows:
+            return self.P.left(A_iw)
+        return namespace(A_iw).concat((self.P.left(A_iw[:rows, :]), A_iw[rows:, :]), axis=0)
+
+    def row_panel(self, A_i_rows: Array, w: int) -> Array:
+        """Row window w of Y_i, from the same rows of A_i."""
+        rows = self.c * self.P.window(w).left(A_i_rows)
+        parts = []
+        for v, window in enumerate(self.plan.right_windows):
+            T_iv, own = self.rotations[v], rows[:, window.columns[self.i]]
+            rotated = own if T_iv is None else T_iv.right(own)
+            parts.append(rotated if self.plan.scheme is Scheme.ALIGNED else self.Q.right(v, self.i, rotated))
+        return parts[0] if len(parts) == 1 else namespace(rows).concat(parts, axis=1)
+
+    def masked_labels(self, y_rows: Array, w: int) -> Array:
+        """Row window w of ``c P y_i``."""
+        return self.c * self.P.window(w).left(y_rows)
+
+    def own_part(self, W_masked: Array) -> Array:
+        """``T_i Q_i W'``: rows of the users' columns, back from under the masks, (N, t) to (n_i, t)."""
+        xp = namespace(W_masked)
+        parts = []
+        for v, window in enumerate(self.plan.right_windows):
+            block = W_masked[window.outputs, :]
+            if self.plan.scheme is Scheme.ALIGNED:
+                own = block[window.place(self.i), :]
+            else:
+                own = xp.matrix_transpose(self.Q.right_t(v, self.i, xp.matrix_transpose(block)))
+            T_iv = self.rotations[v]
+            parts.append(own if T_iv is None else T_iv.left(own))
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)

@@ -1,0 +1,66 @@
+"""PCA at a user: the mean and the components for all, its scores for each (section 4 of the paper, C9).
+
+The paper's users hold normalised data; here nobody can centre alone, so step 3 comes first. The spectrum is released
+only where the plan says so: with it, and two users, each could compute the other's Gram matrix (C12).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.masks.remove import unmask_left, unscale
+from fedsvd.protocol.messages import Factors
+from fedsvd.protocol.tasks import Item
+from fedsvd.roles.user.requests import Local, Script, Signs, Upload
+from fedsvd.roles.user.statistics import Centred, centred, scaled
+from fedsvd.roles.user.work import Work, entry_bound, joint_norm
+from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class PCAResult:
+    """What a user holds after PCA: mean (m,), U (m, r), own scores (n_i, r); the spectrum where released."""
+
+    mean: Float
+    U: Float
+    sigma: Float | None
+    scores_i: Float | None
+    scales: Float | None
+    total_energy: float  # sum of all squared centred entries, the users' own statistic
+    rank: int
+    residual: float
+    orthogonality: float
+
+    def __repr__(self) -> str:
+        return f"PCAResult(U={self.U.shape}, rank={self.rank})"
+
+
+def script(work: Work) -> Script:
+    """Centre, mask, upload; take the masks off; agree on signs; score one's own data."""
+    about: Centred = yield from centred(work, energies=work.plan.unit_variance)
+    if work.plan.unit_variance:
+        about = scaled(work, about)
+    F = yield from joint_norm(work, about.A_i)
+    factors: Factors = yield Upload(lambda w: work.masks.column_panel(about.A_i, w), (entry_bound(work, F), 0.0))
+    U = unmask_left(factors.U_masked, work.masks.P)
+    U = U * (yield Signs(U))
+    sigma = None if factors.sigma_scaled is None else unscale(factors.sigma_scaled, work.masks.c)
+    scores_i = None
+    if work.plan.releases(Item.OWN_PART):
+        scores_i = yield Local("scores", lambda: scores(work, about, U))
+    quality = factors.residual, factors.orthogonality
+    return PCAResult(about.mean, U, sigma, scores_i, about.scales, F * F, U.shape[1], *quality)
+
+
+def scores(work: Work, about: Centred, U: Float) -> Float:
+    """``(X_i - mean)^T U``, rows scaled first where unit variance was asked for; one pass over the data."""
+    W = U if about.scales is None else U * _inverse(about.scales)[:, None]
+    out = np.empty((work.n_i, U.shape[1]))
+    for part, X in work.panels("scores"):
+        # Centred before the product: with a large mean the difference of two products would cancel.
+        out[part] = (X - about.mean[:, None]).T @ W
+    return out
+
+
+def _inverse(scales: Float) -> Float:
+    return np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)

@@ -1,0 +1,85 @@
+"""Linear regression at a user: ordinary least squares and ridge, on either split (section 4 of the paper).
+
+The intercept comes from centring, and no column of ones is ever masked (C10); y goes up blinded (C8): every user adds
+``X_i a_i`` for a secret a_i and takes a_i off its own coefficients. Columns are scaled by powers of two, which changes
+no digit, and undone in w. A ridge is data, not an option of the CSP, which does not know c. Where rank is lost the
+solution of least norm is found by projecting out the null space, as LAPACK's least squares would.
+
+In the ``paper`` scheme the last user appends the column of ones and y' = P y goes up bare, as published.
+"""
+
+import numpy as np
+
+from fedsvd.protocol.messages import Solution
+from fedsvd.protocol.tasks import Item, Split
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.roles.user import horizontal_regression
+from fedsvd.roles.user.columns import Columns
+from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.roles.user.prediction import summed_for_label_holder
+from fedsvd.roles.user.requests import Local, Script, Sum, Upload
+from fedsvd.roles.user.work import Work, entry_bound
+from fedsvd.secagg.fixed_point import bound
+from fedsvd.types import Float
+
+
+def script(work: Work) -> Script:
+    """The script of this plan's split."""
+    return vertical(work) if work.plan.split is Split.VERTICAL else horizontal_regression.script(work)
+
+
+def vertical(work: Work) -> Script:
+    """Columns are split: rows stream in panels of whole windows of P; user i ends with its own w_i."""
+    plan, masks, t = work.plan, work.masks, work.plan.targets
+    columns: Columns = yield Local("scale", lambda: Columns.of(work))
+    a_i = np.zeros((columns.width, t)) if plan.published else _blinds(work, columns.width)
+    y_i: Float = yield Local("labels", lambda: columns.blinded_labels(a_i))
+    own = np.concatenate(([columns.energy(), float(np.sum(y_i**2))], columns.label_scale))
+    total = yield Sum("norm", own)
+    F, F_y, d_y = np.sqrt(total[0]), np.sqrt(total[1]), total[2:]
+    # The label columns are a sum of k terms no orthogonal Q holds together: sqrt(k) by Cauchy and Schwarz.
+    B_y = masks.c * F_y * np.sqrt(plan.k)
+    if not plan.certain_bound:
+        B_y = bound(masks.c, F_y * np.sqrt(plan.k), plan.smallest_window[0], 1)
+
+    def panel(w: int) -> Float:
+        rows = columns.rows(w)
+        return np.concatenate((masks.row_panel(rows, w), masks.masked_labels(columns.label_rows(y_i, w), w)), axis=1)
+
+    solution: Solution = yield Upload(panel, (entry_bound(work, float(F)), float(B_y)))
+    w_i = (masks.own_part(solution.w_masked) - a_i) * columns.inverse[:, None]
+    null_i = masks.own_part(solution.null_masked) * columns.inverse[:, None]
+    if null_i.shape[1]:
+        w_i = yield from _least_norm(null_i, w_i)
+    w_i = w_i * d_y
+    if plan.biased:
+        return (yield from _biased(work, w_i, solution, columns))
+    partial = -(columns.mean @ w_i) + columns.label_mean
+    intercept = (yield Sum("intercept", partial)) if plan.centre else np.zeros(t)
+    fitted = None
+    if plan.releases(Item.SCORE):
+        fitted = yield from summed_for_label_holder(work, w_i, intercept)
+    return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant, fitted)
+
+
+def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> Script:
+    """The paper's bias: the last row of the last user's coefficients, told to the others by a users-only sum."""
+    last = work.i == work.plan.k - 1
+    own = w_i[-1] if last else np.zeros(work.plan.targets)
+    intercept = yield Sum("intercept", own)
+    w_i = w_i[:-1] if last else w_i
+    return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant)
+
+
+def _least_norm(null_i: Float, w_i: Float) -> Script:
+    """w less its part in the null space, whose basis is spread over the users: ``w_i - N_i (N^T N)^-1 N^T w``."""
+    own = np.concatenate((null_i.T @ null_i, null_i.T @ w_i), axis=1)
+    total = yield Sum("null space", own)
+    q = null_i.shape[1]
+    along, *_ = np.linalg.lstsq(total[:, :q], total[:, q:], rcond=None)
+    return w_i - null_i @ along
+
+
+def _blinds(work: Work, width: int) -> Float:
+    """a_i: of the size of scaled coefficients, this user's own secret."""
+    return 2.0 * Keystream(work.own.derive("a")).normal((width, work.plan.targets))

@@ -1,0 +1,100 @@
+"""SVD and LSA at a user: U, S for all, Vt_i for its owner (steps 2 to 4 of the paper).
+
+``Vt_i = S^-1 U^T X_i`` needs no message, unlike eq. 6. It loses orthogonality like eps S_1 / S_r, so where that
+matters one users-only sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users'
+parts together are orthonormal again to rounding.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import NumericalError
+from fedsvd.linalg import backend
+from fedsvd.linalg.signs import apply_signs
+from fedsvd.masks import blind
+from fedsvd.masks.remove import unmask_left, unscale
+from fedsvd.protocol.messages import Factors
+from fedsvd.protocol.tasks import Item
+from fedsvd.roles.user.masking import Operand
+from fedsvd.roles.user.requests import Local, Recover, Script, Signs, Sum, Upload
+from fedsvd.roles.user.work import Dense, Streamed, Work, entry_bound, joint_norm
+from fedsvd.types import Float
+
+# Below this ratio S_1 / S_r, S^-1 U^T X_i is orthonormal to 16 eps as it is, and the sum is spared.
+_WELL_CONDITIONED = 16.0
+
+
+@dataclass(frozen=True, repr=False)
+class FactorsResult:
+    """What a user holds after SVD or LSA: U (m, r), sigma (r,), its own Vt_i (r, n_i) where released."""
+
+    U: Float
+    sigma: Float
+    Vt_i: Float | None
+    rank: int
+    residual: float
+    orthogonality: float
+
+    def __repr__(self) -> str:
+        return f"FactorsResult(U={self.U.shape}, rank={self.rank})"
+
+
+def script(work: Work) -> Script:
+    """Compress, mask, upload; take the masks off; agree on orthogonality and signs."""
+    A_i: Operand = yield Local("compress", lambda: _operand(work))
+    F = yield from joint_norm(work, A_i)
+    factors: Factors = yield Upload(lambda w: work.masks.column_panel(A_i, w), (entry_bound(work, F), 0.0))
+    U = unmask_left(factors.U_masked, work.masks.P)
+    if factors.sigma_scaled is None:
+        raise NumericalError("the CSP withheld the spectrum of an SVD")
+    sigma = unscale(factors.sigma_scaled, work.masks.c)
+    Vt_i = None
+    if work.plan.releases(Item.OWN_PART):
+        if work.plan.published:
+            Vt_i = yield from _recovered(work)
+        else:
+            Vt_i = yield from _own_right_vectors(work, U, sigma)
+    signs = yield Signs(U)
+    U, Vt_i = apply_signs(U, np.zeros((len(signs), 0)) if Vt_i is None else Vt_i, signs)
+    own = Vt_i if work.plan.releases(Item.OWN_PART) else None
+    return FactorsResult(U, sigma, own, len(sigma), factors.residual, factors.orthogonality)
+
+
+def _operand(work: Work) -> Operand:
+    if work.plan.compress and work.n_i > work.source.shape[0]:
+        return Dense(work.reduce().L_i)
+    return Streamed(work.source)
+
+
+def _own_right_vectors(work: Work, U: Float, sigma: Float) -> Script:
+    Vt_i: Float = yield Local("right vectors", lambda: right_vectors(work, U, sigma))
+    r = len(sigma)
+    if r == 0 or sigma[0] <= _WELL_CONDITIONED * sigma[-1]:
+        return Vt_i
+    upper = np.triu_indices(r)
+    own: Float = yield Local("orthogonality", lambda: backend.gram(Vt_i)[upper])
+    # Entries of V^T V are at most 1, those of one user's part too, but for the rounding that is to be repaired.
+    total = yield Sum("orthogonality", own, bound=2.0)
+    G = np.zeros((r, r))
+    G[upper] = total
+    C_t = backend.cholesky(G + np.triu(G, 1).T)
+    if C_t is None:
+        raise NumericalError("the right singular vectors lost their independence", "ask for fewer components")
+    return (yield Local("correction", lambda: backend.solve_triangular(C_t, Vt_i, transposed=True)))
+
+
+def right_vectors(work: Work, U: Float, sigma: Float) -> Float:
+    """``S^-1 U^T X_i``, in one pass over the data."""
+    W = np.ascontiguousarray((U / sigma).T)
+    Vt_i = np.empty((len(sigma), work.n_i))
+    for part, X in work.panels("right vectors"):
+        Vt_i[:, part] = W @ X
+    return Vt_i
+
+
+def _recovered(work: Work) -> Script:
+    """Eq. 6 of the paper, leak and all (C1): Vt_i under a blind, through the CSP."""
+    R_i = blind.draw_blind(work.masks.Q, work.i, work.own.derive("R"))
+    answer = yield Recover(blind.blind(work.masks.Q, work.i, R_i))
+    return blind.unblind(answer, R_i)
