@@ -1,0 +1,119 @@
+"""What is applied sums over users to ``c P X Q``, by columns and by rows alike, and comes off again."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests import explicit, tolerances
+from tests.explicit import FORMS, seed
+
+from fedsvd.errors import ShapeError
+from fedsvd.linalg.windows import Form
+from fedsvd.masks.apply import mask_columns, mask_rows, masked_columns, masked_rows
+from fedsvd.masks.left import LeftMask
+from fedsvd.masks.remove import unmask_left, unmask_right, unmask_weights
+from fedsvd.masks.right import RightMask
+
+M, WIDTHS, C = 13, (7, 1, 12, 3), 1.375
+every_pair = pytest.mark.parametrize("forms", [(p, q) for p in FORMS for q in FORMS], ids=lambda pair: "-".join(pair))
+
+
+def masks(forms, m=M, widths=WIDTHS, b=4, limit=10, on=None):
+    P = LeftMask(forms[0], m, seed(1), b=b, limit=limit, on=on)
+    return P, RightMask(forms[1], widths, seed(2), b=b, limit=limit, on=on)
+
+
+def joint(m=M, widths=WIDTHS):
+    return np.random.default_rng(m).normal(size=(m, sum(widths)))
+
+
+def whole(panels, shape, by_rows, library):
+    """The panels put together; every entry exactly once."""
+    Y, filled = np.zeros(shape), np.zeros(shape, int)
+    for run, values in panels:
+        place = (run, slice(None)) if by_rows else (slice(None), run)
+        Y[place] = library.numpy(values)
+        filled[place] += 1
+    assert np.all(filled == 1)
+    return Y
+
+
+@every_pair
+def test_by_columns_and_by_rows_the_users_sum_to_the_masked_joint_matrix(forms, library):
+    P, Q = masks(forms, on=library.array([0.0]))
+    X = joint()
+    shares = explicit.split(X, WIDTHS)
+    columns, rows = (
+        sum(whole(masked(library.array(X_i), P, Q, C, i), X.shape, by_rows, library) for i, X_i in enumerate(shares))
+        for masked, by_rows in ((masked_columns, False), (masked_rows, True))
+    )
+    expected = C * explicit.left(masks(forms)[0]) @ X @ explicit.right(masks(forms)[1])
+    tolerance = tolerances.product(23, 8) * np.linalg.norm(X, 2)
+    np.testing.assert_allclose(columns, expected, atol=tolerance)
+    np.testing.assert_allclose(rows, expected, atol=tolerance)
+
+
+@every_pair
+def test_one_panel_alone_is_that_panel_of_the_users_product(forms):
+    P, Q = masks(forms)
+    X_i, i = explicit.split(joint(), WIDTHS)[2], 2
+    Q_i = explicit.right(Q)[8:20]
+    Y_i = C * explicit.left(P) @ X_i @ Q_i
+    for w, window in enumerate(Q.windows):
+        panel = mask_columns(X_i[:, window.columns[i]], P, Q, C, i, w)
+        np.testing.assert_allclose(panel, Y_i[:, window.outputs], atol=1e-12)
+    for w, rows in enumerate(P.windows):
+        np.testing.assert_allclose(mask_rows(X_i[rows], P, Q, C, i, w), Y_i[rows], atol=1e-12)
+
+
+@every_pair
+def test_masks_come_off_again(forms, library):
+    P, Q = masks(forms, on=library.array([0.0]))
+    U, V = np.random.default_rng(3).normal(size=(M, 4)), np.random.default_rng(4).normal(size=(5, 23))
+    dense_P, dense_Q = (side(mask) for side, mask in zip((explicit.left, explicit.right), masks(forms), strict=True))
+    back = library.numpy(unmask_left(library.array(dense_P @ U), P))
+    np.testing.assert_allclose(back, U, atol=tolerances.product(23, 8))
+    for i, V_i in enumerate(explicit.split(V, WIDTHS)):
+        back = library.numpy(unmask_right(library.array(V @ dense_Q), Q, i))
+        np.testing.assert_allclose(back, V_i, atol=tolerances.product(23, 8))
+        weights = library.numpy(unmask_weights(library.array(dense_Q.T @ V.T), Q, i))
+        np.testing.assert_allclose(weights, V_i.T, atol=tolerances.product(23, 8))
+
+
+@settings(max_examples=40)
+@given(
+    forms=st.tuples(st.sampled_from(FORMS), st.sampled_from(FORMS)),
+    m=st.integers(1, 20),
+    widths=st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
+    b=st.integers(1, 7),
+    limit=st.integers(1, 30),
+)
+def test_what_is_masked_and_summed_is_unmasked_to_the_same_matrix(forms, m, widths, b, limit):
+    P, Q = masks(forms, m, widths, b, limit)
+    X = joint(m, widths)
+    Y = np.zeros(X.shape)
+    for i, X_i in enumerate(explicit.split(X, widths)):
+        for run, values in masked_columns(X_i, P, Q, C, i):
+            Y[:, run] += values
+    rows_alone = unmask_left(Y, P)
+    for i, X_i in enumerate(explicit.split(X, widths)):
+        back = unmask_right(rows_alone, Q, i) / C
+        np.testing.assert_allclose(back, X_i, atol=tolerances.product(sum(widths), 8) * np.linalg.norm(X, 2))
+
+
+@every_pair
+def test_data_is_not_changed_by_masking(forms):
+    P, Q = masks(forms)
+    X_i = np.random.default_rng(5).normal(size=(M, 7))
+    before = X_i.copy()
+    X_i.flags.writeable = False
+    list(masked_columns(X_i, P, Q, C, 0)), list(masked_rows(X_i, P, Q, C, 0))
+    np.testing.assert_array_equal(X_i, before)
+
+
+def test_shares_of_another_shape_are_refused_before_anything_is_masked():
+    P, Q = masks((Form.HAAR, Form.HAAR))
+    for masked in (masked_columns, masked_rows):
+        for shape in ((M, 6), (M + 1, 7)):
+            with pytest.raises(ShapeError, match="A_i"):
+                next(masked(np.ones(shape), P, Q, C, 0))

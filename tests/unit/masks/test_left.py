@@ -1,0 +1,92 @@
+"""P is orthogonal, window by window, and any window follows from the seed without the others."""
+
+import numpy as np
+import pytest
+from tests import explicit, tolerances
+from tests.explicit import FORMS, seed
+
+from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.linalg.windows import MIXING_BLOCK, PAPER_BLOCK, WINDOW_LIMIT, Form
+from fedsvd.masks.left import LeftMask
+
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def mask(form, m, number=0, **options):
+    """P with blocks of 4 and windows of at most 10, so that small sizes have several."""
+    return LeftMask(form, m, seed(number), **{"b": 4, "limit": 10, **options})
+
+
+@every_form
+@pytest.mark.parametrize("m", [1, 9, 10, 25])
+def test_it_is_orthogonal_with_one_window_and_with_many(form, m):
+    P = explicit.left(mask(form, m))
+    assert P.shape == (m, m)
+    assert np.abs(P.T @ P - np.eye(m)).max() < tolerances.ORTHOGONAL_BAR
+
+
+@every_form
+@pytest.mark.parametrize("m", [1, 9, 25])
+def test_products_are_those_of_the_explicit_matrix_in_every_library(form, m, library):
+    dense = explicit.left(mask(form, m))
+    P = mask(form, m, on=library.array([0.0]))
+    X = np.random.default_rng(m).normal(size=(m, 3))
+    before = X.copy()
+    np.testing.assert_allclose(library.numpy(P.left(library.array(X))), dense @ X, atol=tolerances.product(m, 4))
+    np.testing.assert_allclose(library.numpy(P.left_t(library.array(X))), dense.T @ X, atol=tolerances.product(m, 4))
+    np.testing.assert_array_equal(X, before)
+
+
+def test_whole_numbers_are_masked_like_any_others():
+    P, X = mask(Form.MIXING, 25), np.arange(50).reshape(25, 2)
+    np.testing.assert_allclose(P.left(X), explicit.left(P) @ X, atol=50 * tolerances.product(25, 4))
+
+
+@every_form
+def test_one_seed_is_one_mask_and_another_seed_another(form):
+    first, again, other = (explicit.left(mask(form, 25, number)) for number in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 0.1
+
+
+@pytest.mark.parametrize("form", [Form.MIXING, Form.BLOCKS])
+def test_windows_of_one_size_differ_and_none_needs_the_others(form):
+    P = mask(form, 24)
+    assert len({rows.stop - rows.start for rows in P.windows}) == 1
+    blocks = [P.window(w).explicit() for w in range(len(P.windows))]
+    for w, block in enumerate(blocks):
+        np.testing.assert_array_equal(mask(form, 24).window(w).explicit(), block)
+        assert all(np.abs(block - other).max() > 0.1 for other in blocks[:w])
+
+
+@every_form
+def test_a_kept_window_is_drawn_once_and_one_not_kept_is_drawn_again_alike(form):
+    kept, fresh = mask(form, 25), mask(form, 25, keep=False)
+    assert kept.window(0) is kept.window(0)
+    assert fresh.window(0) is not fresh.window(0)
+    np.testing.assert_array_equal(fresh.window(0).explicit(), kept.window(0).explicit())
+
+
+@every_form
+def test_it_cannot_be_changed_and_shows_no_seed(form):
+    P = mask(form, 25, 12345)
+    with pytest.raises(AttributeError):
+        P.m = 3
+    for text in (repr(P), str(P), f"{P}"):
+        assert text == f"LeftMask({form}, m=25, windows={len(P.windows)})"
+
+
+def test_block_widths_are_the_forms_own_unless_asked():
+    assert LeftMask(Form.BLOCKS, 5000, seed()).b == PAPER_BLOCK
+    assert LeftMask(Form.MIXING, 5000, seed()).b == MIXING_BLOCK
+    assert LeftMask(Form.BLOCKS, 5000, seed(), b=70).b == 70
+    assert len(LeftMask(Form.BLOCKS, 5000, seed()).windows) == 5
+    assert len(LeftMask(Form.MIXING, WINDOW_LIMIT + 1, seed()).windows) == 2
+
+
+def test_sizes_that_make_no_sense_are_refused():
+    for form in FORMS:
+        with pytest.raises(ConfigError, match=">= 1"):
+            mask(form, 0).window(0)
+    with pytest.raises(ShapeError):
+        mask(Form.BLOCKS, 25).left(np.ones((24, 2)))
