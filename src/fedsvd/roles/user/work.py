@@ -125,10 +125,8 @@ def joint_norm(work: Work, A_i: Operand) -> Script:
 
 def squared_norm(work: Work, A_i: Operand) -> float:
     """``||A_i||_F^2``; numbers so small or large that it cannot be had are refused."""
-    if isinstance(A_i, Dense):
-        norms = [backend.norm(A_i.A_i)]
-    else:
-        norms = [backend.norm(A_i.columns(part.start, part.stop)) for part, _ in work.panels("norm")]
+    width, step = work.plan.widths[work.i], panel_width(work.plan.M, work.plan.memory)
+    norms = [backend.norm(A_i.columns(start, min(start + step, width))) for start in range(0, width, step)]
     with np.errstate(over="ignore"):
         squared = float(np.sum(np.square(norms)))
     if not np.isfinite(squared) or (squared < 1e-290 and max(norms) > 0):

@@ -1,0 +1,138 @@
+"""From what a person asks for to a plan: which scheme, which masks, which windows.
+
+The rules are those of 02-protocol, section 3. ``auto`` picks ``compressed`` where compressing makes the upload shorter
+and its factor fits the memory budget, else ``mixing``, and says why.
+"""
+
+from dataclasses import dataclass, replace
+
+from fedsvd.errors import ConfigError
+from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task, Trust
+from fedsvd.types import SessionId
+
+DEFAULT_MEMORY = 2 << 30
+_LONGEST_COMPRESSED = 20_000
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a person asks for; everything else follows from the data's shapes."""
+
+    task: Task
+    split: Split = Split.HORIZONTAL
+    components: int | None = None
+    scheme: str = "auto"
+    trust: Trust = Trust.PEERS
+    release: tuple[Item, ...] | None = None
+    centre: bool | None = None  # None: as the task is usually understood
+    unit_variance: bool = False
+    full_matrices: bool = False
+    alpha: float = 0.0
+    targets: int = 0
+    label_user: int = 0
+    block_size: int = 0
+    window: int = WINDOW_LIMIT
+    memory: int = DEFAULT_MEMORY
+    check_ids: bool = False
+    certain_bound: bool = False
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and the reason for its scheme."""
+
+    plan: SessionPlan
+    why: str
+
+
+def plan_study(
+    study: Study, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...] = ()
+) -> Planned:
+    """The plan for this study on matrices X_i of m rows and these columns."""
+    _check(study, m)
+    scheme, why = _choose_scheme(study, m, counts)
+    paper = scheme is Scheme.PAPER
+    centre = study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre
+    plan = SessionPlan(
+        session=session,
+        task=study.task,
+        split=study.split,
+        scheme=scheme,
+        trust=Trust.AUTHORITY if paper else study.trust,
+        m=m,
+        counts=counts,
+        release=study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task],
+        components=study.components,
+        centre=centre,
+        unit_variance=study.unit_variance,
+        full_matrices=study.full_matrices,
+        targets=study.targets,
+        label_user=study.label_user,
+        alpha=study.alpha,
+        left=Form.BLOCKS if paper else Form.HAAR,
+        right=Form.BLOCKS if paper else Form.HAAR,
+        block=study.block_size,
+        window=study.window,
+        compress=scheme is Scheme.COMPRESSED or (scheme is Scheme.ALIGNED and _shortens(study, m, counts)),
+        check_ids=study.check_ids,
+        certain_bound=study.certain_bound,
+        memory=study.memory,
+        identities=identities,
+    )
+    return Planned(plan if paper else _with_masks(plan), why)
+
+
+def _check(study: Study, m: int) -> None:
+    if study.full_matrices and study.scheme != Scheme.PAPER:
+        raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme="paper"')
+    if study.full_matrices and study.components is not None:
+        raise ConfigError("full_matrices and components exclude each other", "leave one of them out")
+    if study.alpha < 0:
+        raise ConfigError("alpha is negative", "alpha >= 0")
+    if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
+        raise ConfigError("PCA needs samples split over the parties", 'set split="horizontal"')
+    if study.task is Task.LR and study.targets < 1:
+        raise ConfigError("a regression needs labels", "name the label column and who holds it")
+    if study.scheme not in ("auto", *Scheme):
+        raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
+
+
+def _shortens(study: Study, m: int, counts: tuple[int, ...]) -> bool:
+    """Whether compressing makes anybody's upload shorter."""
+    rows = m + (study.targets if study.split is Split.HORIZONTAL else 0)
+    vertical_regression = study.task is Task.LR and study.split is Split.VERTICAL
+    return not vertical_regression and max(counts) > rows + 1
+
+
+def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Scheme, str]:
+    if study.scheme != "auto":
+        scheme = Scheme(study.scheme)
+        if scheme is Scheme.COMPRESSED and study.task is Task.LR and study.split is Split.VERTICAL:
+            return Scheme.MIXING, "a regression on split columns streams its rows: nothing to compress"
+        return scheme, "as asked for"
+    if not _shortens(study, m, counts):
+        return Scheme.MIXING, "no party has more columns than the matrix has rows: nothing to compress"
+    if m > _LONGEST_COMPRESSED:
+        return Scheme.MIXING, f"{m} rows: a factor of {m} x {m} costs more than it saves"
+    if 8 * 6 * m * m > study.memory:
+        return Scheme.MIXING, f"a factor of {m} x {m} does not fit the memory budget"
+    saved = sum(counts) / sum(min(n_i, m) for n_i in counts)
+    return Scheme.COMPRESSED, f"uploads are {saved:.1f} times shorter and do not grow with the data"
+
+
+def _with_masks(plan: SessionPlan) -> SessionPlan:
+    """The same plan with the form of each side's mask and windows that fit the memory budget."""
+    beside = plan.N + plan.targets if plan.by_rows else plan.masked_rows
+    fits = plan.memory // (8 * 6 * beside)
+    window = min(plan.window, max(fits, 1))
+    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
+    right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT and (plan.by_rows or fits >= plan.N) else Form.MIXING
+    if window < min(2 * MIXING_BLOCK, plan.masked_rows if plan.by_rows else plan.N):
+        needed = 8 * 6 * beside * 2 * MIXING_BLOCK
+        raise ConfigError(
+            f"a memory budget of {plan.memory} bytes holds no window of {beside} numbers a line",
+            f"allow at least {needed} bytes",
+        )
+    return replace(plan, left=left, right=right, window=window)

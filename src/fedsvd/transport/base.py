@@ -1,0 +1,19 @@
+"""What a transport is: a way to say a message to a party and to hear what others said, in order on each link."""
+
+from typing import Protocol
+
+from fedsvd.protocol.messages import Message
+from fedsvd.protocol.parties import Party
+
+
+class Transport(Protocol):
+    """One party's end of all its links."""
+
+    def send(self, to: Party, message: Message) -> None:
+        """Queue a message; messages on one link arrive in the order they were sent, or not at all."""
+
+    def receive(self) -> tuple[Party, Message] | None:
+        """The next message and who said it; None when nothing is waiting."""
+
+    def close(self) -> None:
+        """Hang up; nothing is sent or received afterwards."""

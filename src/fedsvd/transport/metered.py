@@ -1,0 +1,44 @@
+"""A transport that counts: bytes and messages on every link, whatever carries them."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from fedsvd.protocol.messages import Message, size
+from fedsvd.protocol.parties import Party
+from fedsvd.transport.base import Transport
+
+
+@dataclass
+class Meter:
+    """Content bytes and messages by link (from, to)."""
+
+    sent_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    messages: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def count(self, origin: Party, to: Party, message: Message) -> None:
+        link = origin.name, to.name
+        self.sent_bytes[link] += size(message)
+        self.messages[link] += 1
+
+    @property
+    def total(self) -> int:
+        return sum(self.sent_bytes.values())
+
+
+class Metered:
+    """A wrapper around one party's transport that tells a meter what is sent."""
+
+    def __init__(self, inner: Transport, me: Party, meter: Meter) -> None:
+        self._inner = inner
+        self._me = me
+        self._meter = meter
+
+    def send(self, to: Party, message: Message) -> None:
+        self._meter.count(self._me, to, message)
+        self._inner.send(to, message)
+
+    def receive(self) -> tuple[Party, Message] | None:
+        return self._inner.receive()
+
+    def close(self) -> None:
+        self._inner.close()
