@@ -19,9 +19,10 @@ from fedsvd.linalg import compare
 from fedsvd.linalg.dense_svd import dense_svd
 from fedsvd.linalg.signs import apply_signs, signs_of
 from fedsvd.linalg.verify import verify_svd
+from fedsvd.linalg.windows import Form
 from fedsvd.masks.apply import masked_columns
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.orthogonal import Form, local_rotation, secret_scale
+from fedsvd.masks.orthogonal import local_rotation, secret_scale
 from fedsvd.masks.remove import unmask_left, unscale
 from fedsvd.masks.right import RightMask
 from fedsvd.randomness.entropy import fresh_bytes
