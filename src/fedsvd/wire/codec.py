@@ -1,0 +1,161 @@
+"""Messages as bytes and back; never pickle (ADR 0009).
+
+    magic "FSVD" | version u8 | type u8 | plan digest 32 bytes | fields in order
+
+A field's type follows from the message's type, so the bytes carry values only: fixed-width integers and floats,
+length-prefixed text and bytes, arrays with a header (``arrays.py``), counted tuples, and a presence byte where a value
+may be missing. Types that a role says only to itself have no number and cannot be said aloud.
+"""
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fedsvd.errors import FedSVDError, LocalProtocolError
+from fedsvd.protocol import messages as said
+from fedsvd.protocol.messages import Message
+from fedsvd.protocol.parties import Party, Role
+from fedsvd.types import Digest
+from fedsvd.wire.arrays import decode_array, encode_array
+from fedsvd.wire.reader import Reader, malformed
+
+VERSION = 1
+_MAGIC = b"FSVD"
+_HEAD = struct.Struct("<4sBB32s")
+_MOST_ITEMS = 1 << 20
+_MOST_TEXT = 1 << 16
+
+Parts = list[bytes | memoryview]
+Write = Callable[[Any], Parts]
+Read = Callable[[Reader], Any]
+Field = tuple[Write, Read]
+
+
+def _number(form: str, kind: type) -> Field:
+    packed = struct.Struct(form)
+
+    def read(reader: Reader) -> Any:
+        return kind(packed.unpack(reader.take(packed.size))[0])
+
+    return (lambda value: [packed.pack(value)]), read
+
+
+def _blob(most: int) -> Field:
+    def read(reader: Reader) -> bytes:
+        (size,) = struct.unpack("<Q", reader.take(8))
+        if size > most:
+            raise malformed()
+        return bytes(reader.take(size))
+
+    return (lambda value: [struct.pack("<Q", len(value)), value]), read
+
+
+def _text() -> Field:
+    write, read = _blob(_MOST_TEXT)
+    return (lambda value: write(value.encode())), (lambda reader: read(reader).decode())
+
+
+def _party() -> Field:
+    roles = tuple(Role)
+
+    def read(reader: Reader) -> Party:
+        role, index = struct.unpack("<BI", reader.take(5))
+        if role >= len(roles):
+            raise malformed()
+        return Party(roles[role], index)
+
+    return (lambda party: [struct.pack("<BI", roles.index(party.role), party.index)]), read
+
+
+def _optional(inner: Field) -> Field:
+    write, read = inner
+
+    def maybe(reader: Reader) -> Any:
+        flag = bytes(reader.take(1))
+        if flag not in (b"\x00", b"\x01"):
+            raise malformed()
+        return read(reader) if flag == b"\x01" else None
+
+    return (lambda value: [b"\x00"] if value is None else [b"\x01", *write(value)]), maybe
+
+
+def _record(*inner: Field) -> Field:
+    def write(values: Any) -> Parts:
+        return [part for (put, _), value in zip(inner, values, strict=True) for part in put(value)]
+
+    return write, (lambda reader: tuple(read(reader) for _, read in inner))
+
+
+def _many(inner: Field) -> Field:
+    write, read = inner
+
+    def counted(reader: Reader) -> tuple[Any, ...]:
+        (count,) = struct.unpack("<I", reader.take(4))
+        # Every item takes at least a byte, so a count beyond what is left is a lie.
+        if count > min(_MOST_ITEMS, reader.left):
+            raise malformed()
+        return tuple(read(reader) for _ in range(count))
+
+    def put(values: Any) -> Parts:
+        return [struct.pack("<I", len(values)), *(part for value in values for part in write(value))]
+
+    return put, counted
+
+
+_INT, _FLOAT, _TEXT, _PARTY = _number("<q", int), _number("<d", float), _text(), _party()
+_KEY, _LETTER = _blob(4096), _blob(1 << 40)
+_ARRAY: Field = (encode_array, decode_array)
+
+_FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
+    said.KeyOffer: (1, (_KEY, _KEY, _KEY)),
+    said.KeyBook: (2, (_many(_record(_PARTY, _KEY, _KEY, _KEY)),)),
+    said.Relay: (3, (_PARTY, _LETTER)),
+    said.Relayed: (4, (_PARTY, _LETTER)),
+    said.RowIds: (5, (_ARRAY,)),
+    said.RowsAgree: (6, ()),
+    said.SumShare: (7, (_TEXT, _ARRAY)),
+    said.SumReply: (8, (_TEXT, _ARRAY)),
+    said.Ready: (9, (_record(_INT, _INT),)),
+    said.BatchRequest: (10, (_INT,)),
+    said.PaddedBatch: (11, (_INT, _ARRAY)),
+    said.MaskedBatch: (12, (_INT, _ARRAY)),
+    said.Factors: (13, (_ARRAY, _optional(_ARRAY), _FLOAT, _FLOAT)),
+    said.Solution: (14, (_ARRAY, _ARRAY, _INT, _FLOAT)),
+    said.BlindedRightMask: (15, (_many(_optional(_ARRAY)),)),
+    said.BlindedRightFactor: (16, (_many(_optional(_ARRAY)),)),
+    said.Finished: (17, ()),
+    said.Aborted: (18, (_TEXT, _TEXT, _TEXT)),
+}
+_TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
+
+
+def encode(message: Message) -> Parts:
+    """The message as a list of byte strings, to be sent one after the other; arrays are not copied."""
+    if type(message) not in _FIELDS:
+        raise LocalProtocolError(f"{type(message).__name__} is not said between parties")
+    number, fields = _FIELDS[type(message)]
+    parts: Parts = [_HEAD.pack(_MAGIC, VERSION, number, bytes.fromhex(message.plan))]
+    for (write, _), value in zip(fields, _values(message), strict=True):
+        parts += write(value)
+    return parts
+
+
+def decode(body: bytes | memoryview) -> Message:
+    """The message these bytes are, or ``MalformedFrame``."""
+    try:
+        reader = Reader(body)
+        magic, version, number, digest = _HEAD.unpack(reader.take(_HEAD.size))
+        if magic != _MAGIC or version != VERSION or number not in _TYPES:
+            raise malformed()
+        kind = _TYPES[number]
+        values = [read(reader) for _, read in _FIELDS[kind][1]]
+        reader.end()
+        return kind(Digest(digest.hex()), *values)
+    except FedSVDError:
+        raise
+    except (ValueError, TypeError, OverflowError, struct.error, MemoryError):
+        raise malformed() from None
+
+
+def _values(message: Message) -> Iterable[Any]:
+    return (value for name, value in vars(message).items() if name != "plan")
