@@ -125,10 +125,11 @@ def svdvals(A: Array) -> Array:
 
 
 def cholesky(G: Array) -> Array | None:
-    """Upper triangular S with ``S^T S = G``, or None when G is not positive definite."""
+    """Upper triangular S with ``S^T S = G`` for a symmetric G, or None when it is not positive definite."""
     xp = namespace(G)
     if xp is np:
-        S, info = lapack.dpotrf(G, lower=0, clean=1)
+        # G is its own transpose, so a C-ordered one is read as it lies.
+        S, info = lapack.dpotrf(G.T if G.flags.c_contiguous else G, lower=0, clean=1)
         # OpenBLAS lets NaN through with info = 0, unlike LAPACK; it reaches the diagonal.
         return S if info == 0 and bool(np.isfinite(np.diagonal(S)).all()) else None
     try:
@@ -141,6 +142,15 @@ def cholesky(G: Array) -> Array | None:
 def gram(Z: Array) -> Array:
     """``Z Z^T``; NumPy turns this very product into syrk, half the work of a general one."""
     return Z @ namespace(Z).matrix_transpose(Z)
+
+
+def plus_identity(G: Array) -> Array:
+    """``G + I``; G itself is given up to it where that spares a copy."""
+    xp = namespace(G)
+    if xp is np:
+        G.reshape(-1)[:: G.shape[0] + 1] += 1.0
+        return G
+    return G + xp.eye(G.shape[0], dtype=G.dtype, device=G.device)
 
 
 def solve_triangular(R: Array, B: Array, *, lower: bool = False, transposed: bool = False) -> Array:

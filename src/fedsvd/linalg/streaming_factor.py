@@ -145,10 +145,11 @@ class StreamingFactor:
         lengths = backend.column_norms(R)
         if not bool(xp.all(lengths > 0)):
             return self._update_seen_columns(X, lengths > 0)
-        S = _relative_factor(xp, _lifted(xp, R, lengths), X)
+        preconditioner = _lifted(xp, R, lengths)
+        S = _relative_factor(xp, preconditioner, X)
         if S is None:
             return False
-        self._R = backend.multiply_triangular(S, _lifted(xp, R, lengths))
+        self._R = backend.multiply_triangular(S, preconditioner)
         self.route = Route(self.route.cholesky + 1, self.route.householder)
         return True
 
@@ -194,8 +195,7 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
 def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
     """S of the update, or None when its diagonal leaves the safe range."""
     Z = backend.solve_triangular(R, X, transposed=True)
-    G = backend.gram(Z)
-    G = G + xp.eye(G.shape[0], dtype=G.dtype, device=G.device)
+    G = backend.plus_identity(backend.gram(Z))
     # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
     if not bool(xp.max(xp.linalg.diagonal(G)) <= _LARGEST_DIAGONAL**2):
         return None

@@ -6,6 +6,7 @@ than the bytes behind it, or than the limit, is malformed before anything is all
 
 import math
 import struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ _MOST_DIMENSIONS = 2
 def encode_array(array: NDArray[np.float64] | NDArray[np.uint64]) -> list[bytes | memoryview]:
     """Header and numbers; the numbers are a view wherever the array is contiguous."""
     order = b"F" if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous else b"C"
-    rows = array.T if order == b"F" else array
+    rows: NDArray[Any] = array.T if order == b"F" else array
     rows = np.ascontiguousarray(rows, dtype=_DTYPES[_CODES[array.dtype]])
     header = _HEADER.pack(_CODES[array.dtype], order, array.ndim) + struct.pack(f"<{array.ndim}Q", *array.shape)
     return [header, rows.reshape(-1).view(np.uint8).data]
