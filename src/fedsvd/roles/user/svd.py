@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsvd.errors import NumericalError
 from fedsvd.linalg import backend
-from fedsvd.linalg.signs import apply_signs
+from fedsvd.linalg.dense_svd import rank
 from fedsvd.masks import blind
 from fedsvd.masks.remove import unmask_left, unscale
 from fedsvd.protocol.messages import Factors
@@ -56,9 +56,16 @@ def script(work: Work) -> Script:
         else:
             Vt_i = yield from _own_right_vectors(work, U, sigma)
     signs = yield Signs(U)
-    U, Vt_i = apply_signs(U, np.zeros((len(signs), 0)) if Vt_i is None else Vt_i, signs)
-    own = Vt_i if work.plan.releases(Item.OWN_PART) else None
-    return FactorsResult(U, sigma, own, len(sigma), factors.residual, factors.orthogonality)
+    own = None if Vt_i is None else _signed(Vt_i, signs)
+    # Already cut at the rank, but for full_matrices.
+    found = rank(sigma, work.plan.m, work.plan.n) if work.plan.full_matrices else len(sigma)
+    return FactorsResult(U * signs, sigma, own, found, factors.residual, factors.orthogonality)
+
+
+def _signed(Vt_i: Float, signs: Float) -> Float:
+    """Rows of Vt_i with the signs of their columns of U; with ``full_matrices`` one of the two has more of them."""
+    paired = min(len(signs), len(Vt_i))
+    return np.concatenate((Vt_i[:paired] * signs[:paired, None], Vt_i[paired:]))
 
 
 def _operand(work: Work) -> Operand:
