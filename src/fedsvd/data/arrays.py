@@ -26,6 +26,14 @@ class ArraySource(MatrixSource):
         super().__init__(array.shape, array.dtype, names)
         self._array = array
 
+    def inspect(self) -> None:
+        if self._array.dtype.kind == "f" or isinstance(self._array, np.ma.MaskedArray):
+            super().inspect()
+
+    @property
+    def _by_columns(self) -> bool:
+        return abs(self._array.strides[0]) < abs(self._array.strides[1])
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         return pick(self._array, rows, columns)
 

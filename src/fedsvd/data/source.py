@@ -26,6 +26,7 @@ Index = slice | NDArray[np.intp]
 
 _FINGERPRINT_DOMAIN = b"fedsvd/matrix/1\x00"
 _FINGERPRINT_BYTES = 1 << 24
+_INSPECTED_BYTES = 1 << 24
 
 
 class MatrixSource(ABC):
@@ -90,6 +91,17 @@ class MatrixSource(ABC):
         cells = self._cells(rows, columns) if 0 not in shape else np.empty(shape)
         return to_float(cells, lambda i, j: self._place(rows.start + i, columns.start + j))
 
+    def inspect(self) -> None:
+        """Read everything once, keep nothing: what no panel can be made of is refused now, not in mid-study."""
+        axis = int(self._by_columns)
+        for _ in self.panels(axis, max(1, _INSPECTED_BYTES // (8 * self.shape[1 - axis]))):
+            pass
+
+    @property
+    def _by_columns(self) -> bool:
+        """Whether whole columns lie together at rest."""
+        return False
+
     def fingerprint(self) -> Digest:
         """SHA-256 of shape and content, in hex: one matrix, one fingerprint, however it is stored.
 
@@ -148,6 +160,9 @@ class Transposed(MatrixSource):
     def T(self) -> MatrixSource:
         """The source this is a view of."""
         return self._base
+
+    def inspect(self) -> None:
+        self._base.inspect()
 
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         return self._base._cells(columns, rows).T

@@ -63,6 +63,10 @@ class SparseSource(MatrixSource):
         self._expect_run("columns", start, stop, self.shape[1])
         return self._finite(self._csc[:, start:stop].astype(np.float64), 0, start)
 
+    def inspect(self) -> None:
+        """Only stored entries are looked at: the others are zero."""
+        self._finite(self._csr, 0, 0)
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         # The side of which less is wanted is cut first, in the form in which that is cheap.
         if _share(rows, self.shape[0]) <= _share(columns, self.shape[1]):

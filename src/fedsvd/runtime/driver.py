@@ -5,6 +5,7 @@ machine's effects say, until every machine is done or one aborts; then it tells 
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -32,7 +33,7 @@ class Run:
 class Driver:
     """Drives the machines of one session over a hub."""
 
-    def __init__(self, machines: list[Machine], hub: Hub, record: bool = False) -> None:
+    def __init__(self, machines: Sequence[Machine], hub: Hub, record: bool = False) -> None:
         self._machines = {machine.me: machine for machine in machines}
         self._hub = hub
         self.run_ = Run(views=Views() if record else None)

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from fedsvd import __version__
-from fedsvd.data.beside import Beside
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
+from fedsvd.errors import FixedPointOverflow
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.choose import choose_store
@@ -34,20 +32,11 @@ from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.driver import Driver, Run
+from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, plan_study
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.transport.loopback import Hub, Pick, first_sent
-from fedsvd.types import Float, SessionId
-
-
-@dataclass(frozen=True, repr=False)
-class PartyData:
-    """What one party brings: its table D_i, samples in rows, and what goes with it."""
-
-    table: MatrixSource
-    labels: Float | None = None  # (samples, targets)
-    ids: NDArray[Any] | None = None
-    weights: tuple[Float, Float] | None = None  # to predict with
+from fedsvd.types import SessionId
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,28 +89,50 @@ def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[
     return plan_study(study, m, counts, session, identities), keys
 
 
-def oriented(study: Study, party: PartyData) -> MatrixSource:
-    """X_i, (m, n_i): the table as it is when columns are split, transposed when rows are."""
-    if study.split is Split.VERTICAL:
-        return party.table
-    if study.task is Task.LR:
-        if party.labels is None:
-            raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
-        return Beside(party.table, party.labels).T
-    return party.table.T
-
-
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
-    rows = {matrix.shape[0] for matrix in matrices}
-    if len(matrices) < 2:
-        raise ConfigError("a federation needs at least two parties", "add another party")
-    if len(rows) > 1:
-        what = "rows" if study.split is Split.VERTICAL else "columns"
-        raise ShapeError(f"parties have different numbers of {what}: {sorted(rows)}", f"give all the same {what}")
-    m = rows.pop()
+    m = matrices[0].shape[0]
     if study.task is Task.LR and study.split is Split.HORIZONTAL:
-        m -= study.targets
+        m -= study.targets  # labels stand below the features
     return m, tuple(matrix.shape[1] for matrix in matrices)
+
+
+@dataclass(frozen=True, repr=False)
+class Session:
+    """The roles of one session, none of which has begun."""
+
+    plan: SessionPlan
+    why: str
+    machines: tuple[Machine, ...]  # the CSP first
+
+
+def assemble(
+    study: Study,
+    parties: Sequence[PartyData],
+    secret: Seed,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+) -> Session:
+    """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
+    expect_shapes(study, parties)
+    planned, keys = plan_for(study, parties, secret)
+    plan = planned.plan
+    machines: list[Machine] = [ServiceProvider(plan, _storage(scratch))]
+    if plan.trust is Trust.AUTHORITY:
+        machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
+    for i, party in enumerate(parties):
+        me = user(i + 1)
+        inputs = Inputs(
+            oriented(study, party),
+            keys[me],
+            secret.derive("secret", i + 1),
+            party.labels if plan.by_rows else None,
+            party.ids,
+            party.weights,
+            {"progress": _report(progress, me)} if progress else None,
+        )
+        machines.append(User(me, plan, inputs))
+    expect_readable(parties)  # last, because it reads all there is
+    return Session(plan, planned.why, tuple(machines))
 
 
 def _run_once(
@@ -133,27 +144,11 @@ def _run_once(
     scratch: Path | None,
     progress: Progress | None,
 ) -> Outcome:
-    planned, keys = plan_for(study, parties, secret)
-    plan = planned.plan
-    machines: list[Machine] = [ServiceProvider(plan, _storage(scratch))]
-    if plan.trust is Trust.AUTHORITY:
-        machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
-    for i, party in enumerate(parties):
-        me = user(i + 1)
-        labels = party.labels if plan.by_rows else None
-        inputs = Inputs(
-            oriented(study, party),
-            keys[me],
-            secret.derive("secret", i + 1),
-            labels,
-            party.ids,
-            party.weights,
-            {"progress": _report(progress, me)} if progress else None,
-        )
-        machines.append(User(me, plan, inputs))
-    run = Driver(machines, Hub(pick), record).run()
+    session = assemble(study, parties, secret, scratch, progress)
+    plan = session.plan
+    run = Driver(session.machines, Hub(pick), record).run()
     results = tuple(run.results[party] for party in plan.users)
-    return Outcome(plan, planned.why, results, _certificate(plan, run), run.views)
+    return Outcome(plan, session.why, results, certificate_of(plan, run), run.views)
 
 
 def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:
@@ -171,7 +166,8 @@ def _secrets(random_state: int | None) -> Callable[[str], Seed]:
     return lambda label: root.derive("INSECURE", label)
 
 
-def _certificate(plan: SessionPlan, run: Run) -> Certificate:
+def certificate_of(plan: SessionPlan, run: Run) -> Certificate:
+    """What can be said of a finished session's results."""
     verified = run.results[CSP]
     return Certificate(
         plan_digest=plan.digest,
