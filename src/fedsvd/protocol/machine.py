@@ -83,7 +83,9 @@ class Machine:
         if isinstance(message, Aborted):
             raise PeerAborted(f"{sender} stopped in {message.stage} with {message.code}: {message.text}")
         row = self.TABLE.get((self.state, type(message), sender.role))
-        if row is None or (sender.role is Role.USER and sender not in self.plan.users):
+        # Its own role a party hears from its own runtime alone: users do not talk to users except in sealed letters.
+        stranger = sender not in self.plan.parties or (sender.role is self.me.role and sender != self.me)
+        if row is None or stranger:
             raise UnexpectedMessage(f"{type(message).__name__} from {sender} in state {self.state.name}")
         return row
 

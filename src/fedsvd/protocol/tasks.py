@@ -55,3 +55,8 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.PREDICT: (Item.SCORE,),
 }
+
+SUMS = frozenset(
+    {"shift", "mean", "energy", "norm", "orthogonality", "null space", "intercept", "score norm", "scores"}
+)
+"""The users-only sums there are, by name; the CSP adds up no other."""

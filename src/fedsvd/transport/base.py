@@ -10,10 +10,11 @@ class Transport(Protocol):
     """One party's end of all its links."""
 
     def send(self, to: Party, message: Message) -> None:
-        """Queue a message; messages on one link arrive in the order they were sent, or not at all."""
+        """Queue a message; messages on one link arrive in the order they were sent. To a party that has hung up, or
+        from one, it is a ``TransportError``."""
 
     def receive(self) -> tuple[Party, Message] | None:
         """The next message and who said it; None when nothing is waiting."""
 
     def close(self) -> None:
-        """Hang up; nothing is sent or received afterwards."""
+        """Hang up: what was sent before still arrives; sending or receiving afterwards is a ``TransportError``."""

@@ -38,6 +38,9 @@ class Hub:
         self._queues.setdefault((origin, to), deque()).append((self._sent, message))
         self._sent += 1
 
+    def closed(self, party: Party) -> bool:
+        return party in self._closed
+
     def waiting(self, to: Party | None = None) -> list[Link]:
         """Links with something to deliver, the longest waiting first."""
         links = [link for link, queue in self._queues.items() if queue and to in (None, link[1])]
@@ -53,10 +56,10 @@ class Hub:
         return (*link, message)
 
     def close(self, party: Party) -> None:
-        """Forget what is on its way to or from a party that hung up."""
+        """A party hangs up: what is on its way to it is lost, what it has said still arrives."""
         self._closed.add(party)
         for link in self._queues:
-            if party in link:
+            if party == link[1]:
                 self._queues[link].clear()
 
 
@@ -71,6 +74,8 @@ class Loopback:
         self._hub.push(self._me, to, message)
 
     def receive(self) -> tuple[Party, Message] | None:
+        if self._hub.closed(self._me):
+            raise PeerLost(f"{self._me} has hung up")
         delivery = self._hub.pop(self._me)
         return None if delivery is None else (delivery[0], delivery[2])
 

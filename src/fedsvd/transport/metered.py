@@ -34,8 +34,8 @@ class Metered:
         self._meter = meter
 
     def send(self, to: Party, message: Message) -> None:
-        self._meter.count(self._me, to, message)
         self._inner.send(to, message)
+        self._meter.count(self._me, to, message)
 
     def receive(self) -> tuple[Party, Message] | None:
         return self._inner.receive()

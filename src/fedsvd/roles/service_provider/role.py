@@ -18,7 +18,6 @@ from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import (
     BatchRequest,
-    BlindedRightFactor,
     BlindedRightMask,
     Computed,
     Factors,
@@ -39,7 +38,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
 from fedsvd.protocol.upload import Batch, batches
 from fedsvd.roles.service_provider.collect import Folded, Keeper, Whole, expect_route, fits_folded, fits_whole
 from fedsvd.roles.service_provider.factorise import (
@@ -49,6 +48,7 @@ from fedsvd.roles.service_provider.factorise import (
     factorise_whole,
     solve,
 )
+from fedsvd.roles.service_provider.recover import blinded_factor
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.aggregate import RunningSum
 from fedsvd.types import Float, Ring
@@ -140,6 +140,8 @@ class ServiceProvider(Machine):
     def _on_share(self, sender: Party, message: SumShare) -> Step:
         """Add one share; when all k are in, hand back a total that still wears the users' own pad."""
         name = message.name
+        if name not in SUMS:
+            raise UnexpectedMessage(f"{sender} sends a share of a sum that no task has")
         if name in self._summed:
             raise RepeatedShare(f"the sum {name!r} is complete, and {sender} sends a share")
         if name not in self._sums:
@@ -274,18 +276,13 @@ class ServiceProvider(Machine):
         return State.ANSWERING, self._to_all(reply)
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
-        """Eq. 6 of the paper: ``[Vt_i]^R = Vt' [Q_i^T]^R``, window by window."""
-        windows = self.plan.right_windows
-        if self._Vt_masked is None or len(message.Qt_i_blinded) != len(windows):
-            raise UnexpectedMessage(f"a blinded mask from {sender}")
-        blocks = tuple(
-            None if block is None else self._Vt_masked[:, window.outputs] @ block
-            for window, block in zip(windows, message.Qt_i_blinded, strict=True)
-        )
-        return State.ANSWERING, (Send(sender, BlindedRightFactor(self.plan.digest, blocks)),)
+        """Eq. 6 of the paper, leak and all (C1)."""
+        return State.ANSWERING, (Send(sender, blinded_factor(self.plan, sender, self._Vt_masked, message)),)
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has its result, the session is over."""
+        if self.state is State.PREPARING and self.plan.task is not Task.PREDICT:
+            raise UnexpectedMessage(f"{sender} finished before the upload")
         if sender in self._finished:
             raise RepeatedShare(f"{sender} finished twice")
         self._finished.add(sender)

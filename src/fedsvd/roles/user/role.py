@@ -47,6 +47,7 @@ from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import batches
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
+from fedsvd.roles.user.answers import expect_answer, expect_blinded
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.requests import Local, Recover, Request, Script, Signs, Sum, Upload
 from fedsvd.roles.user.sums import UsersOnly
@@ -238,9 +239,11 @@ class User(Machine):
 
     def _on_answer(self, sender: Party, message: Factors | Solution) -> Step:
         """Step 5: what the CSP made of the sum, still under the masks."""
+        expect_answer(self.plan, message)
         return self._go_on(message)
 
     def _on_blinded(self, sender: Party, message: BlindedRightFactor) -> Step:
+        expect_blinded(self.plan, self.me.index - 1, message)
         return self._go_on(message.Vt_i_blinded)
 
     # --- signs ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from fedsvd.roles.user.requests import Sum
 from fedsvd.secagg import fixed_point, wide
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, add_group_pad, pad, remove_group_pad
-from fedsvd.types import Float, Ring
+from fedsvd.types import Float, Ring, expect_shape
 
 
 class UsersOnly:
@@ -40,6 +40,8 @@ class UsersOnly:
 
     def total(self, request: Sum, padded: Ring) -> Float:
         """The sum behind the CSP's reply, in the shape of our own values."""
+        size = np.size(request.values)
+        expect_shape(f"the sum {request.name!r}", padded, *((size, wide.WORDS) if request.bound is None else (size,)))
         total = remove_group_pad(padded.copy(), self._lock(request), request.name, 0)
         if request.bound is None:
             summed = wide.decode(total)

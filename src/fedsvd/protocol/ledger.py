@@ -1,0 +1,137 @@
+"""Who can compute what from a plan's run: the ledger of 05-privacy in sentences, with this plan's numbers.
+
+Read by ``fedsvd plan`` and shown to every owner before approval. Each sentence is held by a test in
+``tests/adversary``; docs/threat-model.md says which. "Party" is the word for a user that the reader knows.
+"""
+
+from collections.abc import Iterator
+
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+
+_FACTORS = (Task.SVD, Task.LSA, Task.PCA)
+
+
+def full_outputs(plan: SessionPlan) -> bool:
+    """Whether the users get U and S, or so much of U that little of S is left to guess.
+
+    U_r gives each user the joint Gram matrix G on all of U_r, ``G U_r = U_r S_r^2``, but for r numbers.
+    """
+    if plan.task not in _FACTORS:
+        return False
+    return plan.releases(Item.SPECTRUM) or 2 * components(plan) > min(plan.m, plan.n)
+
+
+def components(plan: SessionPlan) -> int:
+    """r: how many singular vectors the users get at most."""
+    return plan.components or min(plan.m, plan.n)
+
+
+def unit(plan: SessionPlan, count: int = 2) -> str:
+    """What n_i counts: a party's records, or its columns where these are split."""
+    word = "record" if plan.split is Split.HORIZONTAL else "column"
+    return word if count == 1 else f"{word}s"
+
+
+def lonely_windows(plan: SessionPlan) -> int:
+    """How many windows of Q hold the columns of one user alone, so that the sum hides nothing of them."""
+    owners = (sum(own.stop > own.start for own in window.columns) for window in plan.right_windows)
+    return sum(count == 1 for count in owners)
+
+
+def masks_are_haar(plan: SessionPlan) -> bool:
+    """Whether both masks are dense Haar matrices, so that the theorem of docs/threat-model.md holds."""
+    return plan.left is Form.HAAR and plan.right is Form.HAAR and plan.scheme in (Scheme.COMPRESSED, Scheme.MIXING)
+
+
+def what_each_role_learns(plan: SessionPlan) -> list[str]:
+    """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
+    lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
+    if plan.trust is Trust.AUTHORITY:
+        lines.append("The trusted authority sees shapes and keys; it could unmask only what the CSP showed it.")
+    if plan.task is not Task.PREDICT:
+        lines.append(_collusion(plan))
+    return lines
+
+
+def _csp(plan: SessionPlan) -> Iterator[str]:
+    shapes = f"{plan.k} parties, {plan.m} rows, {plan.n} columns"
+    if plan.task is Task.PREDICT:
+        yield f"The CSP learns the shapes ({shapes}) and nothing of scores, which it adds up under the parties' pads."
+        return
+    if plan.check_ids:
+        yield f"The CSP sees keyed hashes of the {plan.m} row ids: which are equal, not what they are."
+    if plan.scheme is Scheme.ALIGNED:
+        yield f"The CSP sees each of the {plan.k} masked matrices: every party's singular values, joint geometry up to P."
+    elif plan.published:
+        tiles = f"{len(plan.left_windows)} x {len(plan.right_windows)}"
+        yield f"The CSP sees P X Q in bare blocks: spectra of {tiles} tiles, empty tiles, order; often the data itself."
+        if plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+            yield "The CSP can compute every party's own masked share (eq. 6)."
+    elif masks_are_haar(plan):
+        yield f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), nothing else."
+    else:
+        count = len(plan.left_windows) if plan.by_rows else len(plan.right_windows)
+        yield (
+            f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), and the Gram "
+            f"matrices of {count} windows in one common rotated basis; that this is all is tested, not proven."
+        )
+    if plan.task is Task.LR:
+        yield from _csp_labels(plan)
+
+
+def _csp_labels(plan: SessionPlan) -> Iterator[str]:
+    if plan.published:
+        yield "The CSP sees the labels under P alone: their norm in every block."
+        return
+    where = "party" if plan.scheme is Scheme.ALIGNED and not plan.by_rows else "window"
+    yield (
+        f"The CSP learns residual norms of each {where}, differences between the fits of each, and the null space when "
+        "rank is lost; the fit itself stays hidden where the secret shift of the coefficients is as large as they are."
+    )
+
+
+def _parties(plan: SessionPlan) -> Iterator[str]:
+    m, r = plan.m, components(plan)
+    if plan.task in _FACTORS:
+        spectrum = plan.releases(Item.SPECTRUM)
+        yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
+        if full_outputs(plan):
+            yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
+        else:
+            yield f"Every party learns the top {r} directions of the joint data and its total variance."
+        if plan.releases(Item.OWN_PART):
+            yield "Each party alone gets its own part: right vectors or scores."
+    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.by_rows and plan.centre):
+        spread = " and spread" if plan.unit_variance or plan.task is Task.LR else ""
+        yield f"Every party learns the joint mean{spread} of each of the {m} features."
+    if plan.task is Task.LR and plan.by_rows:
+        yield "Each party alone gets the coefficients of its own columns; all get the intercept."
+        yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
+    elif plan.task is Task.LR:
+        yield "Every party gets all coefficients and the intercept."
+    if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
+        yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
+    if plan.task is not Task.PREDICT:
+        yield "Two runs whose inputs differ by one record can give that record to every party."
+
+
+def _two_parties(plan: SessionPlan) -> Iterator[str]:
+    """What a sum over two parties says of either: its own part is known to each."""
+    if plan.k > 2:
+        return
+    if full_outputs(plan):
+        exact = "exactly" if components(plan) == min(plan.m, plan.n) else f"in its top {components(plan)} directions"
+        yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
+    if plan.task is not Task.PREDICT:
+        yield "With two parties, each learns the other's total energy, and its mean where a mean is taken."
+    if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
+        yield f"With two parties, party {plan.label_user} learns the other's partial score of every record."
+
+
+def _collusion(plan: SessionPlan) -> str:
+    who = "The CSP together with any one party (outside the model) could compute"
+    if plan.published:
+        return f"{who} every party's data wherever the masks of that party's blocks are known or found."
+    return f"{who} every party's Gram matrix, and a party of one {unit(plan, 1)} up to its sign; not other raw data."

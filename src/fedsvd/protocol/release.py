@@ -1,0 +1,204 @@
+"""The release guard (05-privacy): what a plan lets others derive, and whether an owner's policy allows it.
+
+What a task releases leaks more than any mask can hide (C12), so every plan is judged before anything is sent. Judging
+needs the plan alone, no data; the sentences that tell an owner what each role will learn are in ``ledger.py``.
+
+The last part is the re-run rule: two runs that differ by one record give that record away, so a party keeps a keyed
+fingerprint of every record it ever brought, and compares. Fingerprints are never sent.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.protocol.ledger import components, full_outputs, lonely_windows, unit
+from fedsvd.protocol.ledger import what_each_role_learns as what_each_role_learns
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.randomness.seed import Seed
+from fedsvd.types import Float, Ring
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What an owner allows; a plan below it is refused where ``enforce`` is set, and warned of elsewhere."""
+
+    parties_for_full: int = 3  # fewest parties where U and S are released
+    consent_to_two: bool = False  # the owner knows what a single partner can derive, and agrees
+    records_for_full: int = 100  # fewest n_i where U and S are released
+    records: int = 10  # fewest n_i where U_r or coefficients are
+    most_components: int | None = None
+    tasks: tuple[Task, ...] = tuple(Task)
+    schemes: tuple[Scheme, ...] = tuple(Scheme)
+    shared_windows: bool = True  # no window of Q may hold one party's columns alone
+    changed_records: int = 10  # fewest records that change between two runs, if any does
+    enforce: bool = False
+    warn: bool = True
+
+    @classmethod
+    def permissive(cls) -> "Policy":
+        """Everything is allowed, and nothing is said: for tests, and for owners who have read the ledger."""
+        return cls(
+            parties_for_full=2,
+            records_for_full=1,
+            records=1,
+            shared_windows=False,
+            changed_records=0,
+            warn=False,
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing an owner should know before this plan runs; ``below`` where the policy does not allow it."""
+
+    rule: str
+    text: str
+    below: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
+    """Everything in this plan that the policy does not allow, and every published leak of its scheme."""
+    return (
+        *_task(plan, policy),
+        *_parties(plan, policy),
+        *_records(plan, policy),
+        *_components(plan, policy),
+        *_windows(plan, policy),
+        *_scheme(plan, policy),
+    )
+
+
+def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.task not in policy.tasks:
+        allowed = ", ".join(policy.tasks) or "none"
+        yield Finding("task", f"the task {plan.task} is not among those allowed ({allowed})")
+
+
+def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    fewest = 2 if policy.consent_to_two else policy.parties_for_full
+    if not full_outputs(plan) or plan.k >= fewest:
+        return
+    r, most = components(plan), min(plan.m, plan.n)
+    how = "exactly" if r == most else f"in the top {r} of {most} directions"
+    if plan.k == 2:
+        derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
+    else:
+        derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
+    what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U"
+    yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
+
+
+def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.task is Task.PREDICT:
+        return
+    full = full_outputs(plan)
+    fewest = policy.records_for_full if full else policy.records
+    for index, n_i in enumerate(plan.counts, start=1):
+        if n_i >= fewest:
+            continue
+        if n_i == 1 and full:
+            who = "the other party" if plan.k == 2 else "the others, who may pool what they hold,"
+            derived = f"{who} can compute it up to its sign"
+        elif n_i == 1:
+            derived = "what is released says nearly as much of it as of the federation"
+        else:
+            derived = f"single {unit(plan)} can stand out in what is released"
+        text = f"party {index} brings {n_i} {unit(plan, n_i)}, {fewest} are asked for: {derived}"
+        yield Finding("records", text)
+
+
+def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or policy.most_components is None:
+        return
+    r = components(plan)
+    if r > policy.most_components:
+        yield Finding("components", f"{r} components are released, {policy.most_components} are allowed at most")
+
+
+def _windows(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if not policy.shared_windows or plan.task is Task.PREDICT or plan.scheme in (Scheme.PAPER, Scheme.ALIGNED):
+        return  # both of these say worse of every window
+    lonely = lonely_windows(plan)
+    if lonely:
+        yield Finding(
+            "windows",
+            f"{lonely} of {len(plan.right_windows)} windows of the mask hold one party's columns alone, because "
+            f"another party has only {min(plan.widths)}: the CSP learns the singular values of these columns",
+        )
+
+
+def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    below = plan.scheme not in policy.schemes
+    if plan.task is Task.PREDICT:
+        return
+    if plan.scheme is Scheme.ALIGNED:
+        yield Finding(
+            "aligned",
+            "nothing is added up: the CSP sees every party's masked matrix by itself, hence each party's singular "
+            f"values and how its data lies to the others'; only as strong as the smallest n_i, {min(plan.counts)}",
+            below,
+        )
+    elif plan.published:
+        yield from (Finding(rule, text, below) for rule, text in _published(plan))
+    elif below:
+        yield Finding("scheme", f"the scheme {plan.scheme} is not among those allowed")
+
+
+def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
+    """The corrections that the paper's own scheme leaves undone, where this plan meets them."""
+    windows = plan.right_windows
+    if plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+        yield "C1", f"eq. 6 hands the CSP the masked share of each of the {plan.k} parties: nothing stays aggregated"
+    yield (
+        "C3",
+        f"{lonely_windows(plan)} of {len(windows)} blocks of Q lie inside one party's columns and gain nothing from "
+        "secure aggregation",
+    )
+    left = f"{len(plan.left_windows)} x {len(windows)} tiles"
+    widest = max(window.width for window in windows)
+    yield (
+        "C4",
+        f"block masks leave the singular values of all {left} (blocks up to {widest} wide), empty tiles and the order "
+        "of rows and columns in plain sight; sparse whole numbers can be recovered exactly",
+    )
+    if plan.task is Task.LR:
+        yield "C8", f"the labels go up as P y: their norm, hence counts, in each of {len(plan.left_windows)} blocks"
+    if plan.biased:
+        yield "C10", "the bias is a masked column of ones, whose image under P the CSP can find exactly"
+
+
+def record_fingerprints(rows: Float, key: Seed) -> Ring:
+    """One keyed 64-bit fingerprint for each row of a party's table; equal rows have equal ones.
+
+    Without the key, which never leaves the party, a fingerprint cannot be tested against a guessed record.
+    """
+    secret = key.derive("record fingerprints").reveal()
+    table = np.ascontiguousarray(rows, "<f8") + 0.0  # -0.0 and 0.0 are one number
+    digests = (hashlib.blake2b(row.data, digest_size=8, key=secret).digest() for row in table)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def changed_records(old: Ring, new: Ring) -> int:
+    """How many records one run has that the other has not, whichever has more of them; order does not matter."""
+    words, place = np.unique(np.concatenate((old, new)), return_inverse=True)
+    before = np.bincount(place[: len(old)], minlength=len(words))
+    after = np.bincount(place[len(old) :], minlength=len(words))
+    return int(max(np.maximum(before - after, 0).sum(), np.maximum(after - before, 0).sum()))
+
+
+def rerun_findings(earlier: Iterable[Ring], new: Ring, policy: Policy) -> tuple[Finding, ...]:
+    """The re-run rule against every earlier run of this party; the same records again are no new information."""
+    fewest = min((changed for old in earlier if (changed := changed_records(old, new))), default=0)
+    if not 0 < fewest < policy.changed_records:
+        return ()
+    text = (
+        f"{fewest} of your records changed since an earlier run, {policy.changed_records} are asked for: the others can "
+        "compute what changed from the difference of both results"
+    )
+    return (Finding("re-run", text),)

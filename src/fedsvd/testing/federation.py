@@ -1,0 +1,117 @@
+"""A whole federation inside a test: tables in, results and views out, every secret a function of a fixed seed.
+
+    federation = Federation([X_1, X_2])
+    for X_i, found in zip((X_1, X_2), federation.run()):
+        assert_allclose(found.U * found.sigma @ found.Vt_i, X_i)
+    assert Factors not in federation.views.kinds(CSP)
+
+The roles, messages and checks are those of a real session; only the dice are loaded, so nothing here protects anybody.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import LocalProtocolError
+from fedsvd.protocol.certificate import Certificate
+from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.messages import Message
+from fedsvd.protocol.parties import Party
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.views import Views
+from fedsvd.randomness.seed import Seed
+from fedsvd.runtime.driver import Driver, Run
+from fedsvd.runtime.federation import Session, assemble, certificate_of
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study
+from fedsvd.testing.links import Meddle, MeddledHub
+from fedsvd.transport.loopback import Pick, first_sent
+
+INSECURE_SEED = bytes(range(32))
+
+
+class Federation:
+    """Parties with tables, samples in rows; by default columns are split, so that table i is X_i itself.
+
+    ``labels``, ``ids`` and ``weights`` are lists with one item to each party, or None. The number of targets and who
+    holds the labels of a vertical regression follow from the labels; everything else of a ``Study`` is a keyword.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Any],
+        task: Task = Task.SVD,
+        split: Split = Split.VERTICAL,
+        *,
+        labels: Sequence[Any] | None = None,
+        ids: Sequence[Any] | None = None,
+        weights: Sequence[Any] | None = None,
+        insecure_seed: bytes = INSECURE_SEED,
+        **asked: Any,
+    ) -> None:
+        k = len(tables)
+        y = [None if own is None else _columns(own) for own in labels or [None] * k]
+        held = [(place, own) for place, own in enumerate(y, start=1) if own is not None]
+        if held:
+            holder, own = held[0]
+            asked.setdefault("targets", own.shape[1])
+            if split is Split.VERTICAL:
+                asked.setdefault("label_user", holder)
+        self.study = Study(task, split, **asked)
+        rows = [None if own is None else np.asarray(own) for own in ids or [None] * k]
+        self.parties = tuple(
+            PartyData(open_source(table), y_i, rows_i, w_i)
+            for table, y_i, rows_i, w_i in zip(tables, y, rows, weights or [None] * k, strict=True)
+        )
+        self.sent: list[tuple[Party, Party, Message]] = []
+        self._seed = Seed(insecure_seed)
+        self._session: Session | None = None
+        self._run: Run | None = None
+
+    def assemble(self) -> Session:
+        """Fresh roles for one session."""
+        return assemble(self.study, self.parties, self._seed)
+
+    def run(self, pick: Pick = first_sent, meddle: Meddle | None = None) -> tuple[Any, ...]:
+        """What the users end with, user by user; or the error that stopped the session."""
+        self._run, hub = None, MeddledHub(pick, meddle)
+        self.sent = hub.sent
+        self._session = self.assemble()
+        driver = Driver(self._session.machines, hub, record=True)
+        self._run = driver.run_
+        driver.run()
+        return tuple(self._run.results[party] for party in self.plan.users)
+
+    @property
+    def plan(self) -> SessionPlan:
+        return self._begun().plan
+
+    @property
+    def machines(self) -> dict[Party, Machine]:
+        """The roles of the last session, by party."""
+        return {machine.me: machine for machine in self._begun().machines}
+
+    @property
+    def views(self) -> Views:
+        """What each party heard in the last session, whether it ended well or not."""
+        run = self._run
+        return Views() if run is None or run.views is None else run.views
+
+    @property
+    def certificate(self) -> Certificate:
+        if self._run is None:
+            raise LocalProtocolError("no session was run")
+        return certificate_of(self.plan, self._run)
+
+    def _begun(self) -> Session:
+        if self._session is None:
+            raise LocalProtocolError("no session was run", "call run() first")
+        return self._session
+
+
+def _columns(y: Any) -> Any:
+    array = np.asarray(y, dtype=np.float64)
+    return array.reshape(-1, 1) if array.ndim == 1 else array
