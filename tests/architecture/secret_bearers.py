@@ -6,10 +6,11 @@ The one place to extend: a class that is new in one of ``ROOMS`` stands here eit
 
 from collections.abc import Callable
 
+from fedsvd.linalg.windows import Form
 from fedsvd.masks.blind import draw_blind
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.orthogonal import Form, efficient_orthogonal, mixing, orthogonal
-from fedsvd.masks.right import RightMask
+from fedsvd.masks.orthogonal import efficient_orthogonal, mixing, orthogonal
+from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
@@ -34,6 +35,11 @@ def _right(seed: Seed) -> RightMask:
     return mask
 
 
+def _dealt(seed: Seed) -> DealtRightMask:
+    Q = _right(seed)
+    return DealtRightMask(0, Q.windows, tuple(Q.rows(w, 0) if not w else None for w in range(len(Q.windows))))
+
+
 # Class name to an object of it whose every secret follows from the seed.
 BEARERS: dict[str, Callable[[Seed], object]] = {
     "Seed": lambda seed: seed,
@@ -45,6 +51,7 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "PadKeys": lambda seed: PadKeys(1, {2: seed}),
     "LeftMask": _left,
     "RightMask": _right,
+    "DealtRightMask": _dealt,
     "Mixing": lambda seed: mixing(NUMBERS, NUMBERS, Keystream(seed)),
     "Blind": lambda seed: draw_blind(_right(seed), 0, seed),
     # Of linalg, but masks are made of them.
@@ -53,8 +60,6 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
 }
 
 HARMLESS = {
-    "Form": "the name of a kind of mask, public in the plan",
-    "Window": "which columns meet: public, follows from the plan's widths",
     "PadsOnce": "labels of what was padded, no pads",
     "RunningSum": "masked and padded numbers, of which the CSP may read the sum; its repr has a test of its own",
 }

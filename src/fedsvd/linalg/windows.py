@@ -81,8 +81,9 @@ def cut_columns(form: Form, widths: tuple[int, ...], b: int = 0, limit: int = WI
     """The windows of the users' columns.
 
     A haar side is one window. A mixing window takes the same fraction of *every* user's columns, columns
-    ``floor(w n_i / W) .. floor((w+1) n_i / W)``, so that no window belongs to one user: a window inside one user's
-    columns would show the CSP that user's tile spectra. The paper's blocks are cut from the concatenation, whoever
+    ``floor(w n_i / W) .. floor((w+1) n_i / W)``, so that no window belongs to one user as long
+    as every user has a column for each window: a window inside one user's columns would show the CSP that user's tile
+    spectra. The paper's blocks are cut from the concatenation, whoever
     the columns belong to (C3); a block may straddle users, who then hold slices of it.
     """
     if not widths or min(widths) < 1:
