@@ -2,6 +2,7 @@
 
     FedSVDError
     ├─ ConfigError (ValueError)            FSVD-100  before anything is sent; names the field and the allowed range
+    │  └─ ReleaseRefused                   FSVD-110  the plan releases more than a party's policy allows; each rule
     ├─ ShapeError (ValueError)             FSVD-101  expected, got
     ├─ MissingExtra (ImportError)          FSVD-102  an optional dependency; names the extra to install
     ├─ DataError (ValueError)              FSVD-200  the data at rest is not a matrix we can use
@@ -58,6 +59,10 @@ class FedSVDError(Exception):
 
 class ConfigError(FedSVDError, ValueError):
     code = "FSVD-100"
+
+
+class ReleaseRefused(ConfigError):
+    code = "FSVD-110"
 
 
 class ShapeError(FedSVDError, ValueError):

@@ -63,14 +63,15 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
     if plan.check_ids:
         yield f"The CSP sees keyed hashes of the {plan.m} row ids: which are equal, not what they are."
     if plan.scheme is Scheme.ALIGNED:
-        yield f"The CSP sees each of the {plan.k} masked matrices: every party's singular values, joint geometry up to P."
+        yield f"The CSP sees each of the {plan.k} masked matrices: each party's singular values, geometry up to P."
     elif plan.published:
         tiles = f"{len(plan.left_windows)} x {len(plan.right_windows)}"
         yield f"The CSP sees P X Q in bare blocks: spectra of {tiles} tiles, empty tiles, order; often the data itself."
         if plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
             yield "The CSP can compute every party's own masked share (eq. 6)."
     elif masks_are_haar(plan):
-        yield f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), nothing else."
+        rest = "nothing else of the features" if plan.task is Task.LR else "nothing else"
+        yield f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), {rest}."
     else:
         count = len(plan.left_windows) if plan.by_rows else len(plan.right_windows)
         yield (

@@ -176,7 +176,8 @@ def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
 def record_fingerprints(rows: Float, key: Seed) -> Ring:
     """One keyed 64-bit fingerprint for each row of a party's table; equal rows have equal ones.
 
-    Without the key, which never leaves the party, a fingerprint cannot be tested against a guessed record.
+    Without the key, which never leaves the party, a fingerprint cannot be tested against a guessed record. Where
+    columns are split a single column can be told apart as well as a record: compare the transposed table too.
     """
     secret = key.derive("record fingerprints").reveal()
     table = np.ascontiguousarray(rows, "<f8") + 0.0  # -0.0 and 0.0 are one number
@@ -198,7 +199,7 @@ def rerun_findings(earlier: Iterable[Ring], new: Ring, policy: Policy) -> tuple[
     if not 0 < fewest < policy.changed_records:
         return ()
     text = (
-        f"{fewest} of your records changed since an earlier run, {policy.changed_records} are asked for: the others can "
-        "compute what changed from the difference of both results"
+        f"{fewest} of your records changed since an earlier run, {policy.changed_records} are asked for: the others "
+        "can compute what changed from the difference of both results"
     )
     return (Finding("re-run", text),)

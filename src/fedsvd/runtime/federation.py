@@ -24,6 +24,7 @@ from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
@@ -33,7 +34,7 @@ from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
-from fedsvd.runtime.planning import Planned, Study, plan_study
+from fedsvd.runtime.planning import Planned, Study, guard, plan_study
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import SessionId
@@ -62,12 +63,16 @@ def run_study(
     record: bool = False,
     scratch: Path | None = None,
     progress: Progress | None = None,
+    policy: Policy | None = None,
 ) -> Outcome:
     """Run a study among these parties, in this process.
 
-    ``random_state`` makes every secret a function of a number: for tests, never for data.
+    ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
+    default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
     """
     secret = _secrets(random_state)
+    expect_shapes(study, parties)
+    guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     try:
         return _run_once(study, parties, secret("first"), pick, record, scratch, progress)
     except FixedPointOverflow:

@@ -4,11 +4,13 @@ The rules are those of 02-protocol, section 3. ``auto`` picks ``compressed`` whe
 and its factor fits the memory budget, else ``mixing``, and says why.
 """
 
+import warnings
 from dataclasses import dataclass, replace
 
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import Policy, findings
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
@@ -82,6 +84,23 @@ def plan_study(
         identities=identities,
     )
     return Planned(plan if paper else _with_masks(plan), why)
+
+
+def guard(plan: SessionPlan, policy: Policy) -> None:
+    """Refuse a plan below an enforced policy; warn of what is found in it otherwise, once for each finding.
+
+    The one place that warns of a plan. It runs before any role exists, so nothing has been sent by then.
+    """
+    found = findings(plan, policy)
+    below = [finding for finding in found if finding.below]
+    if policy.enforce and below:
+        rules = "; ".join(str(finding) for finding in below)
+        raise ReleaseRefused(
+            f"this plan is below the policy: {rules}", "change the study, or the policy, and ask again"
+        )
+    if policy.warn:
+        for finding in found:
+            warnings.warn(str(finding), PrivacyWarning, stacklevel=3)
 
 
 def _check(study: Study, m: int) -> None:
