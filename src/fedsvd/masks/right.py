@@ -1,8 +1,8 @@
 """Q: the right mask over all users' columns; user i works with its rows Q_i (section 3.2 of the paper).
 
 Q is block-diagonal over *windows* of columns, cut so that no window belongs to one user who is not far longer than the
-others (``linalg.windows``), except in the paper's own form, where blocks are cut from the concatenation and may straddle
-users, who then hold slices (C3).
+others (``linalg.windows``), except in the paper's own form: there blocks are cut from the concatenation and may
+straddle users, who then hold slices (C3).
 
 Inside a window users stand in order, and a user multiplies as if zeros stood in the others' places.
 """
