@@ -10,8 +10,7 @@ class Transport(Protocol):
     """One party's end of all its links."""
 
     def send(self, to: Party, message: Message) -> None:
-        """Queue a message; messages on one link arrive in the order they were sent. To a party that has hung up, or
-        from one, it is a ``TransportError``."""
+        """Queue a message; what is sent on one link arrives whole, once, and in order. A hung-up link raises."""
 
     def receive(self) -> tuple[Party, Message] | None:
         """The next message and who said it; None when nothing is waiting."""

@@ -1,6 +1,5 @@
-"""Every store of the house keeps the laws of the interface; each keeps its own promises besides."""
+"""What each store promises besides the laws of the interface, which ``tests/conformance`` holds."""
 
-import functools
 import gc
 import os
 import shutil
@@ -11,59 +10,12 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import StorageError
-from fedsvd.offload import block_store, private_file
-from fedsvd.offload.access import Access, Layout
-from fedsvd.offload.block_spool import BlockSpool, DiskSpool, MemorySpool
-from fedsvd.offload.block_store import BlockStore
+from fedsvd.offload import private_file
+from fedsvd.offload.access import Access
+from fedsvd.offload.block_spool import DiskSpool
 from fedsvd.offload.mapped_store import MappedStore
 from fedsvd.offload.memory_store import MemoryStore
-
-from .conformance import EVERYTHING, BlockSpoolTests, BlockStoreTests
-
-
-class TestMemoryStore(BlockStoreTests):
-    def make(self, shape: tuple[int, int], access: Access, scratch: Path) -> BlockStore:
-        return MemoryStore(shape, access)
-
-
-class TestMappedStore(BlockStoreTests):
-    def make(self, shape: tuple[int, int], access: Access, scratch: Path) -> BlockStore:
-        return MappedStore(shape, access, scratch)
-
-
-class TestMappedStoreThatKeepsNothingInMemory(BlockStoreTests):
-    def make(self, shape: tuple[int, int], access: Access, scratch: Path) -> BlockStore:
-        return MappedStore(shape, access, scratch, resident=0)
-
-
-class SmallTiles(BlockStoreTests):
-    """The matrices of the suite are smaller than a tile; with these tiles they are not."""
-
-    @pytest.fixture(autouse=True, params=[1, 3, 8], ids=lambda tile: f"tile={tile}")
-    def _tiles(self, request, monkeypatch):
-        monkeypatch.setattr(block_store, "Layout", functools.partial(Layout, tile=request.param))
-
-    @pytest.fixture
-    def access(self):
-        return Access.BY_TILES
-
-
-class TestMemoryStoreInSmallTiles(SmallTiles, TestMemoryStore):
-    pass
-
-
-class TestMappedStoreInSmallTiles(SmallTiles, TestMappedStoreThatKeepsNothingInMemory):
-    pass
-
-
-class TestMemorySpool(BlockSpoolTests):
-    def make(self, scratch: Path) -> BlockSpool:
-        return MemorySpool()
-
-
-class TestDiskSpool(BlockSpoolTests):
-    def make(self, scratch: Path) -> BlockSpool:
-        return DiskSpool(scratch)
+from fedsvd.testing.stores import EVERYTHING
 
 
 @pytest.fixture(params=["mapped store", "disk spool"])

@@ -1,4 +1,4 @@
-"""What every block store and every spool must do, whatever it is made of.
+"""What every block store and every spool must do, whatever it is made of: suites to subclass.
 
 Subclass ``BlockStoreTests`` or ``BlockSpoolTests``, say how one is made, and pytest runs the laws of the
 interface against it. The reference is always a plain NumPy array (or list) in memory.
@@ -6,6 +6,7 @@ interface against it. The reference is always a plain NumPy array (or list) in m
 
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,16 +17,17 @@ from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_spool import BlockSpool
 from fedsvd.offload.block_store import BlockStore
+from fedsvd.types import Array, Float
 
 EVERYTHING = slice(None)
 
 
 @st.composite
-def shapes_and_blocks(draw):
+def shapes_and_blocks(draw: st.DrawFn) -> tuple[tuple[int, int], list[tuple[slice, slice]]]:
     """A shape and some (rows, cols) rectangles inside it."""
     m, n = draw(st.integers(1, 40)), draw(st.integers(1, 40))
 
-    def span(length):
+    def span(length: int) -> slice:
         start = draw(st.integers(0, length))
         return slice(start, draw(st.integers(start, length)))
 
@@ -40,19 +42,19 @@ class BlockStoreTests(ABC):
         """A fresh store."""
 
     @pytest.fixture(params=list(Access), ids=lambda access: access.value)
-    def access(self, request):
-        return request.param
+    def access(self, request: pytest.FixtureRequest) -> Access:
+        return Access(request.param)
 
-    def filled(self, access, scratch, shape=(13, 9)):
+    def filled(self, access: Access, scratch: Path, shape: tuple[int, int] = (13, 9)) -> tuple[BlockStore, Float]:
         A = np.random.default_rng(1).normal(size=shape)
         store = self.make(shape, access, scratch)
         store.write(EVERYTHING, EVERYTHING, A)
         return store, A
 
-    def test_random_writes_and_reads_agree_with_a_plain_array(self, access, tmp_path):
+    def test_random_writes_and_reads_agree_with_a_plain_array(self, access: Access, tmp_path: Path) -> None:
         @settings(max_examples=30, deadline=None)
         @given(plan=shapes_and_blocks(), seed=st.integers(0, 99))
-        def agree(plan, seed):
+        def agree(plan: tuple[tuple[int, int], list[tuple[slice, slice]]], seed: int) -> None:
             shape, rectangles = plan
             rng = np.random.default_rng(seed)
             expected = np.zeros(shape)
@@ -68,7 +70,7 @@ class BlockStoreTests(ABC):
 
         agree()
 
-    def test_what_was_never_written_reads_as_zero(self, access, tmp_path):
+    def test_what_was_never_written_reads_as_zero(self, access: Access, tmp_path: Path) -> None:
         with self.make((7, 5), access, tmp_path) as store:
             store.write(slice(2, 3), slice(1, 4), np.ones((1, 3)))
             A = store.read(EVERYTHING, EVERYTHING)
@@ -77,7 +79,7 @@ class BlockStoreTests(ABC):
 
     @pytest.mark.parametrize("axis", [0, 1])
     @pytest.mark.parametrize("width", [1, 4, 9, 100])
-    def test_panels_tile_the_matrix_in_order(self, axis, width, access, tmp_path):
+    def test_panels_tile_the_matrix_in_order(self, axis: int, width: int, access: Access, tmp_path: Path) -> None:
         store, A = self.filled(access, tmp_path)
         with store:
             spans, panels = zip(*store.panels(axis, width), strict=True)
@@ -85,8 +87,8 @@ class BlockStoreTests(ABC):
             assert [span.start for span in spans] == list(range(0, A.shape[axis], width))
             assert spans[-1].stop == A.shape[axis]
 
-    def test_a_float32_or_transposed_block_is_stored_by_value(self, access, tmp_path):
-        block = np.arange(12, dtype=np.float32).reshape(4, 3).T
+    def test_a_float32_or_transposed_block_is_stored_by_value(self, access: Access, tmp_path: Path) -> None:
+        block: Array = np.arange(12, dtype=np.float32).reshape(4, 3).T
         with self.make((3, 4), access, tmp_path) as store:
             store.write(EVERYTHING, EVERYTHING, block)
             block[:] = -1
@@ -94,7 +96,7 @@ class BlockStoreTests(ABC):
             assert A.dtype == np.float64
             np.testing.assert_array_equal(A, np.arange(12.0).reshape(4, 3).T)
 
-    def test_what_is_read_cannot_be_written_to(self, access, tmp_path):
+    def test_what_is_read_cannot_be_written_to(self, access: Access, tmp_path: Path) -> None:
         store, A = self.filled(access, tmp_path)
         with store:
             for rows in (EVERYTHING, slice(3, 5)):
@@ -104,7 +106,7 @@ class BlockStoreTests(ABC):
             np.testing.assert_array_equal(store.read(EVERYTHING, EVERYTHING), -A)
 
     @pytest.mark.parametrize("rows", [slice(0, 14), slice(-2, 3), slice(5, 4), slice(0, 8, 2), slice(14, 14)])
-    def test_a_block_outside_the_matrix_is_refused(self, rows, access, tmp_path):
+    def test_a_block_outside_the_matrix_is_refused(self, rows: slice, access: Access, tmp_path: Path) -> None:
         store, A = self.filled(access, tmp_path)
         with store:
             with pytest.raises(ConfigError):
@@ -112,7 +114,7 @@ class BlockStoreTests(ABC):
             with pytest.raises(ConfigError):
                 store.write(rows, EVERYTHING, A)
 
-    def test_a_block_of_the_wrong_shape_is_refused_and_changes_nothing(self, access, tmp_path):
+    def test_a_block_of_the_wrong_shape_is_refused_and_changes_nothing(self, access: Access, tmp_path: Path) -> None:
         store, A = self.filled(access, tmp_path)
         with store:
             for wrong in (np.ones((1, 9)), np.ones((9, 4)), np.ones(9), np.ones((4, 9, 1))):
@@ -120,20 +122,21 @@ class BlockStoreTests(ABC):
                     store.write(slice(0, 4), EVERYTHING, wrong)
             np.testing.assert_array_equal(store.read(EVERYTHING, EVERYTHING), A)
 
-    def test_a_shape_that_is_no_matrix_is_refused(self, access, tmp_path):
-        for shape in ((0, 3), (3, 0), (-1, 2), (3,), (1, 2, 3)):
+    def test_a_shape_that_is_no_matrix_is_refused(self, access: Access, tmp_path: Path) -> None:
+        wrong: Any = ((0, 3), (3, 0), (-1, 2), (3,), (1, 2, 3))
+        for shape in wrong:
             with pytest.raises(ConfigError):
                 self.make(shape, access, tmp_path)
         assert list(tmp_path.iterdir()) == []
 
-    def test_panels_refuse_a_wrong_axis_or_width_at_once(self, access, tmp_path):
+    def test_panels_refuse_a_wrong_axis_or_width_at_once(self, access: Access, tmp_path: Path) -> None:
         store, _ = self.filled(access, tmp_path)
         with store:
             for axis, width in ((2, 1), (-1, 1), (0, 0), (1, -3)):
                 with pytest.raises(ConfigError):
                     store.panels(axis, width)
 
-    def test_a_closed_store_answers_nothing_and_leaves_nothing(self, access, tmp_path):
+    def test_a_closed_store_answers_nothing_and_leaves_nothing(self, access: Access, tmp_path: Path) -> None:
         store, A = self.filled(access, tmp_path)
         panels = store.panels(0, 2)
         next(panels)
@@ -147,13 +150,13 @@ class BlockStoreTests(ABC):
             next(panels)
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_view_held_past_close_still_reads_what_it_read(self, access, tmp_path):
+    def test_a_view_held_past_close_still_reads_what_it_read(self, access: Access, tmp_path: Path) -> None:
         store, A = self.filled(access, tmp_path)
         view = store.read(EVERYTHING, EVERYTHING)
         store.close()
         np.testing.assert_array_equal(view, A)
 
-    def test_repr_shows_the_shape_and_no_entry(self, access, tmp_path):
+    def test_repr_shows_the_shape_and_no_entry(self, access: Access, tmp_path: Path) -> None:
         with self.make((3, 4), access, tmp_path) as store:
             store.write(EVERYTHING, EVERYTHING, np.full((3, 4), 271.828))
             assert "3 x 4" in repr(store)
@@ -167,13 +170,13 @@ class BlockSpoolTests(ABC):
     def make(self, scratch: Path) -> BlockSpool:
         """A fresh spool."""
 
-    def test_blocks_come_back_in_order_as_often_as_asked(self, tmp_path):
+    def test_blocks_come_back_in_order_as_often_as_asked(self, tmp_path: Path) -> None:
         @settings(max_examples=30, deadline=None)
         @given(
             shapes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=6),
             seed=st.integers(0, 99),
         )
-        def agree(shapes, seed):
+        def agree(shapes: list[tuple[int, int]], seed: int) -> None:
             rng = np.random.default_rng(seed)
             blocks = [rng.normal(size=shape) for shape in shapes]
             with self.make(tmp_path) as spool:
@@ -188,7 +191,7 @@ class BlockSpoolTests(ABC):
 
         agree()
 
-    def test_any_strides_and_any_number_of_axes_are_stored_by_value(self, tmp_path):
+    def test_any_strides_and_any_number_of_axes_are_stored_by_value(self, tmp_path: Path) -> None:
         A = np.arange(24.0).reshape(4, 6)
         blocks = [A.T, A[::2, ::-1], A[0], A.reshape(2, 3, 4), np.array(5.0)]
         expected = [np.array(block.tolist()) for block in blocks]
@@ -200,7 +203,7 @@ class BlockSpoolTests(ABC):
                 np.testing.assert_array_equal(got, block)
                 assert got.shape == block.shape
 
-    def test_appending_between_reads_disturbs_neither(self, tmp_path):
+    def test_appending_between_reads_disturbs_neither(self, tmp_path: Path) -> None:
         with self.make(tmp_path) as spool:
             spool.append(np.full((2, 2), 1.0))
             spool.append(np.full((3, 1), 2.0))
@@ -210,20 +213,20 @@ class BlockSpoolTests(ABC):
             assert next(second)[0, 0] == next(first)[0, 0] == 2.0
             assert [block[0, 0] for block in spool] == [1.0, 2.0, 3.0]
 
-    def test_what_is_read_cannot_be_written_to(self, tmp_path):
+    def test_what_is_read_cannot_be_written_to(self, tmp_path: Path) -> None:
         with self.make(tmp_path) as spool:
             spool.append(np.ones((2, 2)))
             with pytest.raises(ValueError, match="read-only"):
                 spool.read(0)[0, 0] = 2.0
 
-    def test_an_unknown_key_is_refused(self, tmp_path):
+    def test_an_unknown_key_is_refused(self, tmp_path: Path) -> None:
         with self.make(tmp_path) as spool:
             spool.append(np.ones((2, 2)))
             for key in (-1, 1):
                 with pytest.raises(ConfigError):
                     spool.read(key)
 
-    def test_a_closed_spool_answers_nothing_and_leaves_nothing(self, tmp_path):
+    def test_a_closed_spool_answers_nothing_and_leaves_nothing(self, tmp_path: Path) -> None:
         spool = self.make(tmp_path)
         spool.append(np.ones((2, 2)))
         spool.close()
@@ -236,7 +239,7 @@ class BlockSpoolTests(ABC):
             list(spool)
         assert list(tmp_path.iterdir()) == []
 
-    def test_repr_shows_counts_and_no_entry(self, tmp_path):
+    def test_repr_shows_counts_and_no_entry(self, tmp_path: Path) -> None:
         with self.make(tmp_path) as spool:
             spool.append(np.full((2, 3), 271.828))
             assert "1 blocks, 48 bytes" in repr(spool)
