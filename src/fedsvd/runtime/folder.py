@@ -1,0 +1,194 @@
+"""Folders that are there whole or not at all, for their owner's eyes, with a hash of every file.
+
+A folder is written beside its final place under a name of its own and renamed at the end, so nobody ever reads half a
+result. Folders have mode 0700 and files 0600. ``manifest.json`` lists every file with its SHA-256, and carries one of
+itself: it shows damage, not forgery, for whoever can change a file can change its hash.
+"""
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import StorageError
+
+MANIFEST = "manifest.json"
+LONGEST_TABLE = 2_000_000
+"""Entries beyond which an array is not written as text a second time: nobody reads it, and it takes minutes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Columns of one length under names, for people and their tools."""
+
+    name: str
+    columns: Mapping[str, Sequence[object] | NDArray[Any]]
+
+    @property
+    def size(self) -> int:
+        return sum(len(column) for column in self.columns.values())
+
+
+def expect_free(target: Path, overwrite: bool) -> None:
+    """Refuse a place that is taken; with ``overwrite`` an older result may be replaced, and nothing else."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise StorageError(f"{target} is there already", "name another folder, or replace this one: --overwrite")
+    if not (target / MANIFEST).is_file():
+        raise StorageError(f"{target} is not a result of fedsvd, and is left as it is", "name another folder")
+
+
+@contextmanager
+def fresh_folder(target: Path, overwrite: bool = False) -> Iterator[Path]:
+    """An empty private folder that takes the name ``target`` when the block ends well, and vanishes when not."""
+    target = target.absolute()
+    expect_free(target, overwrite)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as fault:
+        raise _unusable(target, fault) from None
+    try:
+        yield partial
+        _take_the_place_of(partial, target)
+    except StorageError:
+        raise
+    except OSError as fault:
+        raise _unusable(target, fault) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _take_the_place_of(partial: Path, target: Path) -> None:
+    if not target.exists():
+        partial.rename(target)
+        return
+    # Two renames: between them the old result is whole under another name.
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+    target.rename(old / target.name)
+    try:
+        partial.rename(target)
+    except OSError:
+        (old / target.name).rename(target)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def private_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file for its owner alone, on the disk when the block ends."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
+    """``NAME.npy``."""
+    with private_file(folder / f"{name}.npy") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def save_table(folder: Path, table: Table) -> None:
+    """``NAME.csv``, and ``NAME.parquet`` where pyarrow is installed; floats in CSV read back bit for bit."""
+    with private_file(folder / f"{table.name}.csv") as file:
+        text = TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.columns)
+        # NumPy's own numbers print their type; Python's print the shortest text that reads back.
+        plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in table.columns.values()]
+        writer.writerows(zip(*plain, strict=True))
+        text.flush()
+        text.detach()
+    if find_spec("pyarrow") is not None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        with private_file(folder / f"{table.name}.parquet") as file:
+            parquet.write_table(pa.table({name: pa.array(column) for name, column in table.columns.items()}), file)
+
+
+def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:
+    """``manifest.json``: the record, every file's hash, and the manifest's own."""
+    files = {path.name: _described(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    whole = {**record, "files": files}
+    with private_file(folder / MANIFEST) as file:
+        text = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write(text.encode() + b"\n")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The record of a folder whose files are all as they were written; anything else is refused."""
+    try:
+        record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except OSError as fault:
+        reason = fault.strerror or type(fault).__name__
+        raise StorageError(f"{folder} holds no readable {MANIFEST}: {reason}", "name a results folder") from None
+    except ValueError:
+        raise _damaged(folder, f"{MANIFEST} is not JSON") from None
+    if not isinstance(record, dict) or not isinstance(record.get("files"), dict):
+        raise _damaged(folder, f"{MANIFEST} is not of this program")
+    own = record.pop("sha256", None)
+    if own != _digest(record):
+        raise _damaged(folder, f"{MANIFEST} is not as it was written")
+    for name, about in record["files"].items():
+        path = folder / name
+        if Path(name).name != name or not path.is_file():
+            raise _damaged(folder, f"{name} is missing")
+        if _hashed(path) != about["sha256"]:
+            raise _damaged(folder, f"{name} is not as it was written")
+    return record
+
+
+def load_array(folder: Path, name: str) -> NDArray[Any]:
+    """The array in ``NAME.npy``."""
+    try:
+        array: NDArray[Any] = np.load(folder / f"{name}.npy", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise _damaged(folder, f"{name}.npy cannot be read") from None
+    return array
+
+
+def _described(path: Path) -> dict[str, Any]:
+    about: dict[str, Any] = {"sha256": _hashed(path), "bytes": path.stat().st_size}
+    if path.suffix == ".npy":
+        with path.open("rb") as file:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        about |= {"shape": list(shape), "dtype": str(dtype)}
+    return about
+
+
+def _hashed(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(b"fedsvd/manifest/1\x00" + text.encode()).hexdigest()
+
+
+def _damaged(folder: Path, what: str) -> StorageError:
+    return StorageError(f"the results in {folder} are damaged: {what}", "take them from a backup, or run the job again")
+
+
+def _unusable(target: Path, fault: OSError) -> StorageError:
+    reason = fault.strerror or type(fault).__name__
+    return StorageError(
+        f"cannot write to {target}: {reason}", "name a folder on a disk with space that you may write to"
+    )

@@ -1,0 +1,64 @@
+"""What is wrong with a job file, in words: the key as a person would point at it, and its nearest neighbour."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from pydantic import ValidationError
+
+from fedsvd.errors import ConfigError
+
+_NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
+
+
+def one_of(value: object, allowed: Iterable[str]) -> object:
+    """The value if it is one of the words allowed; else a fault that lists them."""
+    names = [str(item) for item in allowed]
+    if isinstance(value, str) and value in names:
+        return value
+    raise ValueError(f"one of {', '.join(names)}{near(value, names)}")
+
+
+def near(word: object, words: Iterable[str]) -> str:
+    """The question whether a word like this was meant, or nothing."""
+    close = get_close_matches(str(word), list(words), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def first_fault(invalid: ValidationError, keys: Mapping[str, Sequence[str]]) -> ConfigError:
+    """The first thing that is wrong with a job file, and how to put it right."""
+    faults = invalid.errors(include_url=False, include_context=False)
+    # A misspelt key is unknown under one name and missing under the other; the first says more.
+    fault = min(faults, key=lambda fault: fault["type"] != "extra_forbidden")
+    place = fault["loc"]
+    where = _place(place)
+    if fault["type"] == "extra_forbidden":
+        return ConfigError(f"the job has an unknown key {where}", _nearest_key(place, keys))
+    if fault["type"] == "missing":
+        return ConfigError(f"the job lacks {where}", "see docs/job-file.md for an example")
+    text = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if fault["type"] == "string_pattern_mismatch":
+        text = 'host:port, such as "csp.example.org:7443"' if place[-1] == "address" else _NAME_RULE
+    elif place == ("party",):
+        text = "write one [[party]] table, with double brackets, for each party"
+    return ConfigError(f"{where} of the job is not usable", text)
+
+
+def _place(place: tuple[int | str, ...]) -> str:
+    """A key as a person would point at it: ``[job] task``, ``[[party]] 2 name``."""
+    section, *rest = place
+    if not rest:
+        return f"[{section}]"
+    if section == "party":
+        numbered = [str(part + 1) if isinstance(part, int) else part for part in rest]
+        return f"[[party]] {' '.join(numbered)}"
+    return f"[{section}] {next(part for part in rest if isinstance(part, str))}"
+
+
+def _nearest_key(place: tuple[int | str, ...], keys: Mapping[str, Sequence[str]]) -> str:
+    key, section = str(place[-1]), str(place[0])
+    elsewhere = [name for name in keys if key in keys[name]]
+    if elsewhere:
+        return f"{key} belongs to [{elsewhere[0]}]"
+    if len(place) == 1:
+        return f"the tables are {', '.join(f'[{name}]' for name in keys)}{near(key, keys)}"
+    return f"the keys of [{section}] are {', '.join(keys[section])}{near(key, keys[section])}"

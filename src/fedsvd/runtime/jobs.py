@@ -1,0 +1,46 @@
+"""A prepared job, planned or run in this process; errors call the parties by the names in the job file."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedsvd.errors import FedSVDError
+from fedsvd.randomness.seed import Seed
+from fedsvd.runtime.federation import Outcome, Progress, plan_for, run_study
+from fedsvd.runtime.job_data import Prepared
+from fedsvd.runtime.party_data import expect_shapes
+from fedsvd.runtime.planning import Planned
+
+
+def plan_job(prepared: Prepared) -> Planned:
+    """The plan of this job; a session that will never be opened, so its id and identities are thrown away."""
+    with parties_named(prepared.names):
+        expect_shapes(prepared.study, prepared.parties)
+        planned, _ = plan_for(prepared.study, prepared.parties, Seed.fresh())
+        return planned
+
+
+def run_job(prepared: Prepared, scratch: Path | None = None, progress: Progress | None = None) -> Outcome:
+    """Run the job among its parties, all roles in this process."""
+    with parties_named(prepared.names):
+        return run_study(prepared.study, prepared.parties, scratch=scratch, progress=progress)
+
+
+@contextmanager
+def parties_named(names: tuple[str, ...]) -> Iterator[None]:
+    """Errors in this block call a party by its name, not by its number."""
+    try:
+        yield
+    except FedSVDError as error:
+        raise type(error)(named(error.fault, names), error.fix) from error
+
+
+def named(text: str, names: tuple[str, ...]) -> str:
+    """The text with ``party 2`` and ``user 2`` as ``party NAME``."""
+
+    def name(found: re.Match[str]) -> str:
+        index = int(found[1])
+        return f"party {names[index - 1]}" if 1 <= index <= len(names) else found[0]
+
+    return re.sub(r"\b(?:party|user)[ -](\d+)\b", name, text)
