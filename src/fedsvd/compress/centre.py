@@ -21,9 +21,24 @@ _FIRST = 4096  # columns that make the provisional mean
 
 
 def first_mean(source: MatrixSource) -> tuple[int, Float]:
-    """How many columns the first chunk has, and their mean: this user's part of the provisional shift."""
+    """How many columns the first chunk has, and about their mean: this user's part of the provisional shift.
+
+    All users learn the sum of these. Exact, it would fall short of the sum behind the joint mean by the columns after
+    the chunk and nothing else: with 4097 columns, by one record. A shift need only be near, so it is rounded.
+    """
     count = min(_FIRST, source.shape[1])
-    return count, source.columns(0, count).mean(axis=1)
+    first = source.columns(0, count)
+    mean: Float = first.mean(axis=1)
+    return count, mean if count == source.shape[1] else _rounded(mean, first.std(axis=1))
+
+
+def _rounded(mean: Float, deviation: Float) -> Float:
+    """The mean to a multiple of a power of two near the deviation; of the least deviation where a row has none."""
+    least = deviation[deviation > 0].min(initial=np.inf)
+    step = np.where(deviation > 0, deviation, least if np.isfinite(least) else np.abs(mean) * 2.0**-20)
+    _, power = np.frexp(step)
+    rounded: Float = np.ldexp(np.rint(np.ldexp(mean, -power)), power)
+    return np.where(step > 0, rounded, mean)
 
 
 def to_joint_mean(reduced: Reduced, mean: Float) -> Array:

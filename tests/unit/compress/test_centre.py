@@ -94,12 +94,24 @@ def test_it_works_in_every_library(library):
 
 def test_the_first_mean_is_that_of_the_first_columns():
     X = np.random.default_rng(4).normal(size=(3, 5000))
+    for few in (7, 4096):
+        count, mean = first_mean(open_source(X[:, :few]))
+        assert count == few
+        np.testing.assert_allclose(mean, X[:, :few].mean(axis=1), atol=1e-14)
+
+
+def test_the_mean_of_a_part_is_rounded_to_about_a_deviation_because_exact_it_would_show_the_rest():
+    rng = np.random.default_rng(4)
+    X = np.array([[1.0], [1e-3], [1e5], [1.0]]) * rng.normal(size=(4, 5000)) + np.array([[3.0], [1e5], [0.0], [7.0]])
+    X[3] = 7.0  # without a deviation of its own: the least of the others'
     count, mean = first_mean(open_source(X))
+    first = X[:, :4096]
     assert count == 4096
-    np.testing.assert_allclose(mean, X[:, :4096].mean(axis=1), atol=1e-14)
-    count, mean = first_mean(open_source(X[:, :7]))
-    assert count == 7
-    np.testing.assert_allclose(mean, X[:, :7].mean(axis=1), atol=1e-14)
+    step = 2.0 ** np.ceil(np.log2(np.append(first[:3].std(axis=1), first[1].std())))
+    assert np.array_equal(mean, step * np.rint(mean / step))
+    assert (np.abs(mean - first.mean(axis=1)) <= step / 2).all()
+    assert first_mean(open_source(np.full((2, 5000), 3.1)))[1] == pytest.approx([3.1, 3.1], rel=2.0**-19)
+    assert np.array_equal(first_mean(open_source(np.zeros((2, 5000))))[1], np.zeros(2))
 
 
 # Unit variance.
