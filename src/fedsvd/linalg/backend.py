@@ -18,6 +18,7 @@ from fedsvd.errors import ConfigError, MissingExtra, NumericalError
 from fedsvd.types import Array, Float
 
 EPS = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
 _WY = 128  # reflectors per compact-WY product off NumPy
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
 
@@ -74,6 +75,7 @@ def norm(A: Array) -> float:
     largest = float(xp.max(xp.abs(A))) if 0 not in A.shape else 0.0
     if largest == 0.0 or not np.isfinite(largest):
         return largest
+    largest = max(largest, _TINY)  # the inverse of a denormal number overflows, and CUDA divides by inverses
     return largest * float(xp.linalg.vector_norm(A / largest))
 
 
@@ -83,7 +85,7 @@ def column_norms(A: Array) -> Array:
     if 0 in A.shape:
         return xp.linalg.vector_norm(A, axis=0)
     largest = xp.max(xp.abs(A), axis=0)
-    unit = xp.where((largest > 0) & xp.isfinite(largest), largest, xp.ones_like(largest))
+    unit = xp.where((largest > _TINY) & xp.isfinite(largest), largest, xp.full_like(largest, _TINY))
     return unit * xp.linalg.vector_norm(A / unit, axis=0)
 
 
@@ -220,6 +222,8 @@ def dct(X: Array, *, inverse: bool = False) -> Array:
         transform = scipy.fft.idct if inverse else scipy.fft.dct
         transformed: Float = transform(X, type=2, axis=0, norm="ortho", workers=-1)
         return transformed
+    if 0 in X.shape:
+        return X  # an FFT of nothing is refused by the libraries underneath PyTorch
     return _idct_by_fft(xp, X) if inverse else _dct_by_fft(xp, X)
 
 

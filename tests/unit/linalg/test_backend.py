@@ -268,6 +268,11 @@ def test_the_cosine_transform_is_scipys_both_ways(n, arrange, library):
     kept.expect_unchanged()
 
 
+@pytest.mark.parametrize("inverse", [False, True])
+def test_the_cosine_transform_of_no_column_is_no_column(inverse, library):
+    assert library.numpy(backend.dct(library.array(np.zeros((5, 0))), inverse=inverse)).shape == (5, 0)
+
+
 @settings(max_examples=30)
 @given(n=st.integers(1, 300), columns=st.integers(1, 4))
 def test_the_cosine_transform_undoes_itself(library, n, columns):
