@@ -12,8 +12,8 @@ class Transport(Protocol):
     def send(self, to: Party, message: Message) -> None:
         """Queue a message; what is sent on one link arrives whole, once, and in order. A hung-up link raises."""
 
-    def receive(self) -> tuple[Party, Message] | None:
-        """The next message and who said it; None when nothing is waiting."""
+    def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
+        """The next message and who said it; None when nothing has come after ``wait`` seconds."""
 
     def close(self) -> None:
         """Hang up: what was sent before still arrives; sending or receiving afterwards is a ``TransportError``."""

@@ -73,7 +73,7 @@ class Loopback:
     def send(self, to: Party, message: Message) -> None:
         self._hub.push(self._me, to, message)
 
-    def receive(self) -> tuple[Party, Message] | None:
+    def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
         if self._hub.closed(self._me):
             raise PeerLost(f"{self._me} has hung up")
         delivery = self._hub.pop(self._me)

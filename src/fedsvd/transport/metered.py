@@ -37,8 +37,8 @@ class Metered:
         self._inner.send(to, message)
         self._meter.count(self._me, to, message)
 
-    def receive(self) -> tuple[Party, Message] | None:
-        return self._inner.receive()
+    def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
+        return self._inner.receive(wait)
 
     def close(self) -> None:
         self._inner.close()
