@@ -1,8 +1,48 @@
 """FedSVD: exact federated matrix factorisation.
 
-Only public names live here. What is not reachable through ``__all__`` is private.
+Only public names live here. What is not reachable through ``__all__`` is private. They are imported when they are
+first asked for: estimators bring scikit-learn along, and ``import fedsvd`` stays light.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedsvd.estimators.linear_regression import FederatedLinearRegression
+    from fedsvd.estimators.lsa import FederatedLSA
+    from fedsvd.estimators.pca import FederatedPCA
+    from fedsvd.estimators.svd import FederatedSVD
+    from fedsvd.protocol.release import Policy
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = ["FederatedLSA", "FederatedLinearRegression", "FederatedPCA", "FederatedSVD", "Policy", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    # Written out, not importlib with a computed name: the import rules read this file.
+    match name:
+        case "FederatedLinearRegression":
+            from fedsvd.estimators import linear_regression
+
+            return linear_regression.FederatedLinearRegression
+        case "FederatedLSA":
+            from fedsvd.estimators import lsa
+
+            return lsa.FederatedLSA
+        case "FederatedPCA":
+            from fedsvd.estimators import pca
+
+            return pca.FederatedPCA
+        case "FederatedSVD":
+            from fedsvd.estimators import svd
+
+            return svd.FederatedSVD
+        case "Policy":
+            from fedsvd.protocol import release
+
+            return release.Policy
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

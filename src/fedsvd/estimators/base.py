@@ -1,0 +1,101 @@
+"""What the four estimators have in common: parameters, the run, being fitted (ADR 0011).
+
+Only public names of scikit-learn are used. An estimator holds results, the plan and the certificate: no secret, no
+role and nothing that was said, so that its owner can save it as any other estimator.
+"""
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError as UnfittedInSklearn
+from sklearn.utils.validation import check_is_fitted
+
+from fedsvd.errors import ConfigError, NotFittedError, PrivacyWarning
+from fedsvd.estimators.tables import Tables, tables_of
+from fedsvd.protocol.certificate import Certificate
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.runtime.federation import Outcome, run_study
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+
+# One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
+_REHEARSED = Policy(parties_for_full=2, records_for_full=1, records=1, shared_windows=False, changed_records=0)
+
+
+class NotFitted(NotFittedError, UnfittedInSklearn):  # type: ignore[misc]
+    """Not fitted yet: the house's error and scikit-learn's at once."""
+
+
+class Federated(BaseEstimator):  # type: ignore[misc]
+    """The common parameters, checked when they are used, as scikit-learn wants it."""
+
+    split: str
+    scheme: str
+    trust: str
+    block_size: int | None
+    memory: int | None
+    n_parties: int
+    policy: Policy | None
+    random_state: int | None
+    n_features_in_: int
+    plan_: SessionPlan
+    certificate_: Certificate
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
+        split = Split(one_of("split", self.split, tuple(Split)))
+        return tables_of(self, X, y, split, whole_number("n_parties", self.n_parties, 2))
+
+    def _study(self, task: Task, **asked: Any) -> Study:
+        block, memory = self.block_size, self.memory
+        return Study(
+            task,
+            Split(self.split),
+            scheme=self.scheme,
+            trust=Trust(one_of("trust", self.trust, tuple(Trust))),
+            block_size=0 if block is None else whole_number("block_size", block, 1),
+            memory=DEFAULT_MEMORY if memory is None else whole_number("memory", memory, 1),
+            **asked,
+        )
+
+    def _run(self, study: Study, parties: Sequence[PartyData], rehearsed: bool) -> Outcome:
+        """Run the study under the owners' policy; the caller keeps what is to be kept."""
+        seed = self.random_state
+        if seed is not None:
+            seed = whole_number("random_state", seed, 0)
+            warnings.warn(
+                "random_state makes every mask and pad a function of one number: insecure seeds, for tests only",
+                PrivacyWarning,
+                stacklevel=3,
+            )
+        policy = _REHEARSED if rehearsed and self.policy is None else self.policy
+        return run_study(study, parties, random_state=seed, policy=policy)
+
+    def _expect_fitted(self) -> None:
+        try:
+            check_is_fitted(self)
+        except UnfittedInSklearn:
+            raise NotFitted(f"this {type(self).__name__} is not fitted yet", "call fit first") from None
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """A parameter that is one of these words, or ``ConfigError``."""
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}", f"one of {', '.join(allowed)}")
+    return str(value)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """A parameter that is a whole number of at least ``least``, or ``ConfigError``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} is {value!r}", f"a whole number of at least {least}")
+    return int(value)

@@ -1,0 +1,229 @@
+"""Linear regression, ordinary or ridge, over data that several parties hold (section 4 of the paper)."""
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from fedsvd.errors import ConfigError
+from fedsvd.estimators.base import Federated, whole_number
+from fedsvd.estimators.holdings import PartyCoefficients
+from fedsvd.estimators.labels import cut, joint_labels
+from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
+from fedsvd.estimators.transformer import projected
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.types import Float
+
+
+class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc]
+    """Least squares over features, or samples, that stay with their parties.
+
+    The result is that of ``sklearn.linear_model.LinearRegression`` on the joint table, or of ``Ridge`` with a
+    positive ``alpha``; the intercept is never penalised. Where rank is lost, the solution of least norm. Split by
+    features, each party ends with its own coefficients and all with the intercept; split by samples, all parties end
+    with all coefficients. All roles run in this process.
+
+    Parameters
+    ----------
+    alpha : float, default=0.0
+        Strength of the ridge; 0 for ordinary least squares.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    split : {"horizontal", "vertical"}, default="horizontal"
+        Parties hold different samples of the same features, or different features of the same samples.
+    label_party : int, default=None
+        Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
+    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    trust : {"peers", "authority"}, default="peers"
+        Who deals the masks: the parties among themselves, or a Trusted Authority.
+    block_size : int, default=None
+        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+    memory : int, default=None
+        Bytes that each role may use for panels and batches; None for 2 GiB.
+    n_parties : int, default=2
+        Among how many parties a single table is divided, to rehearse.
+    policy : Policy, default=None
+        What the owners allow to be released. None for the default policy, which warns of a study below it
+        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
+    random_state : int, default=None
+        None takes every secret from the operating system. A number is for tests, and warns.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Coefficients over the joint features; one-dimensional for a one-dimensional y.
+    intercept_ : float or ndarray of shape (n_targets,)
+        0.0 without an intercept.
+    rank_ : int
+        Rank of the (centred) joint table, of the ridge's rows as well where there is a ridge.
+    n_features_in_ : int
+        Features of the joint table.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where the tables have column names that are text, all different.
+    parties_ : tuple of PartyCoefficients
+        What each party would hold: ``coef_``, its own part when features are split, and ``intercept_``.
+    certificate_ : Certificate
+        Residual, bytes by link, seconds by stage.
+    plan_ : SessionPlan
+        What the parties agreed on before anything was sent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedLinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> bank, shop, insurer = rng.normal(size=(500, 2)), rng.normal(size=(500, 1)), rng.normal(size=(500, 3))
+    >>> y = bank @ [1.0, 2.0] + shop @ [3.0] + insurer @ [4.0, 5.0, 6.0] + 7.0
+    >>> regression = FederatedLinearRegression(split="vertical").fit([bank, shop, insurer], y)
+    >>> [party.coef_.round(10).tolist() for party in regression.parties_]
+    [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]
+    >>> round(float(regression.intercept_), 10)
+    7.0
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.0,
+        *,
+        fit_intercept: bool = True,
+        split: str = "horizontal",
+        label_party: int | None = None,
+        scheme: str = "auto",
+        trust: str = "peers",
+        block_size: int | None = None,
+        memory: int | None = None,
+        n_parties: int = 2,
+        policy: Policy | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.split = split
+        self.label_party = label_party
+        self.scheme = scheme
+        self.trust = trust
+        self.block_size = block_size
+        self.memory = memory
+        self.n_parties = n_parties
+        self.policy = policy
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, or one table of shape (n_samples, n_features)
+            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. Parties'
+            tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
+            is divided evenly among ``n_parties``.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+            Split by samples, a list has one array of labels per party, and one array is cut as the samples are.
+            Split by features, y is one array and belongs to ``label_party``.
+
+        Returns
+        -------
+        self
+        """
+        tables, y = self._tables(X, y)
+        y = joint_labels(y, tables.counts)
+        Y = y.reshape(len(y), -1)
+        holder = self._label_holder(tables)
+        if tables.split is Split.HORIZONTAL:
+            labels: list[Float | None] = [*cut(Y, tables.edges)]
+        else:
+            labels = [Y if i == holder else None for i in range(len(tables.sources))]
+        study = self._study(
+            Task.LR,
+            alpha=self._alpha(),
+            centre=bool(self.fit_intercept),
+            targets=Y.shape[1],
+            label_user=holder + 1 if tables.split is Split.VERTICAL else 0,
+        )
+        parties = [PartyData(*pair) for pair in zip(tables.sources, labels, strict=True)]
+        outcome = self._run(study, parties, tables.rehearsed)
+        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        self._keep(outcome.parties, flat=y.ndim == 1)
+        return self
+
+    def predict(self, X: Any) -> Float:
+        """Predictions for samples.
+
+        Split by features, a list of one table per party runs the federated prediction: partial scores are added up
+        for the party that holds the labels, and nobody else learns them. Otherwise the coefficients on this estimator
+        are applied here.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
+            A list is read as in ``fit``: one part of the joint table per party.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        self._expect_fitted()
+        parts = parts_like_fitted(self, X)
+        W = np.atleast_2d(self.coef_).T
+        if are_parties(X) and self.plan_.split is Split.VERTICAL:
+            study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user)
+            bias = np.atleast_1d(self.intercept_)
+            parties = [PartyData(source, weights=(W[columns], bias)) for source, columns in parts]
+            outcome = self._run(study, parties, rehearsed=False)
+            predicted: Float = outcome.parties[self.plan_.label_user - 1].predictions
+        else:
+            predicted = np.concatenate([projected(source, W) for source, _ in parts]) + self.intercept_
+        return predicted[:, 0] if self.coef_.ndim == 1 else predicted
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2 of ``predict(X)``.
+
+        Parameters
+        ----------
+        X : as in ``predict``
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        if are_parties(X) and self.split == Split.HORIZONTAL:
+            y = joint_labels(y, [source.shape[0] for source, _ in parts_like_fitted(self, X)])
+        return float(super().score(X, y, sample_weight))
+
+    def _alpha(self) -> float:
+        if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
+            raise ConfigError(f"alpha is {self.alpha!r}", "a number of at least 0")
+        return float(self.alpha)
+
+    def _label_holder(self, tables: Tables) -> int:
+        last = len(tables.sources) - 1
+        if self.label_party is None:
+            return last
+        holder = whole_number("label_party", self.label_party, 0)
+        if holder > last:
+            raise ConfigError(f"label_party is {holder}", f"between 0 and {last} for {last + 1} parties")
+        return holder
+
+    def _keep(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
+        vertical = self.plan_.split is Split.VERTICAL
+        bias: Float | float = results[0].intercept[0] if flat else results[0].intercept
+        self.intercept_ = bias if self.plan_.centre else 0.0
+        own = [result.coefficients[0] if flat else result.coefficients for result in results]
+        self.coef_ = np.concatenate(own, axis=-1) if vertical else own[0]
+        self.rank_ = results[0].rank
+        self.parties_ = tuple(
+            PartyCoefficients(part if vertical else self.coef_, self.intercept_, result.constant)
+            for part, result in zip(own, results, strict=True)
+        )

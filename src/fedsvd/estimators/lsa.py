@@ -1,0 +1,177 @@
+"""Latent semantic analysis of a table that several parties hold: top-r factors, folding-in, similarity."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import ShapeError
+from fedsvd.estimators.base import one_of, whole_number
+from fedsvd.estimators.factors import FederatedFactors
+from fedsvd.estimators.neighbours import nearest
+from fedsvd.estimators.tables import SPARSE
+from fedsvd.estimators.transformer import projected
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Task
+from fedsvd.types import Float
+
+
+class FederatedLSA(FederatedFactors):
+    """Latent semantic analysis of documents and terms (or users and items) that stay with their parties.
+
+    The top singular values and vectors of the joint table, documents in rows, as
+    ``sklearn.decomposition.TruncatedSVD(algorithm="arpack")`` gives them. Sparse tables are read panel by panel and
+    never made dense as a whole. ``transform`` folds new documents in: their coordinates are those they would have
+    had among the documents of ``fit``. All roles run in this process.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Latent dimensions.
+    split : {"horizontal", "vertical"}, default="horizontal"
+        Parties hold different documents over the same terms, or different terms of the same documents.
+    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    trust : {"peers", "authority"}, default="peers"
+        Who deals the masks: the parties among themselves, or a Trusted Authority.
+    block_size : int, default=None
+        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+    memory : int, default=None
+        Bytes that each role may use for panels and batches; None for 2 GiB.
+    n_parties : int, default=2
+        Among how many parties a single table is divided, to rehearse.
+    policy : Policy, default=None
+        What the owners allow to be released. None for the default policy, which warns of a study below it
+        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
+    random_state : int, default=None
+        None takes every secret from the operating system. A number is for tests, and warns.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Terms in the latent space; zero rows beyond ``rank_``. Shared by all when documents are split.
+    singular_values_ : ndarray of shape (n_components,)
+        Falling; zeros beyond ``rank_``.
+    U_ : ndarray of shape (n_samples, n_components)
+        Documents in the latent space; zero columns beyond ``rank_``. Shared by all when terms are split.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance of the documents along each component, as in ``TruncatedSVD``.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        The same as fractions of the total. Only where no component is left out: a table's total variance is not
+        among what a top-r run releases.
+    rank_ : int
+        How many singular values are above rounding, at most n_components.
+    n_features_in_ : int
+        Features of the joint table.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where the tables have column names that are text, all different.
+    parties_ : tuple of PartyFactors
+        What each party would hold, without the zeros.
+    certificate_ : Certificate
+        Residual, orthogonality, bytes by link, seconds by stage.
+    plan_ : SessionPlan
+        What the parties agreed on before anything was sent.
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> from fedsvd import FederatedLSA
+    >>> library_a = sparse.csr_array([[2, 1, 0, 0], [1, 2, 0, 0], [0, 0, 1, 1]])
+    >>> library_b = sparse.csr_array([[0, 0, 3, 2], [3, 3, 0, 1]])
+    >>> lsa = FederatedLSA(n_components=2).fit([library_a, library_b])
+    >>> cosines, documents = lsa.similarity([[0, 0, 1, 2]], k=2)
+    >>> documents
+    array([[2, 3]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        split: str = "horizontal",
+        scheme: str = "auto",
+        trust: str = "peers",
+        block_size: int | None = None,
+        memory: int | None = None,
+        n_parties: int = 2,
+        policy: Policy | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.split = split
+        self.scheme = scheme
+        self.trust = trust
+        self.block_size = block_size
+        self.memory = memory
+        self.n_parties = n_parties
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, or one table of shape (n_samples, n_features)
+            SciPy sparse matrices, NumPy arrays, memory maps, pandas or polars frames, paths, MatrixSource. Parties'
+            tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
+            is divided evenly among ``n_parties``.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        whole_number("n_components", self.n_components, 1)
+        self._fit(X, Task.LSA)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Float:
+        """Fit, then the coordinates ``U_ * singular_values_`` of the joint samples.
+
+        Parameters
+        ----------
+        X : as in ``fit``
+        y : ignored
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X)._embedded()
+
+    def similarity(self, queries: Any, k: int = 5, among: str = "samples") -> tuple[Float, NDArray[np.intp]]:
+        """The k nearest neighbours of new samples or features, by cosine in the latent space.
+
+        Parameters
+        ----------
+        queries : array-like, frame or sparse matrix
+            New samples of shape (n_queries, n_features), as for ``transform``; or, with ``among="features"``, new
+            features of shape (n_queries, n_samples): one row for each, over the samples of ``fit``.
+        k : int, default=5
+            How many neighbours.
+        among : {"samples", "features"}, default="samples"
+            Which side of the table of ``fit`` the queries belong to.
+
+        Returns
+        -------
+        cosines : ndarray of shape (n_queries, k)
+            Falling; zero for a query or neighbour without any part in the latent space.
+        indices : ndarray of shape (n_queries, k)
+            Rows (or columns) of the joint table, counted over the parties in their order.
+        """
+        self._expect_fitted()
+        if one_of("among", among, ("samples", "features")) == "samples":
+            folded, known = self.transform(queries), self._embedded()
+        else:
+            folded, known = self._folded_features(queries), (self.components_ * self.singular_values_[:, None]).T
+        k = whole_number("k", k, 1)
+        return nearest(np.asarray(folded), known, min(k, len(known)))
+
+    def _folded_features(self, queries: Any) -> Float:
+        source = open_source(check_array(queries, accept_sparse=SPARSE))
+        if source.shape[1] != len(self.U_):
+            raise ShapeError(f"new features over {source.shape[1]} samples, fit had {len(self.U_)}")
+        return projected(source, self.U_)

@@ -1,0 +1,29 @@
+"""Nearest neighbours by cosine among points in a latent space: exact, by matrix products."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.types import Float
+
+_BLOCK_ENTRIES = 1 << 23
+
+
+def nearest(queries: Float, points: Float, k: int) -> tuple[Float, NDArray[np.intp]]:
+    """The k points of largest cosine for each query, falling: cosines (q, k) and indices (q, k).
+
+    Points of equal cosine stand in their own order. A zero vector has no direction; its cosines count as zero.
+    """
+    queries, points = _directions(queries), _directions(points)
+    cosines, indices = np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.intp)
+    height = max(1, _BLOCK_ENTRIES // len(points))
+    for start in range(0, len(queries), height):
+        part = slice(start, start + height)
+        similar = queries[part] @ points.T
+        indices[part] = np.argsort(-similar, axis=1, kind="stable")[:, :k]
+        cosines[part] = np.take_along_axis(similar, indices[part], axis=1)
+    return cosines, indices
+
+
+def _directions(points: Float) -> Float:
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    return points / np.where(lengths > 0, lengths, 1.0)

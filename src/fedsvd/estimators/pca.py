@@ -1,0 +1,190 @@
+"""Principal component analysis of samples that several parties hold: section 4 of the paper, with C9 and C12."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.estimators.holdings import PartyScores, padded
+from fedsvd.estimators.tables import Tables
+from fedsvd.estimators.transformer import FederatedTransformer, projected
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
+from fedsvd.roles.user.pca import PCAResult
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.types import Float
+
+
+class FederatedPCA(FederatedTransformer):
+    """Principal component analysis over samples that stay with their parties.
+
+    The result is that of ``sklearn.decomposition.PCA(svd_solver="full")`` on the joint table, signs included: the
+    parties agree on the mean by a sum that only they can read, and the Computation Service Provider factorises a
+    masked matrix. All roles run in this process; what each party would hold is in ``parties_``.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        How many components; None for min(n_samples, n_features).
+    split : {"horizontal"}, default="horizontal"
+        Parties hold different samples of the same features.
+    unit_variance : bool, default=False
+        Scale every feature to unit variance first, as ``StandardScaler`` does; constant features are left at zero.
+    release_spectrum : bool, default=True
+        Release the singular values to all parties. Without them the parties learn no more than the mean and the
+        top subspace, and the attributes about explained variance are missing.
+    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    trust : {"peers", "authority"}, default="peers"
+        Who deals the masks: the parties among themselves, or a Trusted Authority.
+    block_size : int, default=None
+        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+    memory : int, default=None
+        Bytes that each role may use for panels and batches; None for 2 GiB.
+    n_parties : int, default=2
+        Among how many parties a single table is divided, to rehearse.
+    policy : Policy, default=None
+        What the owners allow to be released. None for the default policy, which warns of a study below it
+        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
+    random_state : int, default=None
+        None takes every secret from the operating system. A number is for tests, and warns.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Orthonormal rows by falling variance; zero rows beyond ``rank_``.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance of the joint scores along each component.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        The same as fractions of the total variance.
+    singular_values_ : ndarray of shape (n_components,)
+        Of the centred joint table.
+    noise_variance_ : float
+        Mean variance of the directions left out.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the joint table.
+    scale_ : ndarray of shape (n_features,)
+        Standard deviations, 1 for constant features; with ``unit_variance`` only.
+    n_components_, n_samples_, n_features_in_, rank_ : int
+        Counts; ``rank_`` is how many components are more than rounding, at most ``n_components_``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where the tables have column names that are text.
+    parties_ : tuple of PartyScores
+        What each party would hold: the mean, the components, and its own ``scores_`` of shape (n_i, rank_).
+    certificate_ : Certificate
+        Residual, orthogonality, bytes by link, seconds by stage.
+    plan_ : SessionPlan
+        What the parties agreed on before anything was sent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedPCA
+    >>> a, b, c = np.array_split(np.random.default_rng(0).normal(size=(600, 5)), [150, 400])
+    >>> pca = FederatedPCA(n_components=2).fit([a, b, c])
+    >>> pca.components_.shape, [party.scores_.shape for party in pca.parties_]
+    ((2, 5), [(150, 2), (250, 2), (200, 2)])
+    >>> from sklearn.decomposition import PCA
+    >>> twin = PCA(n_components=2, svd_solver="full").fit(np.vstack([a, b, c]))
+    >>> bool(np.allclose(pca.components_, twin.components_, rtol=0, atol=1e-12))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        split: str = "horizontal",
+        unit_variance: bool = False,
+        release_spectrum: bool = True,
+        scheme: str = "auto",
+        trust: str = "peers",
+        block_size: int | None = None,
+        memory: int | None = None,
+        n_parties: int = 2,
+        policy: Policy | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.split = split
+        self.unit_variance = unit_variance
+        self.release_spectrum = release_spectrum
+        self.scheme = scheme
+        self.trust = trust
+        self.block_size = block_size
+        self.memory = memory
+        self.n_parties = n_parties
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, each of shape (n_i, n_features), or one table
+            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One
+            table is divided evenly among ``n_parties``.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        tables, _ = self._tables(X)
+        wanted = self._wanted(tables)
+        release = RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ())
+        components = None if self.n_components is None else wanted
+        study = self._study(Task.PCA, components=components, unit_variance=bool(self.unit_variance), release=release)
+        outcome = self._run(study, [PartyData(source) for source in tables.sources], tables.rehearsed)
+        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        self._keep(outcome.parties, tables, wanted)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Float:
+        """Fit, then the joint scores: those the parties computed, one below the other.
+
+        Parameters
+        ----------
+        X : as in ``fit``
+        y : ignored
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        self.fit(X)
+        return padded(np.concatenate([party.scores_ for party in self.parties_]), self.n_components_, axis=1)
+
+    def _keep(self, results: tuple[PCAResult, ...], tables: Tables, wanted: int) -> None:
+        shared = results[0]
+        self.rank_, self.n_components_, self.n_samples_ = shared.rank, wanted, tables.n_samples
+        self.mean_ = shared.mean
+        self.components_ = padded(shared.U.T, wanted, axis=0)
+        for gone in ("scale_", "singular_values_", "explained_variance_", "explained_variance_ratio_"):
+            self.__dict__.pop(gone, None)
+        if shared.scales is not None:
+            self.scale_ = np.where(shared.scales > 0, shared.scales, 1.0)
+        if shared.sigma is not None:
+            self._explain(padded(shared.sigma, wanted, axis=0), shared.total_energy)
+        own = self.components_[: self.rank_]
+        scores = (result.scores_i for result in results if result.scores_i is not None)
+        self.parties_ = tuple(PartyScores(self.mean_, own, scores_i) for scores_i in scores)
+
+    def _explain(self, sigma: Float, total_energy: float) -> None:
+        free = self.n_samples_ - 1
+        total = total_energy / free
+        left_out = min(self.n_samples_, self.n_features_in_) - len(sigma)
+        self.singular_values_ = sigma
+        self.explained_variance_ = sigma**2 / free
+        self.explained_variance_ratio_ = self.explained_variance_ / (total or 1.0)
+        rest = max(total - float(self.explained_variance_.sum()), 0.0)
+        self.noise_variance_ = rest / left_out if left_out else 0.0
+
+    def _coordinates(self, source: MatrixSource, columns: slice) -> Float:
+        scale = getattr(self, "scale_", 1.0)
+        return projected(source, (self.components_ / scale).T, self.mean_)
+
+    def _samples(self, coordinates: Float) -> Float:
+        samples: Float = coordinates @ self.components_ * getattr(self, "scale_", 1.0) + self.mean_
+        return samples

@@ -1,0 +1,138 @@
+"""The thin singular value decomposition of a table that several parties hold (section 3 of the paper)."""
+
+from typing import Any, Self
+
+from fedsvd.estimators.factors import FederatedFactors
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Task
+from fedsvd.types import Float
+
+
+class FederatedSVD(FederatedFactors):
+    """Singular value decomposition of a joint table whose parts stay with their parties.
+
+    For the joint table D, samples in rows, ``D = U_ @ diag(singular_values_) @ components_``, to the precision of
+    float64, as ``numpy.linalg.svd(D, full_matrices=False)`` gives it. Split by samples, ``components_`` is shared by
+    all parties and each holds its rows of ``U_``; split by features, ``U_`` is shared and each holds its columns of
+    ``components_``. In the shared factor the largest entry of every vector is positive, which split by samples are
+    the signs of ``sklearn.decomposition.TruncatedSVD``. All roles run in this process.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        How many singular values and vectors; None for min(n_samples, n_features), the thin decomposition.
+    split : {"horizontal", "vertical"}, default="horizontal"
+        Parties hold different samples of the same features, or different features of the same samples.
+    full_matrices : bool, default=False
+        Square U_ and components_, as NumPy has them; with ``scheme="paper"`` only, and for small tables.
+    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    trust : {"peers", "authority"}, default="peers"
+        Who deals the masks: the parties among themselves, or a Trusted Authority.
+    block_size : int, default=None
+        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+    memory : int, default=None
+        Bytes that each role may use for panels and batches; None for 2 GiB.
+    n_parties : int, default=2
+        Among how many parties a single table is divided, to rehearse.
+    policy : Policy, default=None
+        What the owners allow to be released. None for the default policy, which warns of a study below it
+        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
+    random_state : int, default=None
+        None takes every secret from the operating system. A number is for tests, and warns.
+
+    Attributes
+    ----------
+    U_ : ndarray of shape (n_samples, n_components)
+        Left singular vectors; zero columns beyond ``rank_``.
+    singular_values_ : ndarray of shape (n_components,)
+        Falling; zeros beyond ``rank_``.
+    components_ : ndarray of shape (n_components, n_features)
+        Right singular vectors; zero rows beyond ``rank_``.
+    explained_variance_ : ndarray of shape (n_components,)
+        Variance of the samples along each component, as in ``TruncatedSVD``.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        The same as fractions of the total. Only where the factors are complete: a table's total variance is not
+        among what a top-r run releases.
+    rank_ : int
+        How many singular values are above rounding, at most n_components.
+    n_features_in_ : int
+        Features of the joint table.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where the tables have column names that are text, all different.
+    parties_ : tuple of PartyFactors
+        What each party would hold, without the zeros.
+    certificate_ : Certificate
+        Residual, orthogonality, bytes by link, seconds by stage.
+    plan_ : SessionPlan
+        What the parties agreed on before anything was sent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedSVD
+    >>> a, b, c = np.array_split(np.random.default_rng(0).normal(size=(600, 5)), [150, 400])
+    >>> svd = FederatedSVD().fit([a, b, c])
+    >>> svd.U_.shape, svd.components_.shape, [party.U_.shape for party in svd.parties_]
+    ((600, 5), (5, 5), [(150, 5), (250, 5), (200, 5)])
+    >>> D = svd.U_ * svd.singular_values_ @ svd.components_
+    >>> bool(np.allclose(D, np.vstack([a, b, c]), rtol=0, atol=1e-12))
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        split: str = "horizontal",
+        full_matrices: bool = False,
+        scheme: str = "auto",
+        trust: str = "peers",
+        block_size: int | None = None,
+        memory: int | None = None,
+        n_parties: int = 2,
+        policy: Policy | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.split = split
+        self.full_matrices = full_matrices
+        self.scheme = scheme
+        self.trust = trust
+        self.block_size = block_size
+        self.memory = memory
+        self.n_parties = n_parties
+        self.policy = policy
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, or one table of shape (n_samples, n_features)
+            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. Parties'
+            tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
+            is divided evenly among ``n_parties``.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, Task.SVD, full_matrices=bool(self.full_matrices))
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Float:
+        """Fit, then the coordinates ``U_ * singular_values_`` of the joint samples.
+
+        Parameters
+        ----------
+        X : as in ``fit``
+        y : ignored
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X)._embedded()

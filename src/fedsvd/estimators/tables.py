@@ -1,0 +1,183 @@
+"""What was given to ``fit`` as one table per party, samples in rows.
+
+A list is read as parties when its items are tables: arrays of two dimensions, frames, sparse matrices, paths,
+sources, lists of rows. Anything else is one table, as scikit-learn understands it, and is divided evenly; that is a
+rehearsal, since one owner held it all. Columns keep their names where every party agrees on them.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.protocol.tasks import Split
+
+SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms
+
+
+@dataclass(frozen=True, repr=False)
+class Tables:
+    """One table per party, the names of the joint columns where they have names, and who divided them."""
+
+    sources: tuple[MatrixSource, ...]
+    names: tuple[str, ...] | None
+    split: Split
+    rehearsed: bool  # one owner's table, divided here
+
+    def __repr__(self) -> str:
+        return f"Tables({', '.join(str(source.shape) for source in self.sources)}, split={self.split})"
+
+    @property
+    def n_samples(self) -> int:
+        rows = [source.shape[0] for source in self.sources]
+        return sum(rows) if self.split is Split.HORIZONTAL else rows[0]
+
+    @property
+    def n_features(self) -> int:
+        columns = [source.shape[1] for source in self.sources]
+        return columns[0] if self.split is Split.HORIZONTAL else sum(columns)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many samples each party has labels for: its own, or all, with one holder, when features are split."""
+        if self.split is Split.HORIZONTAL:
+            return tuple(source.shape[0] for source in self.sources)
+        return (self.n_samples,)
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """Where the parties' samples (or features, when those are split) begin and end in the joint table."""
+        axis = 0 if self.split is Split.HORIZONTAL else 1
+        return (0, *(int(edge) for edge in np.cumsum([source.shape[axis] for source in self.sources])))
+
+
+def are_parties(X: Any) -> bool:
+    """Whether X is a list with one table per party, rather than one table."""
+    return isinstance(X, list | tuple) and any(_is_table(item) for item in X)
+
+
+def _is_table(item: Any) -> bool:
+    if isinstance(item, str | os.PathLike | MatrixSource):
+        return True
+    if isinstance(item, list | tuple):
+        return bool(item) and isinstance(item[0], list | tuple | np.ndarray)
+    return len(getattr(item, "shape", ())) == 2
+
+
+def tables_of(estimator: Any, X: Any, y: Any, split: Split, n_parties: int) -> tuple[Tables, Any]:
+    """The parties' tables, and y as scikit-learn checks it when there is one table (else as given).
+
+    Sets ``n_features_in_`` and ``feature_names_in_`` on the estimator.
+    """
+    if are_parties(X):
+        tables = given(X, split)
+        _remember(estimator, tables.names, tables.n_features)
+        return tables, y
+    if isinstance(X, str | os.PathLike | MatrixSource):
+        source = open_source(X)
+        _remember(estimator, source.names, source.shape[1])
+        return divided(source, source.names, split, n_parties), y
+    least = (n_parties, 1) if split is Split.HORIZONTAL else (1, n_parties)
+    checks = {"accept_sparse": SPARSE, "ensure_min_samples": least[0], "ensure_min_features": least[1]}
+    if y is None and not estimator.__sklearn_tags__().target_tags.required:
+        X = validate_data(estimator, X, **checks)
+    else:
+        X, y = validate_data(estimator, X, y, multi_output=True, y_numeric=True, **checks)
+    names = getattr(estimator, "feature_names_in_", None)
+    return divided(open_source(X), names, split, n_parties), y
+
+
+def given(X: Sequence[Any], split: Split) -> Tables:
+    """The tables of a list, with joint column names; refused when parties contradict each other."""
+    sources = tuple(open_source(item) for item in X)
+    axis = 1 if split is Split.HORIZONTAL else 0
+    sides = {source.shape[axis] for source in sources}
+    if len(sides) > 1:
+        what = ("rows", "columns")[axis]
+        raise ShapeError(f"parties have different numbers of {what}: {sorted(sides)}", f"give all the same {what}")
+    names = [_names(item, source) for item, source in zip(X, sources, strict=True)]
+    joint = _shared_names(names) if split is Split.HORIZONTAL else _joined_names(names)
+    return Tables(sources, joint, split, rehearsed=False)
+
+
+def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_parties: int) -> Tables:
+    """One table divided evenly, by rows or by columns; views, not copies."""
+    lying = source if split is Split.HORIZONTAL else source.T
+    length = lying.shape[0]
+    if length < n_parties:
+        what = "n_samples" if split is Split.HORIZONTAL else "n_features"
+        raise ConfigError(f"{what}={length} cannot be divided among {n_parties} parties", "give a larger table")
+    cuts = pairwise(length * i // n_parties for i in range(n_parties + 1))
+    parts = (lying.reordered(np.arange(start, stop)) for start, stop in cuts)
+    sources = tuple(part if split is Split.HORIZONTAL else part.T for part in parts)
+    return Tables(sources, None if names is None else tuple(names), split, rehearsed=True)
+
+
+def parts_like_fitted(estimator: Any, X: Any) -> list[tuple[MatrixSource, slice]]:
+    """Tables with the columns the estimator was fitted on, each with its place among the joint columns."""
+    everything = slice(0, estimator.n_features_in_)
+    if not are_parties(X):
+        return [(_like_fitted(estimator, X), everything)]
+    if estimator.split == Split.HORIZONTAL:
+        return [(_like_fitted(estimator, part), everything) for part in X]
+    tables = given(X, Split.VERTICAL)
+    widths = tuple(source.shape[1] for source in tables.sources)
+    if widths != estimator.plan_.counts:
+        raise ShapeError(f"parties have {widths} columns, in fit they had {estimator.plan_.counts}")
+    _expect_names(estimator, tables.names)
+    return [(source, slice(*ends)) for source, ends in zip(tables.sources, pairwise(tables.edges), strict=True)]
+
+
+def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
+    """One table with all columns the estimator was fitted on."""
+    if not isinstance(X, str | os.PathLike | MatrixSource):
+        return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE))
+    source = open_source(X)
+    if source.shape[1] != estimator.n_features_in_:
+        name, fitted = type(estimator).__name__, estimator.n_features_in_
+        raise ShapeError(f"X has {source.shape[1]} features, but {name} is expecting {fitted} features as input")
+    _expect_names(estimator, source.names)
+    return source
+
+
+def _expect_names(estimator: Any, names: Sequence[str] | None) -> None:
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if fitted is not None and names is not None and tuple(names) != tuple(fitted):
+        raise ConfigError("the feature names differ from those of fit", "name and order the columns as in fit")
+
+
+def _remember(estimator: Any, names: Sequence[str] | None, n_features: int) -> None:
+    estimator.n_features_in_ = n_features
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def _names(item: Any, source: MatrixSource) -> tuple[str, ...] | None:
+    """The column names, where they are text: scikit-learn's rule, by which numbered columns have no names."""
+    columns = [] if isinstance(item, MatrixSource) else getattr(item, "columns", [])
+    return source.names if all(isinstance(name, str) for name in columns) else None
+
+
+def _shared_names(names: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    known = {given for given in names if given is not None}
+    if len(known) > 1:
+        raise ConfigError(
+            "parties name their columns differently, or have them in another order",
+            "give all parties the same columns in the same order",
+        )
+    return known.pop() if known else None
+
+
+def _joined_names(names: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    joined = [name for part in names for name in part or ()]
+    # Two parties may well call different columns by one name; then the joint table has none.
+    return tuple(joined) if all(names) and len(set(joined)) == len(joined) else None

@@ -1,0 +1,26 @@
+"""scikit-learn's own checks of an estimator: all of them, on all four, on both splits."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD
+
+# scikit-learn sets random_state to a number wherever there is one, and that warns.
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+
+ESTIMATORS = [
+    FederatedSVD(),
+    FederatedSVD(split="vertical"),
+    FederatedPCA(),
+    FederatedPCA(n_components=1, unit_variance=True, n_parties=3),
+    FederatedLSA(n_components=1),
+    FederatedLSA(n_components=1, split="vertical"),
+    FederatedLinearRegression(),
+    FederatedLinearRegression(split="vertical"),
+    FederatedLinearRegression(alpha=0.1, scheme="mixing", trust="authority"),
+]
+
+
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_accepts(estimator, check):
+    check(estimator)
