@@ -114,8 +114,18 @@ def _check(study: Study, m: int) -> None:
         raise ConfigError("PCA needs samples split over the parties", 'set split="horizontal"')
     if study.task is Task.LR and study.targets < 1:
         raise ConfigError("a regression needs labels", "name the label column and who holds it")
+    _check_release(study)
     if study.scheme not in ("auto", *Scheme):
         raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
+
+
+def _check_release(study: Study) -> None:
+    """A plan that does not list what every user comes to hold would be a promise nobody keeps."""
+    spared = (Item.OWN_PART, Item.INTERCEPT) if study.centre is False else (Item.OWN_PART,)
+    known = [item for item in RELEASED_BY_DEFAULT[study.task] if item not in spared]
+    if study.release is not None and not set(known) <= set(study.release):
+        fault = f"the release of {study.task} leaves out what the parties come to hold in any case"
+        raise ConfigError(fault, f"list {', '.join(known)}")
 
 
 def _shortens(study: Study, m: int, counts: tuple[int, ...]) -> bool:
