@@ -7,6 +7,7 @@ of its own, so any window can be made without the others.
 
 from dataclasses import dataclass, field
 
+from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.linalg.windows import WINDOW_LIMIT, Form, block_width, cut_side
@@ -33,6 +34,8 @@ class LeftMask:
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", block_width(self.form, self.b))
         windows = self.cuts or cut_side(self.form, self.m, self.b, self.limit)
+        if [0, *(rows.stop for rows in windows)] != [*(rows.start for rows in windows), self.m]:
+            raise ConfigError(f"the windows do not follow one another over all {self.m} rows")
         object.__setattr__(self, "windows", windows)
 
     def __repr__(self) -> str:

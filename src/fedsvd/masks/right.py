@@ -91,7 +91,7 @@ class DealtRightMask:
         Q_iw = self._own(w, i)
         xp = namespace(A_iw)
         if Q_iw is None:
-            return xp.zeros((A_iw.shape[0], self.windows[w].width), dtype=A_iw.dtype, device=A_iw.device)
+            return xp.zeros((A_iw.shape[0], self.windows[w].width), dtype=xp.float64, device=A_iw.device)
         return A_iw @ Q_iw
 
     def right_t(self, w: int, i: int, V: Array) -> Array:

@@ -90,3 +90,16 @@ def test_sizes_that_make_no_sense_are_refused():
             mask(form, 0).window(0)
     with pytest.raises(ShapeError):
         mask(Form.BLOCKS, 25).left(np.ones((24, 2)))
+
+
+def test_windows_may_be_cut_by_others_if_they_cover_all_rows():
+    cuts = (slice(0, 7), slice(7, 8), slice(8, 13))
+    P = mask(Form.MIXING, 13, cuts=cuts)
+    assert P.windows == cuts
+    dense = explicit.left(P)
+    assert np.abs(dense.T @ dense - np.eye(13)).max() < tolerances.ORTHOGONAL_BAR
+    X = np.random.default_rng(1).normal(size=(13, 2))
+    np.testing.assert_allclose(P.left(X), dense @ X, atol=tolerances.product(13, 4))
+    for wrong in (cuts[:2], cuts[1:], cuts[::-1], (cuts[0], cuts[2]), (slice(0, 14),)):
+        with pytest.raises(ConfigError, match="all 13 rows"):
+            mask(Form.MIXING, 13, cuts=wrong)
