@@ -1,0 +1,130 @@
+"""The jobs a CSP knows of: who must take part, who has enlisted, what became of each try.
+
+A job is submitted by a researcher, enlisted for by every party after its owner's approval, run as a session, and ends
+done, failed or stopped. A try that broke off can be resumed: the same job, a new session with fresh seeds. Every change
+is in the ledger before it is answered, so a CSP that was killed knows what it was doing.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from fedsvd.errors import ConfigError, NotAuthenticated
+from fedsvd.runtime.ledger import Ledger
+
+
+class JobState(StrEnum):
+    """Where a job stands; the last three are ends."""
+
+    RECRUITING = "recruiting"
+    RUNNING = "running"
+    BROKEN = "broken"  # a try ended badly; it may be resumed
+    DONE = "done"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """One job as the CSP knows it; nothing in it is secret from its parties."""
+
+    id: str
+    name: str
+    file: dict[str, Any]  # the job file, without data paths
+    submitter: str
+    members: tuple[str, ...]  # callers that must enlist
+    state: JobState = JobState.RECRUITING
+    attempt: int = 1
+    enlisted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    plan: dict[str, Any] | None = None
+    finished: tuple[str, ...] = ()
+    failures: tuple[dict[str, str], ...] = ()  # of this attempt: who, code, stage, text
+    stage: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.state in (JobState.DONE, JobState.STOPPED)
+
+    def shown(self) -> dict[str, Any]:
+        """The record as plain values, for an answer."""
+        return {**asdict(self), "state": str(self.state)}
+
+
+class JobBook:
+    """All jobs of one CSP."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._jobs: dict[str, JobRecord] = {}
+        self.changed = threading.Condition()
+        for record in ledger.records():
+            if record.get("event") == "job":
+                job = _read(record["job"])
+                self._jobs[job.id] = job
+        with self.changed:
+            for job in list(self._jobs.values()):
+                if job.state is JobState.RUNNING:
+                    failure = {"who": "csp", "code": "FSVD-501", "stage": job.stage, "text": "the CSP was restarted"}
+                    self._keep(replace(job, state=JobState.BROKEN, failures=(*job.failures, failure)))
+
+    def submit(self, job: JobRecord) -> JobRecord:
+        """Take a new job in."""
+        with self.changed:
+            if job.id in self._jobs:
+                raise ConfigError(f"job {job.id} was submitted before", "submit it again under a new id")
+            return self._keep(job)
+
+    def get(self, id: str, caller: str | None = None) -> JobRecord:
+        """A job by its id, or by the beginning of it; only its members and its submitter see it."""
+        with self.changed:
+            found = [job for job in self._jobs.values() if job.id.startswith(id)]
+        if len(found) != 1:
+            raise ConfigError(f"{len(found)} jobs match {id!r}", "see 'fedsvd job watch' for ids")
+        job = found[0]
+        if caller is not None and caller not in (job.submitter, *job.members):
+            raise NotAuthenticated(f"{caller} takes no part in this job")
+        return job
+
+    def of(self, caller: str) -> list[JobRecord]:
+        """The jobs a caller takes part in or submitted, oldest first."""
+        with self.changed:
+            return [job for job in self._jobs.values() if caller in (job.submitter, *job.members)]
+
+    def change(self, id: str, **values: Any) -> JobRecord:
+        """Change a job, durably."""
+        with self.changed:
+            return self._keep(replace(self._jobs[id], **values))
+
+    def enlist(self, id: str, caller: str, attempt: int, facts: Mapping[str, Any]) -> JobRecord:
+        """A member joins this attempt; once per attempt."""
+        with self.changed:
+            job = self._jobs[id]
+            if caller not in job.members:
+                raise NotAuthenticated(f"{caller} is not a member of this job")
+            if job.state is not JobState.RECRUITING or job.attempt != attempt:
+                raise ConfigError(f"job {job.id[:8]} is not recruiting for attempt {attempt}", "look again")
+            return self._keep(replace(job, enlisted={**job.enlisted, caller: dict(facts)}))
+
+    def resume(self, id: str) -> JobRecord:
+        """Another attempt at a broken job: everybody enlists anew, the session is a new one."""
+        with self.changed:
+            job = self._jobs[id]
+            if job.state is not JobState.BROKEN:
+                raise ConfigError(f"job {job.id[:8]} is {job.state}, not broken", "only broken jobs are resumed")
+            fresh = replace(job, state=JobState.RECRUITING, attempt=job.attempt + 1, enlisted={}, plan=None)
+            return self._keep(replace(fresh, finished=(), failures=(), stage=""))
+
+    def _keep(self, job: JobRecord) -> JobRecord:
+        self._ledger.append({"event": "job", "job": job.shown()})
+        self._jobs[job.id] = job
+        self.changed.notify_all()
+        return job
+
+
+def _read(record: dict[str, Any]) -> JobRecord:
+    values = dict(record)
+    values["state"] = JobState(values["state"])
+    for key in ("members", "finished", "failures"):
+        values[key] = tuple(values[key])
+    return JobRecord(**values)

@@ -1,0 +1,126 @@
+"""What a role must not forget: records on disk, one JSON line each, there before anything follows from them.
+
+A line counts once it is whole: a kill in the middle of writing leaves a last line without an end, which is as if it had
+never been. Records are only ever added. The audit log is a ledger whose lines are chained by hashes, so that a line
+removed or changed later is found; it holds no values and no column names.
+"""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import LocalProtocolError, StorageError
+from fedsvd.types import SessionId
+
+
+class Ledger:
+    """An append-only file of JSON lines; each is on disk when ``append`` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._drop_half_line()
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add a record, durably."""
+        line = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            self._write(line)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """All records, oldest first."""
+        return _lines(self.path)
+
+    def _write(self, line: bytes) -> None:
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(descriptor, line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path.name}: {error.strerror}", "free disk space") from error
+
+    def _drop_half_line(self) -> None:
+        if not self.path.exists():
+            return
+        body = self.path.read_bytes()
+        whole = body.rfind(b"\n") + 1
+        if whole < len(body):
+            os.truncate(self.path, whole)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of a ledger, without touching it."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise StorageError(f"line {number} of {path.name} is damaged", "restore it from a backup") from None
+
+
+class Sessions:
+    """Every session this role ever took part in; none twice, not even after a restart."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._used: set[str] = set()
+        for record in ledger.records():
+            if record.get("event") == "session":
+                if record["session"] in self._used:
+                    raise StorageError(f"{ledger.path.name} lists a session twice", "stop: pads may have been reused")
+                self._used.add(record["session"])
+
+    def claim(self, session: SessionId) -> None:
+        """Spend a session id, on disk before its first message; a second time is refused."""
+        if session in self._used:
+            raise LocalProtocolError("this session was opened before", "resume opens a new one")
+        self._used.add(session)
+        self._ledger.append({"event": "session", "session": session})
+
+
+class AuditLog:
+    """Who did what, when, chained: each line carries the hash of the one before."""
+
+    def __init__(self, path: Path) -> None:
+        self._ledger = Ledger(path)
+        self._last, self._count = "", 0
+        for record in self._ledger.records():
+            self._last, self._count = record["hash"], record["number"]
+
+    def write(self, when: str, event: str, **facts: str | int | float) -> None:
+        """Add an event; facts are names, counts and digests, never values."""
+        record = {"number": self._count + 1, "when": when, "event": event, "facts": facts, "before": self._last}
+        record["hash"] = _chained(record)
+        self._ledger.append(record)
+        self._last, self._count = str(record["hash"]), self._count + 1
+
+
+def verify_audit(path: Path) -> int:
+    """How many lines an audit log has, all of them as they were written; ``StorageError`` at the first that is not."""
+    path = Path(path)
+    if not path.exists():
+        raise StorageError(f"there is no audit log at {path}", "give the role's own audit.jsonl")
+    last, count = "", 0
+    for record in _lines(path):
+        found = record.pop("hash", None)
+        if record.get("before") != last or record.get("number") != count + 1 or found != _chained(record):
+            raise StorageError(f"the audit log {path.name} was changed at line {count + 1}", "keep it as evidence")
+        last, count = str(found), count + 1
+    return count
+
+
+def _chained(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(b"fedsvd/audit/1\x00" + text.encode()).hexdigest()
