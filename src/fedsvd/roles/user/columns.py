@@ -36,7 +36,8 @@ class Columns:
             mean = sums / m
         energy = np.zeros(work.n_i)
         for _, X in work.row_panels("columns"):
-            energy += np.einsum("ij,ij->j", X - mean, X - mean)
+            centred = X - mean
+            energy += np.einsum("ij,ij->j", centred, centred)
         deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         inverse = inverse_powers(deviation)
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
@@ -64,7 +65,8 @@ class Columns:
         X = self.work.source.rows(start, stop)
         if self.width > X.shape[1]:
             X = np.concatenate((X, np.ones((stop - start, 1))), axis=1)
-        scaled: Float = (X - self.mean) * self.inverse
+        scaled: Float = X - self.mean
+        scaled *= self.inverse
         return scaled
 
     def rows(self, w: int) -> Float:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
+from fedsvd.linalg.windows import Form
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation, secret_scale
 from fedsvd.masks.right import DealtRightMask, RightMask
@@ -73,15 +74,35 @@ class Masks:
         """All of T_i, for tasks that come back to it."""
         return tuple(self.rotation(w) for w in range(len(self.plan.right_windows)))
 
+    @cached_property
+    def written_out(self) -> Array | None:
+        """``c T_i Q_i`` as a matrix, (w_i, N), where it pays; None where reflectors and mixing are the better way.
+
+        It takes w_i rows through Q once, and GEMM does the rest, instead of M rows that are zero in the others' places.
+        After compression w_i is M, and nothing would be saved.
+        """
+        plan, width, T_i = self.plan, self.plan.widths[self.i], self.rotation(0)
+        pays = width * (plan.N + plan.M) < plan.N * plan.M and 8 * width * plan.N <= plan.memory // 4
+        if plan.right is not Form.HAAR or not self._aggregated or T_i is None or not pays:
+            return None
+        return self.c * self.Q.right(0, self.i, T_i.explicit())
+
+    @property
+    def _aggregated(self) -> bool:
+        # In the aligned scheme T_i is Q_i: drawn by this user alone, a second rotation would add nothing.
+        return self.plan.scheme is not Scheme.ALIGNED
+
     def column_panel(self, A_i: Operand, w: int) -> Array:
         """Column window w of Y_i."""
         own = self.plan.right_windows[w].columns[self.i]
-        A_iw = A_i.columns(own.start, own.stop)
-        T_iw = self.rotation(w)
-        rotated = A_iw if T_iw is None else T_iw.right(A_iw)
-        masked = self.c * self._from_left(rotated)
-        # In the aligned scheme T_i is Q_i: drawn by this user alone, a second rotation would add nothing.
-        return masked if self.plan.scheme is Scheme.ALIGNED else self.Q.right(w, self.i, masked)
+        masked = self._from_left(A_i.columns(own.start, own.stop))
+        return masked @ self.written_out if self.written_out is not None else self._to_right(self.c * masked, w)
+
+    def _to_right(self, masked: Array, w: int) -> Array:
+        """``masked T_iw Q_iw``; by rows every window comes back many times, by columns once."""
+        T_iw = self.rotations[w] if self.plan.by_rows else self.rotation(w)
+        rotated = masked if T_iw is None else T_iw.right(masked)
+        return self.Q.right(w, self.i, rotated) if self._aggregated else rotated
 
     def _from_left(self, A_iw: Array) -> Array:
         """``P A_iw``; the label rows of a horizontal regression below it pass as they are, blinded before."""
@@ -90,30 +111,30 @@ class Masks:
             return self.P.left(A_iw)
         return namespace(A_iw).concat((self.P.left(A_iw[:rows, :]), A_iw[rows:, :]), axis=0)
 
-    def row_panel(self, A_i_rows: Array, w: int) -> Array:
-        """Row window w of Y_i, from the same rows of A_i."""
-        rows = self.c * self.P.window(w).left(A_i_rows)
-        parts = []
-        for v, window in enumerate(self.plan.right_windows):
-            T_iv, own = self.rotations[v], rows[:, window.columns[self.i]]
-            rotated = own if T_iv is None else T_iv.right(own)
-            parts.append(rotated if self.plan.scheme is Scheme.ALIGNED else self.Q.right(v, self.i, rotated))
-        return parts[0] if len(parts) == 1 else namespace(rows).concat(parts, axis=1)
-
-    def masked_labels(self, y_rows: Array, w: int) -> Array:
-        """Row window w of ``c P y_i``."""
-        return self.c * self.P.window(w).left(y_rows)
+    def row_panel(self, A_i_rows: Array, y_i_rows: Array, w: int) -> Array:
+        """Row window w of ``[Y_i, c P y_i]``, from the same rows of A_i and of the labels."""
+        xp = namespace(A_i_rows)
+        masked = self.P.window(w).left(xp.concat((A_i_rows, y_i_rows), axis=1))
+        width = A_i_rows.shape[1]
+        labels = self.c * masked[:, width:]
+        if self.written_out is not None:
+            return xp.concat((masked[:, :width] @ self.written_out, labels), axis=1)
+        rows, windows = self.c * masked[:, :width], self.plan.right_windows
+        parts = [self._to_right(rows[:, window.columns[self.i]], v) for v, window in enumerate(windows)]
+        return xp.concat((*parts, labels), axis=1)
 
     def own_part(self, W_masked: Array) -> Array:
         """``T_i Q_i W'``: rows of the users' columns, back from under the masks, (N, t) to (n_i, t)."""
+        if self.written_out is not None:
+            return (self.written_out @ W_masked) / self.c
         xp = namespace(W_masked)
         parts = []
         for v, window in enumerate(self.plan.right_windows):
             block = W_masked[window.outputs, :]
-            if self.plan.scheme is Scheme.ALIGNED:
-                own = block[window.place(self.i), :]
-            else:
+            if self._aggregated:
                 own = xp.matrix_transpose(self.Q.right_t(v, self.i, xp.matrix_transpose(block)))
+            else:
+                own = block[window.place(self.i), :]
             T_iv = self.rotations[v]
             parts.append(own if T_iv is None else T_iv.left(own))
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)

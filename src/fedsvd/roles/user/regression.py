@@ -15,7 +15,7 @@ from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
 from fedsvd.roles.user.columns import Columns
-from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.prediction import summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script, Sum, Upload
 from fedsvd.roles.user.work import Work, entry_bound
@@ -43,14 +43,14 @@ def vertical(work: Work) -> Script:
         B_y = bound(masks.c, F_y * np.sqrt(plan.k), plan.smallest_window[0], 1)
 
     def panel(w: int) -> Float:
-        rows = columns.rows(w)
-        return np.concatenate((masks.row_panel(rows, w), masks.masked_labels(columns.label_rows(y_i, w), w)), axis=1)
+        masked: Float = masks.row_panel(columns.rows(w), columns.label_rows(y_i, w), w)
+        return masked
 
     solution: Solution = yield Upload(panel, (entry_bound(work, float(F)), float(B_y)))
     w_i = (masks.own_part(solution.w_masked) - a_i) * columns.inverse[:, None]
-    null_i = masks.own_part(solution.null_masked) * columns.inverse[:, None]
+    null_i = masks.own_part(solution.null_masked)
     if null_i.shape[1]:
-        w_i = yield from _least_norm(null_i, w_i)
+        w_i = yield from _least_norm(null_i, columns.inverse, w_i)
     w_i = w_i * d_y
     if plan.biased:
         return (yield from _biased(work, w_i, solution, columns))
@@ -71,13 +71,14 @@ def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> S
     return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant)
 
 
-def _least_norm(null_i: Float, w_i: Float) -> Script:
+def _least_norm(null_i: Float, inverse: Float, w_i: Float) -> Script:
     """w less its part in the null space, whose basis is spread over the users: ``w_i - N_i (N^T N)^-1 N^T w``."""
-    own = np.concatenate((null_i.T @ null_i, null_i.T @ w_i), axis=1)
+    q, varying_i, null_i = null_i.shape[1], null_i[inverse > 0], null_i * inverse[:, None]
+    own = np.concatenate((varying_i.T @ varying_i, null_i.T @ null_i, null_i.T @ w_i), axis=1)
     total = yield Sum("null space", own)
-    q = null_i.shape[1]
-    along, *_ = np.linalg.lstsq(total[:, :q], total[:, q:], rcond=None)
-    return w_i - null_i @ along
+    kept = lasting_directions(total[:, :q])
+    along, *_ = np.linalg.lstsq(kept.T @ total[:, q : 2 * q] @ kept, kept.T @ total[:, 2 * q :], rcond=None)
+    return w_i - null_i @ (kept @ along)
 
 
 def _blinds(work: Work, width: int) -> Float:

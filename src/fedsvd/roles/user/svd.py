@@ -49,23 +49,25 @@ def script(work: Work) -> Script:
     if factors.sigma_scaled is None:
         raise NumericalError("the CSP withheld the spectrum of an SVD")
     sigma = unscale(factors.sigma_scaled, work.masks.c)
+    # Signs first: they are decided on U alone, and Vt_i follows U without another pass over it.
+    signs = yield Signs(U)
+    U *= signs
     Vt_i = None
     if work.plan.releases(Item.OWN_PART):
         if work.plan.published:
-            Vt_i = yield from _recovered(work)
+            Vt_i = _signed((yield from _recovered(work)), signs)
         else:
             Vt_i = yield from _own_right_vectors(work, U, sigma)
-    signs = yield Signs(U)
-    own = None if Vt_i is None else _signed(Vt_i, signs)
     # Already cut at the rank, but for full_matrices.
     found = rank(sigma, work.plan.m, work.plan.n) if work.plan.full_matrices else len(sigma)
-    return FactorsResult(U * signs, sigma, own, found, factors.residual, factors.orthogonality)
+    return FactorsResult(U, sigma, Vt_i, found, factors.residual, factors.orthogonality)
 
 
 def _signed(Vt_i: Float, signs: Float) -> Float:
     """Rows of Vt_i with the signs of their columns of U; with ``full_matrices`` one of the two has more of them."""
     paired = min(len(signs), len(Vt_i))
-    return np.concatenate((Vt_i[:paired] * signs[:paired, None], Vt_i[paired:]))
+    Vt_i[:paired] *= signs[:paired, None]
+    return Vt_i
 
 
 def _operand(work: Work) -> Operand:
@@ -96,7 +98,7 @@ def right_vectors(work: Work, U: Float, sigma: Float) -> Float:
     W = np.ascontiguousarray((U / sigma).T)
     Vt_i = np.empty((len(sigma), work.n_i))
     for part, X in work.panels("right vectors"):
-        Vt_i[:, part] = W @ X
+        np.matmul(W, X, out=Vt_i[:, part])
     return Vt_i
 
 
