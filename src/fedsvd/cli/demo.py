@@ -1,118 +1,123 @@
-"""``fedsvd demo``: three parties factorise a bundled data set, and NumPy checks them.
+"""``fedsvd demo``: three hospitals, one bundled table, and NumPy on the joint data to say how far off they are.
 
-Until the protocol's roles are there, the steps run one after the other in this process, through the same rooms the
-roles will use: compress, rotate, mask, pad, add up, factorise, verify, unmask.
+The table is scikit-learn's breast cancer data, 569 patients with 30 measurements each. The hospitals run a PCA and an
+SVD through the whole protocol, all roles in this process; plain NumPy runs the same on all rows in one place.
 """
 
-import json
+from collections.abc import Callable
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import typer
 from rich.console import Console
-from rich.table import Table
 
-from fedsvd.compress.reduce import compress
+from fedsvd.cli.options import FormatOption
+from fedsvd.cli.voice import Format, Voice, duration, listing, size
 from fedsvd.data.open import open_source
-from fedsvd.linalg import compare
-from fedsvd.linalg.dense_svd import dense_svd
 from fedsvd.linalg.signs import apply_signs, signs_of
-from fedsvd.linalg.verify import verify_svd
-from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import masked_columns
-from fedsvd.masks.left import LeftMask
-from fedsvd.masks.orthogonal import local_rotation, secret_scale
-from fedsvd.masks.remove import unmask_left, unscale
-from fedsvd.masks.right import RightMask
-from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.randomness.seed import Seed
-from fedsvd.sealing.agree import AgreementKey
-from fedsvd.secagg.aggregate import RunningSum
-from fedsvd.secagg.fixed_point import bound, decode, encode, exponent
-from fedsvd.secagg.keys import PadKeys, pad_keys
-from fedsvd.secagg.pads import PadsOnce, pad
-from fedsvd.types import Digest, Float, SessionId
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
+from fedsvd.runtime.federation import Outcome, run_study
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study
+from fedsvd.types import Float
+
+HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
+_CUTS = [200, 350]
+_COMPONENTS = 5
 
 
-def demo(
-    format: Annotated[str, typer.Option(help="table or json")] = "table",
-) -> None:
+def demo(format: FormatOption = Format.TEXT) -> None:
     """Three hospitals factorise one table; nobody hands over a row."""
-    X, slices = _three_hospitals()
-    started = perf_counter()
-    U, sigma, Vt, sent = _factorise(slices)
-    took = perf_counter() - started
-    errors = _against_numpy(X, U, sigma, Vt)
-    if format == "json":
-        typer.echo(json.dumps({"shape": X.shape, "errors": errors, "seconds": took, "bytes": sent}))
-        return
-    console = Console()
-    console.print(f"Breast cancer data, {X.shape[0]} features x {X.shape[1]} patients, split over three hospitals")
-    table = Table("federated against plain NumPy on the joint data", "error")
-    for name, error in errors.items():
-        table.add_row(name, f"{error:.1e}")
-    console.print(table)
-    console.print(f"{took:.3f} s, {sent:,} bytes uploaded under masks and pads")
+    voice = Voice(format)
+    D = _patients()
+    with voice.heeding(HOSPITALS):
+        runs = [_pca(D), _svd(D)]
+    record = {"rows": D.shape[0], "columns": D.shape[1], "parties": len(HOSPITALS), "runs": runs}
+    voice.answer(record, lambda console: _show(console, D, runs))
 
 
-def _three_hospitals() -> tuple[Float, list[Float]]:
-    """Features x patients, each feature scaled to unit size, and the three hospitals' columns of it."""
+def _patients() -> Float:
     from sklearn.datasets import load_breast_cancer
 
-    D = load_breast_cancer().data
-    X: Float = np.ascontiguousarray((D / np.abs(D).max(axis=0)).T)
-    return X, np.split(X, [200, 350], axis=1)
+    D: Float = np.ascontiguousarray(load_breast_cancer().data, dtype=np.float64)
+    return D
 
 
-def _factorise(slices: list[Float]) -> tuple[Float, Float, Float, int]:
-    """The whole protocol's arithmetic: U, sigma, the joined Vt, and the bytes that were uploaded."""
-    group = Seed.fresh()
-    A = [_compressed_and_rotated(X_i) for X_i in slices]
-    widths = tuple(A_i.shape[1] for A_i in A)
-    m = slices[0].shape[0]
-    P = LeftMask(Form.HAAR, m, group.derive("P"))
-    Q = RightMask(Form.HAAR, widths, group.derive("Q"))
-    c = secret_scale(group.derive("c"))
-
-    f = exponent(bound(c, float(np.sqrt(sum(np.sum(A_i**2) for A_i in A))), m, Q.n))
-    keys = _agree_on_pads(len(slices))
-    total = RunningSum((m, Q.n), len(slices))
-    for i, A_i in enumerate(A):
-        (_, Y_i_masked) = next(masked_columns(A_i, P, Q, c, i))
-        payload = encode(Y_i_masked, f)
-        pad(payload, keys[i], "upload", 0, PadsOnce())
-        total.add(i + 1, payload)
-
-    X_masked = decode(total.total(), f)
-    U_masked, sigma_scaled, Vt_masked = dense_svd(X_masked)
-    verify_svd(X_masked, U_masked, sigma_scaled, Vt_masked)
-
-    U, sigma = unmask_left(U_masked, P), unscale(sigma_scaled, c)
-    Vt = np.hstack([(U.T @ X_i) / sigma[:, None] for X_i in slices])
-    U, Vt = apply_signs(U, Vt, signs_of(U))
-    return U, sigma, Vt, len(slices) * total.total().nbytes
-
-
-def _compressed_and_rotated(X_i: Float) -> Float:
-    L_i = compress(open_source(X_i)).L_i
-    A_i: Float = local_rotation(L_i.shape[1], Seed.fresh()).right(L_i)
-    return A_i
-
-
-def _agree_on_pads(k: int) -> list[PadKeys]:
-    secrets = [AgreementKey(Seed.fresh()) for _ in range(k)]
-    publics = {i + 1: key.public for i, key in enumerate(secrets)}
-    session, plan = SessionId(fresh_bytes(16).hex()), Digest(bytes(32).hex())
-    return [pad_keys(key, i + 1, publics, session, plan) for i, key in enumerate(secrets)]
-
-
-def _against_numpy(X: Float, U: Float, sigma: Float, Vt: Float) -> dict[str, Any]:
-    U_0, sigma_0, Vt_0 = np.linalg.svd(X, full_matrices=False)
-    U_0, Vt_0 = apply_signs(U_0, Vt_0, signs_of(U_0))
-    return {
-        "singular values / S_1": float(np.abs(sigma - sigma_0).max() / sigma_0[0]),
-        "reconstruction / S_1": float(np.abs((U * sigma) @ Vt - X).max() / sigma_0[0]),
-        "left singular vectors, RMSE": float(compare.signed_rmse(U_0, U)),
-        "right singular vectors, RMSE": float(compare.signed_rmse(Vt_0.T, Vt.T)),
+def _pca(D: Float) -> dict[str, Any]:
+    """Five components of the measurements at unit variance, with the spectrum."""
+    release = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
+    study = Study(Task.PCA, components=_COMPONENTS, unit_variance=True, release=release)
+    outcome, took = _timed(lambda: run_study(study, _parties(D)))
+    expected, alone = _timed(lambda: _pca_in_one_place(D))
+    result = outcome.parties[0]
+    scores = np.concatenate([party.scores_i for party in outcome.parties])
+    errors = {
+        "mean": _relative(result.mean, expected["mean"]),
+        "components": float(np.abs(result.U - expected["components"]).max()),
+        "singular values": _relative(result.sigma, expected["sigma"]),
+        "scores": _relative(scores, expected["scores"]),
     }
+    return _run("PCA, 5 components", errors, took, alone, outcome)
+
+
+def _pca_in_one_place(D: Float) -> dict[str, Float]:
+    mean = D.mean(axis=0)
+    Z = (D - mean) / D.std(axis=0)
+    U, sigma, Vt = np.linalg.svd(Z, full_matrices=False)
+    V, Ut = apply_signs(Vt.T, U.T, signs_of(Vt.T))
+    r = _COMPONENTS
+    return {"mean": mean, "components": V[:, :r], "sigma": sigma[:r], "scores": Ut[:r].T * sigma[:r]}
+
+
+def _svd(D: Float) -> dict[str, Any]:
+    """All singular values and vectors of the table as it is."""
+    outcome, took = _timed(lambda: run_study(Study(Task.SVD), _parties(D)))
+    (_, sigma, _), alone = _timed(lambda: np.linalg.svd(D, full_matrices=False))
+    shared = outcome.parties[0]
+    right = np.concatenate([party.Vt_i for party in outcome.parties], axis=1)
+    errors = {
+        "singular values": _relative(shared.sigma, sigma),
+        "reconstruction": float(np.abs((right.T * shared.sigma) @ shared.U.T - D).max() / sigma[0]),
+        "components, orthonormal": float(np.abs(shared.U.T @ shared.U - np.eye(len(sigma))).max()),
+        "left vectors, orthonormal": float(np.abs(right @ right.T - np.eye(len(sigma))).max()),
+    }
+    return _run("SVD, all of it", errors, took, alone, outcome)
+
+
+def _parties(D: Float) -> list[PartyData]:
+    return [PartyData(open_source(D_i)) for D_i in np.split(D, _CUTS)]
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    started = perf_counter()
+    result = work()
+    return result, perf_counter() - started
+
+
+def _relative(found: Float, expected: Float) -> float:
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def _run(name: str, errors: dict[str, float], took: float, alone: float, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": name,
+        "scheme": str(outcome.plan.scheme),
+        "errors": errors,
+        "seconds": took,
+        "seconds_numpy": alone,
+        "bytes": outcome.certificate.bytes_total,
+        "residual": outcome.certificate.residual,
+        "plan_digest": outcome.plan.digest,
+    }
+
+
+def _show(console: Console, D: Float, runs: list[dict[str, Any]]) -> None:
+    console.print(f"Breast cancer data: {D.shape[0]} patients x {D.shape[1]} measurements, split over three hospitals.")
+    console.print("All roles run in this process: this shows that the numbers are right, and protects nobody.\n")
+    rows = [(run["name"], name, f"{error:.1e}") for run in runs for name, error in run["errors"].items()]
+    console.print(listing(("study", "federated against NumPy on the joint data", "largest error"), rows))
+    cost = [
+        (run["name"], run["scheme"], duration(run["seconds"]), duration(run["seconds_numpy"]), size(run["bytes"]))
+        for run in runs
+    ]
+    console.print(listing(("study", "scheme", "federated", "NumPy alone", "sent between the roles"), cost))

@@ -1,36 +1,38 @@
-"""The ``fedsvd`` command: one file per verb, joined here.
+"""The ``fedsvd`` command: one file per verb, joined here; errors and exit codes are in ``group.py``."""
 
-Errors of the house end a command with their code, their text and exit status 1; misuse of the command line is
-status 2, as everywhere.
-"""
-
-import sys
 from typing import Annotated
 
 import typer
 
 from fedsvd import __version__
 from fedsvd.cli.demo import demo
-from fedsvd.errors import FedSVDError
+from fedsvd.cli.group import Commands
+from fedsvd.cli.lr import lr
+from fedsvd.cli.lsa import lsa
+from fedsvd.cli.pca import pca
+from fedsvd.cli.run import run
+from fedsvd.cli.svd import svd
 
-cli = typer.Typer(no_args_is_help=True, add_completion=True, help="Exact federated matrix factorisation.")
-cli.command()(demo)
+cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
+for verb in (demo, run, svd, pca, lsa, lr):
+    cli.command()(verb)
 
 
-@cli.callback()
-def main(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version and stop.")] = False,
-) -> None:
-    """Exact federated matrix factorisation."""
-    if version:
+def _print_version(asked: bool) -> None:
+    if asked:
         typer.echo(f"fedsvd {__version__}")
         raise typer.Exit
 
 
+@cli.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Exact federated matrix factorisation."""
+
+
 def app() -> None:
     """The console entry point."""
-    try:
-        cli()
-    except FedSVDError as error:
-        typer.echo(str(error), err=True)
-        sys.exit(1)
+    cli()

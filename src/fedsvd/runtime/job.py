@@ -178,7 +178,7 @@ def released(study: StudySection) -> tuple[Item, ...]:
 def _check_parties(file: _File) -> None:
     names = [party.name for party in file.party]
     if len(names) < 2:
-        raise ConfigError(f"the job names {len(names)} parties", "a federation needs at least two [[party]] tables")
+        raise ConfigError(f"parties in this job: {len(names)}", "a federation needs at least two")
     folded = [name.lower() for name in names]
     twice = next((name for place, name in enumerate(names) if name.lower() in folded[:place]), None)
     if twice is not None:

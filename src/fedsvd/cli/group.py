@@ -1,0 +1,69 @@
+"""Exit codes and errors, the same for every command.
+
+0 is success, 1 an error of the house with its code (``FSVD-nnn: fault. Fix: what to do.``), 2 misuse of the command
+line, 3 something unexpected, which is a defect: its text may hold anything, so only its type is shown unless
+``FEDSVD_DEBUG`` is set. With ``--format json`` every error is one JSON object on standard output: ``{"error": {...}}``.
+"""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from fedsvd.errors import FedSVDError
+
+OK, FAILED, MISUSED, UNEXPECTED = 0, 1, 2, 3
+# Typer brings its own copy of click from version 0.20 on, so the class is found where it is sure to be.
+_Misuse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+class Commands(TyperGroup):
+    """The commands of ``fedsvd``, with one door for errors."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and end the process with its exit code."""
+        words = list(sys.argv[1:] if args is None else args)
+        as_json = _asks_for_json(words)
+        try:
+            # In text the command line's own errors are shown the usual way, with the usage above them.
+            code = super().main(words, prog_name, complete_var, not as_json, windows_expand_args, **extra)
+            sys.exit(code if isinstance(code, int) else OK)
+        except FedSVDError as error:
+            _tell(as_json, error.code, error.fault, error.fix, type(error).__name__)
+            sys.exit(FAILED)
+        except _Misuse as error:
+            _tell(as_json, "usage", error.format_message(), f"fedsvd {' '.join(words[:1])} --help", "UsageError")
+            sys.exit(MISUSED)
+        except typer.Abort:
+            sys.exit(FAILED)
+        except Exception as error:
+            if os.environ.get("FEDSVD_DEBUG"):
+                traceback.print_exc()
+            fault = f"unexpected {type(error).__name__}: this is a defect of fedsvd"
+            _tell(as_json, "FSVD-000", fault, "report it, with what FEDSVD_DEBUG=1 prints", type(error).__name__)
+            sys.exit(UNEXPECTED)
+
+
+def _asks_for_json(words: Sequence[str]) -> bool:
+    return "--format=json" in words or ("--format", "json") in pairwise(words)
+
+
+def _tell(as_json: bool, code: str, fault: str, fix: str, kind: str) -> None:
+    if as_json:
+        typer.echo(json.dumps({"error": {"code": code, "fault": fault, "fix": fix, "kind": kind}}))
+    else:
+        typer.echo(f"{code}: {fault}. Fix: {fix}" if fix else f"{code}: {fault}", err=True)

@@ -1,0 +1,69 @@
+"""``fedsvd lr``: linear regression, ordinary or ridge, over split rows or columns."""
+
+from fedsvd.cli.options import (
+    Alpha,
+    BlockSize,
+    FormatOption,
+    Id,
+    Intercept,
+    Label,
+    LabelParty,
+    Memory,
+    Name,
+    Out,
+    Overwrite,
+    Parties,
+    Quiet,
+    Release,
+    SchemeName,
+    SchemeOption,
+    Scratch,
+    SortById,
+    SplitOption,
+    TrustOption,
+)
+from fedsvd.cli.study import carry_out, job_from_options
+from fedsvd.cli.voice import Format, Voice
+from fedsvd.protocol.tasks import Split, Task, Trust
+
+
+def lr(
+    party: Parties,
+    label: Label,
+    split: SplitOption = Split.HORIZONTAL,
+    label_party: LabelParty = None,
+    alpha: Alpha = 0.0,
+    intercept: Intercept = True,
+    id: Id = None,
+    sort_by_id: SortById = False,
+    release: Release = None,
+    scheme: SchemeOption = SchemeName.AUTO,
+    trust: TrustOption = Trust.PEERS,
+    block_size: BlockSize = None,
+    memory: Memory = None,
+    name: Name = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    scratch: Scratch = None,
+    quiet: Quiet = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Linear regression on the joint table, without a job file."""
+    job = job_from_options(
+        Task.LR,
+        party,
+        label=label,
+        split=split,
+        label_party=label_party,
+        alpha=alpha,
+        intercept=intercept,
+        id=id,
+        sort_by_id=sort_by_id,
+        release=release,
+        scheme=scheme,
+        trust=trust,
+        block_size=block_size,
+        memory=memory,
+        name=name,
+    )
+    carry_out(Voice(format, quiet), job, out, overwrite, scratch)

@@ -1,0 +1,57 @@
+"""``fedsvd lsa``: latent semantic analysis, the top singular vectors of large sparse tables."""
+
+from fedsvd.cli.options import (
+    BlockSize,
+    Components,
+    FormatOption,
+    Id,
+    Memory,
+    Name,
+    Out,
+    Overwrite,
+    Parties,
+    Quiet,
+    SchemeName,
+    SchemeOption,
+    Scratch,
+    SortById,
+    SplitOption,
+    TrustOption,
+)
+from fedsvd.cli.study import carry_out, job_from_options
+from fedsvd.cli.voice import Format, Voice
+from fedsvd.protocol.tasks import Split, Task, Trust
+
+
+def lsa(
+    party: Parties,
+    components: Components = None,
+    split: SplitOption = Split.HORIZONTAL,
+    id: Id = None,
+    sort_by_id: SortById = False,
+    scheme: SchemeOption = SchemeName.AUTO,
+    trust: TrustOption = Trust.PEERS,
+    block_size: BlockSize = None,
+    memory: Memory = None,
+    name: Name = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    scratch: Scratch = None,
+    quiet: Quiet = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Latent semantic analysis of the joint table, without a job file."""
+    job = job_from_options(
+        Task.LSA,
+        party,
+        components=components,
+        split=split,
+        id=id,
+        sort_by_id=sort_by_id,
+        scheme=scheme,
+        trust=trust,
+        block_size=block_size,
+        memory=memory,
+        name=name,
+    )
+    carry_out(Voice(format, quiet), job, out, overwrite, scratch)

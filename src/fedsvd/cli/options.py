@@ -1,0 +1,52 @@
+"""The options that several commands share, each described once."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedsvd.cli.voice import Format
+from fedsvd.protocol.tasks import Split, Trust
+
+
+class SchemeName(StrEnum):
+    """A scheme, or the choice of one by cost."""
+
+    AUTO = "auto"
+    COMPRESSED = "compressed"
+    MIXING = "mixing"
+    ALIGNED = "aligned"
+    PAPER = "paper"
+
+
+Parties = Annotated[
+    list[str],
+    typer.Option("--party", metavar="[NAME=]FILE", help="A party's table, once for each party; named by its file."),
+]
+Components = Annotated[int | None, typer.Option(min=1, help="How many components; all where left out.")]
+SplitOption = Annotated[
+    Split, typer.Option("--split", help="horizontal: parties hold different rows. vertical: different columns.")
+]
+Id = Annotated[str | None, typer.Option("--id", help="The column of row ids; compared where columns are split.")]
+SortById = Annotated[bool, typer.Option("--sort-by-id", help="Let every party sort its rows by id first, locally.")]
+Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
+LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
+Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
+Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")]
+UnitVariance = Annotated[bool, typer.Option("--unit-variance", help="Scale every column to unit variance first.")]
+FullMatrices = Annotated[bool, typer.Option("--full-matrices", help="Square factors; in the paper's scheme alone.")]
+Release = Annotated[
+    list[str] | None,
+    typer.Option("--release", help="What all parties get beyond the default; once for each, or with commas."),
+]
+SchemeOption = Annotated[SchemeName, typer.Option("--scheme", help="How data is hidden; auto chooses by cost.")]
+TrustOption = Annotated[Trust, typer.Option("--trust", help="Who deals the masks: peers, or an authority.")]
+BlockSize = Annotated[int | None, typer.Option(min=1, help="Width of mask blocks.")]
+Memory = Annotated[str | None, typer.Option(help='Bytes a role may use for panels and batches, such as "512 MiB".')]
+Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
+Name = Annotated[str | None, typer.Option("--name", help="The job's name; the task's where left out.")]
+Out = Annotated[Path | None, typer.Option("--out", help="The results folder; results/NAME where left out.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace older results in that folder.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+FormatOption = Annotated[Format, typer.Option("--format", help="What standard output carries.")]

@@ -1,0 +1,57 @@
+"""``fedsvd pca``: principal components of tables whose rows are split over the parties."""
+
+from fedsvd.cli.options import (
+    BlockSize,
+    Components,
+    FormatOption,
+    Id,
+    Memory,
+    Name,
+    Out,
+    Overwrite,
+    Parties,
+    Quiet,
+    Release,
+    SchemeName,
+    SchemeOption,
+    Scratch,
+    TrustOption,
+    UnitVariance,
+)
+from fedsvd.cli.study import carry_out, job_from_options
+from fedsvd.cli.voice import Format, Voice
+from fedsvd.protocol.tasks import Task, Trust
+
+
+def pca(
+    party: Parties,
+    components: Components = None,
+    unit_variance: UnitVariance = False,
+    id: Id = None,
+    release: Release = None,
+    scheme: SchemeOption = SchemeName.AUTO,
+    trust: TrustOption = Trust.PEERS,
+    block_size: BlockSize = None,
+    memory: Memory = None,
+    name: Name = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    scratch: Scratch = None,
+    quiet: Quiet = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Principal components of the joint table, without a job file."""
+    job = job_from_options(
+        Task.PCA,
+        party,
+        components=components,
+        unit_variance=unit_variance,
+        id=id,
+        release=release,
+        scheme=scheme,
+        trust=trust,
+        block_size=block_size,
+        memory=memory,
+        name=name,
+    )
+    carry_out(Voice(format, quiet), job, out, overwrite, scratch)

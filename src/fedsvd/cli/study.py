@@ -1,0 +1,131 @@
+"""What ``run`` and the task verbs share: a job from options, its run, and how its outcome is told."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fedsvd.cli.options import SchemeName
+from fedsvd.cli.progress import shown
+from fedsvd.cli.voice import Voice, duration, facts, listing, size
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
+from fedsvd.runtime.federation import Outcome
+from fedsvd.runtime.folder import expect_free
+from fedsvd.runtime.holdings import held_by, shared_by_all
+from fedsvd.runtime.job import Job, job_from
+from fedsvd.runtime.job_data import Prepared, prepare
+from fedsvd.runtime.jobs import run_job
+from fedsvd.runtime.results import PARTIES, write_results
+
+_ROWS_SHOWN = 5
+
+
+def job_from_options(
+    task: Task,
+    parties: Sequence[str],
+    *,
+    name: str | None,
+    scheme: SchemeName,
+    trust: Trust,
+    block_size: int | None,
+    release: Sequence[str] | None = None,
+    **study: Any,
+) -> Job:
+    """The job that a job file with these options would describe; options that were left out are left out there."""
+    section = {key: value for key, value in study.items() if value not in (None, [], ())}
+    named = [word.strip() for words in release or () for word in words.split(",") if word.strip()]
+    if named:
+        default = [str(item) for item in RELEASED_BY_DEFAULT[task] if item is not Item.OWN_PART]
+        section["release"] = [*default, *(word for word in named if word not in default)]
+    record: dict[str, Any] = {
+        "job": {"name": name or str(task), "task": str(task), **section},
+        "masks": {"scheme": str(scheme)} | ({} if block_size is None else {"block_size": block_size}),
+        "party": named_parties(parties),
+    }
+    if trust is Trust.AUTHORITY:
+        record["authority"] = {"name": "ta"}
+    return job_from(record, Path())
+
+
+def named_parties(words: Sequence[str]) -> list[dict[str, str]]:
+    """Names and files from ``[NAME=]FILE``; without a name, that of the file, numbered where it is taken."""
+    parties: list[dict[str, str]] = []
+    for word in words:
+        name, mark, file = word.partition("=")
+        if not mark or Path(word).exists():
+            file, name = word, re.sub(r"[^A-Za-z0-9_-]+", "-", Path(word).name.partition(".")[0]).strip("-_")[:60]
+            taken = [party["name"].lower() for party in parties]
+            name, number = name or "party", 1
+            while (numbered := name if number == 1 else f"{name}-{number}").lower() in taken:
+                number += 1
+            name = numbered
+        parties.append({"name": name, "data": file})
+    return parties
+
+
+def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch: Path | None) -> None:
+    """Run a job in this process, write its results, and tell what came of it."""
+    target = out or Path("results") / job.study.name
+    expect_free(target, overwrite)  # before the work, not after it
+    prepared = prepare(job, scratch)
+    with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
+        outcome = run_job(prepared, scratch, progress)
+    write_results(target, prepared, outcome, overwrite)
+    voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
+
+
+def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any]:
+    plan, certificate = outcome.plan, outcome.certificate
+    return {
+        "job": prepared.name,
+        "task": plan.task,
+        "split": plan.split,
+        "scheme": plan.scheme,
+        "why": outcome.why,
+        "trust": plan.trust,
+        "released": plan.release,
+        "rank": certificate.rank,
+        "residual": certificate.residual,
+        "orthogonality": certificate.orthogonality,
+        "bytes": certificate.bytes_total,
+        "seconds": certificate.seconds_total,
+        "plan_digest": plan.digest,
+        "out": str(target),
+        "parties": {name: str(target / PARTIES / name) for name in prepared.names},
+        "score": _scores(prepared, outcome),
+    }
+
+
+def _scores(prepared: Prepared, outcome: Outcome) -> dict[str, Any] | None:
+    """How well the label holder's values are fitted, where the plan released a score."""
+    found = [held_by(prepared, outcome, i).facts.get("score") for i in range(len(prepared.names))]
+    return next((score for score in found if score is not None), None)
+
+
+def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) -> None:
+    plan, certificate = outcome.plan, outcome.certificate
+    console.print(
+        facts(
+            {
+                "job": f"{prepared.name}: {plan.task}, {plan.split} split, {plan.k} parties",
+                "scheme": f"{plan.scheme} ({outcome.why}), masks dealt by {plan.trust}",
+                "rank": certificate.rank,
+                "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
+                "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
+                "time": duration(certificate.seconds_total),
+                "results": f"{target}{'' if str(target).endswith('/') else '/'}",
+            }
+        )
+    )
+    for table in shared_by_all(prepared, outcome).tables:
+        if table.name in ("spectrum", "intercept"):
+            rows = list(zip(*(list(column)[:_ROWS_SHOWN] for column in table.columns.values()), strict=True))
+            console.print(listing(list(table.columns), [[_number(cell) for cell in row] for row in rows]))
+    for target_name, score in (_scores(prepared, outcome) or {}).items():
+        console.print(f"{target_name}: mean squared error {_number(score['mse'])}, R^2 {_number(score['r2'])}")
+
+
+def _number(cell: object) -> object:
+    return f"{cell:.6g}" if isinstance(cell, float) else cell
