@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedsvd.types import Float
 
 
@@ -18,3 +20,15 @@ class RegressionResult:
 
     def __repr__(self) -> str:
         return f"RegressionResult(coefficients={self.coefficients.shape}, rank={self.rank})"
+
+
+def lasting_directions(G: Float) -> Float:
+    """The combinations, (q, q'), of a null basis that outlast the undoing of scales.
+
+    A constant column is a zero column once centred, and a null direction of its own, which vanishes with its scale
+    of zero. Only rounding would be left of it, and w must not be projected along that. ``G`` is the Gram matrix of
+    the rows of the (orthonormal) basis that belong to columns with variance: its eigenvalues are 1 or 0.
+    """
+    values, vectors = np.linalg.eigh(G)
+    lasting: Float = vectors[:, values > 0.5]
+    return lasting

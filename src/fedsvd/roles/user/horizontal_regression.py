@@ -13,7 +13,7 @@ from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Solution
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.columns import inverse_powers
-from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Script, Upload
 from fedsvd.roles.user.statistics import Centred, centred, uncentred
@@ -34,8 +34,10 @@ def script(work: Work) -> Script:
     F = yield from joint_norm(work, A_i)
     solution: Solution = yield Upload(lambda w: masks.column_panel(A_i, w), (entry_bound(work, F), 0.0))
     w = (unmask_left(solution.w_masked, masks.P) - a) * inverse[:f, None]
-    null = unmask_left(solution.null_masked, masks.P) * inverse[:f, None]
+    null = unmask_left(solution.null_masked, masks.P)
     if null.shape[1]:
+        varying = null[inverse[:f] > 0]
+        null = null @ lasting_directions(varying.T @ varying) * inverse[:f, None]
         along, *_ = np.linalg.lstsq(null, w, rcond=None)
         w = w - null @ along
     w = w * d_y
