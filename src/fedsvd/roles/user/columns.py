@@ -39,7 +39,7 @@ class Columns:
             centred = X - mean
             energy += np.einsum("ij,ij->j", centred, centred)
         deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
-        inverse = inverse_powers(deviation)
+        inverse = inverse_powers(penalised(deviation, plan.alpha, m))
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
         if plan.biased and work.i == plan.k - 1:
             mean, inverse, energy = np.append(mean, 0.0), np.append(inverse, 1.0), np.append(energy, float(m))
@@ -106,6 +106,14 @@ class Columns:
         own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
         ridge[own - start] = y_i[m + own - offset]
         return np.concatenate((rows, ridge), axis=0)
+
+
+def penalised(deviation: Float, alpha: float, count: int) -> Float:
+    """Deviations of the columns with their rows of the ridge, which outweighs a small column; zero stays zero.
+
+    Scaled by its own deviation alone, a column of 1e-6 would carry a ridge of 1e6 beside columns of unit size.
+    """
+    return np.where(deviation > 0, np.hypot(deviation, np.sqrt(alpha / count)), 0.0)
 
 
 def inverse_powers(deviation: Float) -> Float:

@@ -12,7 +12,7 @@ from fedsvd.compress.centre import unit_scales
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Solution
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.roles.user.columns import inverse_powers
+from fedsvd.roles.user.columns import inverse_powers, penalised
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Script, Upload
@@ -26,7 +26,7 @@ def script(work: Work) -> Script:
     plan, masks, f, t = work.plan, work.masks, work.plan.m, work.plan.targets
     about: Centred = yield from (centred(work, energies=True) if plan.centre else uncentred(work))
     deviation = unit_scales(about.energy, plan.n, about.mean) if plan.centre else np.sqrt(about.energy / plan.n)
-    inverse = inverse_powers(deviation)
+    inverse = inverse_powers(np.append(penalised(deviation[:f], plan.alpha, plan.n), deviation[f:]))
     d_y = 1.0 / np.where(inverse[f:] > 0, inverse[f:], 1.0)
     a = np.zeros((f, t)) if plan.published else 2.0 * Keystream(masks.group.derive("a")).normal((f, t))
     ridge = np.sqrt(plan.alpha) * inverse[:f] if work.leads and plan.ridge_columns else np.zeros(0)
