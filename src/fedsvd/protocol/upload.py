@@ -1,8 +1,12 @@
-"""The mini-batches of the upload (section 3.2 of the paper): rows of a panel, sized by the memory budget."""
+"""The upload: its mini-batches (section 3.2 of the paper), and whether the CSP keeps what they add up to.
+
+Both follow from shapes and the memory budget, so that every role, and the cost model, knows them alike.
+"""
 
 from dataclasses import dataclass
 
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Task
 from fedsvd.secagg.batches import batch_rows
 
 
@@ -28,3 +32,19 @@ def batches(plan: SessionPlan) -> tuple[Batch, ...]:
         slices = batch_rows(rows, width, max(plan.memory // 4, 1))
         cut += [Batch(panel, rows_, width, rows_ is slices[-1]) for rows_ in slices]
     return tuple(cut)
+
+
+def fits_whole(plan: SessionPlan) -> bool:
+    """Whether X', its factors and a working copy fit the CSP's budget."""
+    return plan.memory >= 8 * 4 * plan.M * plan.N
+
+
+def fits_folded(plan: SessionPlan) -> bool:
+    """Whether a factor of the short side, and a panel, fit the CSP's budget."""
+    return plan.memory >= 8 * 6 * plan.M * plan.M
+
+
+def folds(plan: SessionPlan) -> bool:
+    """Whether the CSP folds panels into a triangular factor and forgets them, instead of keeping X'."""
+    # Eq. 6 asks for V', which a factor of X'^T has forgotten.
+    return plan.task is Task.LR or (not plan.published and not fits_whole(plan) and fits_folded(plan))

@@ -14,6 +14,7 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.upload import fits_folded, fits_whole, folds
 from fedsvd.types import Float
 
 
@@ -71,19 +72,10 @@ class Folded:
         return R
 
 
-def fits_whole(plan: SessionPlan) -> bool:
-    """Whether X', its factors and a working copy fit the budget."""
-    return plan.memory >= 8 * 4 * plan.M * plan.N
-
-
-def fits_folded(plan: SessionPlan) -> bool:
-    """Whether a factor of the short side, and a panel, fit the budget."""
-    return plan.memory >= 8 * 6 * plan.M * plan.M
-
-
 def expect_route(plan: SessionPlan) -> None:
     """Raise ``ConfigError`` where the CSP could not factorise within its budget."""
-    if plan.by_rows or fits_whole(plan) or fits_folded(plan) or plan.components is not None:
+    folded = folds(plan) and (plan.by_rows or fits_folded(plan))
+    if folded or fits_whole(plan) or plan.components is not None:
         return
     raise ConfigError(
         f"a full SVD of {plan.M} x {plan.N} does not fit a memory budget of {plan.memory} bytes",

@@ -15,6 +15,7 @@ from fedsvd.linalg.truncated_svd import PanelOperator, truncated_svd
 from fedsvd.linalg.verify import verify_least_squares, verify_orthonormal, verify_svd, verify_truncated
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.upload import fits_whole
 from fedsvd.types import Float
 
 _TOLERANCE = 1e-12
@@ -45,7 +46,7 @@ class Solved:
 def factorise_whole(plan: SessionPlan, store: BlockStore) -> Factorised:
     """The SVD of X' from its store: dense where it fits, else the top r."""
     whole = slice(0, plan.M), slice(0, plan.N)
-    if plan.memory >= 8 * 4 * plan.M * plan.N and fits(plan.M, plan.N):
+    if fits_whole(plan) and fits(plan.M, plan.N):
         return _dense(plan, store.read(*whole))
     operator = PanelOperator((plan.M, plan.N), lambda: store.panels(1, _panel(plan)))
     r = plan.components or 1

@@ -39,8 +39,8 @@ from fedsvd.protocol.messages import (
 from fedsvd.protocol.parties import CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
-from fedsvd.protocol.upload import Batch, batches
-from fedsvd.roles.service_provider.collect import Folded, Keeper, Whole, expect_route, fits_folded, fits_whole
+from fedsvd.protocol.upload import Batch, batches, folds
+from fedsvd.roles.service_provider.collect import Folded, Keeper, Whole, expect_route
 from fedsvd.roles.service_provider.factorise import (
     Factorised,
     Solved,
@@ -173,10 +173,8 @@ class ServiceProvider(Machine):
 
     def _new_keeper(self) -> Keeper:
         plan = self.plan
-        if plan.task is Task.LR:
+        if folds(plan):
             return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
-        if not fits_whole(plan) and fits_folded(plan):
-            return Folded(plan.M, by_rows=False)
         return Whole(plan, self._storage((plan.M, plan.N), Access.BY_COLUMNS, plan.memory))
 
     def _request_batch(self) -> tuple[Effect, ...]:

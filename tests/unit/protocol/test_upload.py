@@ -1,0 +1,66 @@
+"""Batches and the CSP's keeping follow from shapes and the memory budget alone."""
+
+import numpy as np
+import pytest
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import ConfigError
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Scheme, Split, Task, Trust
+from fedsvd.protocol.upload import batches, folds
+from fedsvd.runtime.federation import PartyData, run_study
+from fedsvd.runtime.planning import Study
+from fedsvd.types import SessionId
+
+SMALL = 8 * 6 * 20 * 20  # holds a factor of 20 rows, not a matrix of 20 x 200
+
+
+def plan(task=Task.SVD, scheme=Scheme.MIXING, memory=1 << 30, right=Form.HAAR, **changes):
+    return SessionPlan(
+        session=SessionId("a session"),
+        task=task,
+        split=Split.HORIZONTAL,
+        scheme=scheme,
+        trust=Trust.PEERS,
+        m=20,
+        counts=(120, 80),
+        release=RELEASED_BY_DEFAULT[task],
+        right=right,
+        memory=memory,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 40_000, 12_000])
+def test_batches_cover_every_panel_once(memory):
+    agreed = plan(memory=memory, right=Form.MIXING, window=70)
+    covered = np.zeros((20, 200))
+    for batch in batches(agreed):
+        place = agreed.right_windows[batch.panel].outputs
+        assert batch.width == place.stop - place.start
+        covered[batch.rows, place] += 1
+    assert (covered == 1).all()
+    assert [batch.panel for batch in batches(agreed) if batch.last] == list(range(len(agreed.panels)))
+
+
+def test_a_matrix_that_fits_is_kept_and_one_that_does_not_is_folded():
+    assert not folds(plan())
+    assert folds(plan(memory=SMALL))
+    assert not folds(plan(memory=SMALL - 1))  # then not even the factor fits
+
+
+def test_a_regression_is_folded_whatever_fits():
+    assert folds(plan(task=Task.LR, targets=1))
+
+
+def test_the_papers_scheme_keeps_what_equation_6_asks_for():
+    assert not folds(plan(scheme=Scheme.PAPER, memory=SMALL, right=Form.BLOCKS))
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+def test_a_full_svd_in_the_papers_scheme_is_refused_where_it_does_not_fit():
+    table = np.random.default_rng(0).normal(size=(200, 20))
+    parties = [PartyData(open_source(part)) for part in np.split(table, [120])]
+    with pytest.raises(ConfigError, match="does not fit a memory budget"):
+        run_study(Study(Task.SVD, scheme="paper", memory=SMALL), parties)
