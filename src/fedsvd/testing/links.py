@@ -16,6 +16,7 @@ from fedsvd.protocol.parties import CSP, Party
 from fedsvd.transport.loopback import Hub, Link, Pick, first_sent
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 Meddle = Callable[[Party, Party, Message], Iterable[Message]]  # from, to, message: what is delivered instead
 
 
@@ -83,3 +84,16 @@ class MeddledHub(Hub):
         self.sent.append((origin, to, message))
         for altered in (message,) if self._meddle is None else self._meddle(origin, to, message):
             super().push(origin, to, altered)
+
+
+def altering(
+    kind: type[M], change: Callable[[M], Iterable[Message]], origin: Party | None = None, to: Party | None = None
+) -> Meddle:
+    """Every message of a kind on a link (or on all) becomes what ``change`` makes of it; the others pass."""
+
+    def meddle(speaker: Party, hearer: Party, message: Message) -> Iterable[Message]:
+        if not isinstance(message, kind) or origin not in (None, speaker) or to not in (None, hearer):
+            return (message,)
+        return change(message)
+
+    return meddle

@@ -76,7 +76,7 @@ class State(Enum):
     ABORTED = auto()
 
 
-_ON = {State.COMPUTING, State.SUMMING, State.UPLOADING, State.SIGNING, State.RECOVERING, State.DONE}
+_UNMASKED = {State.COMPUTING, State.RECOVERING, State.DONE}  # what may follow once the signs are known
 
 
 @dataclass(frozen=True, repr=False)
@@ -274,16 +274,16 @@ class User(Machine):
     TABLE: ClassVar[Table] = table(
         # state, what arrives, who may say it, handler, where it may lead
         (State.NEW, Begin, Role.USER, _on_begin, {State.KEYS}),
-        (State.KEYS, KeyBook, Role.CSP, _on_keys, {State.SEEDING, State.CHECKING, *_ON}),
-        (State.SEEDING, Relayed, Role.CSP, _on_seed, {State.CHECKING, *_ON}),
-        (State.CHECKING, RowsAgree, Role.CSP, _on_rows_agree, _ON),
-        (State.COMPUTING, Computed, Role.USER, _on_computed, _ON),
-        (State.SUMMING, SumReply, Role.CSP, _on_sum, _ON),
+        (State.KEYS, KeyBook, Role.CSP, _on_keys, {State.SEEDING, State.CHECKING, State.COMPUTING}),
+        (State.SEEDING, Relayed, Role.CSP, _on_seed, {State.CHECKING, State.COMPUTING}),
+        (State.CHECKING, RowsAgree, Role.CSP, _on_rows_agree, {State.COMPUTING}),
+        (State.COMPUTING, Computed, Role.USER, _on_computed, {State.COMPUTING, State.SUMMING, State.DONE}),
+        (State.SUMMING, SumReply, Role.CSP, _on_sum, {State.COMPUTING, State.SUMMING, State.UPLOADING, State.DONE}),
         (State.UPLOADING, BatchRequest, Role.CSP, _on_request, {State.UPLOADING, State.WAITING}),
-        (State.WAITING, Factors, Role.CSP, _on_answer, _ON),
-        (State.WAITING, Solution, Role.CSP, _on_answer, _ON),
-        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, _ON),
-        (State.SIGNING, Relayed, Role.CSP, _on_signs, _ON),
+        (State.WAITING, Factors, Role.CSP, _on_answer, {State.SIGNING, *_UNMASKED}),
+        (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING, State.SUMMING, State.DONE}),
+        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.DONE}),
+        (State.SIGNING, Relayed, Role.CSP, _on_signs, _UNMASKED),
     )
 
 

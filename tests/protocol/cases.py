@@ -1,0 +1,94 @@
+"""Small federations that between them say and hear everything the role tables list."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fedsvd.protocol.tasks import Item, Split, Task, Trust
+from fedsvd.testing.federation import Federation
+from fedsvd.types import Float
+
+H, V = Split.HORIZONTAL, Split.VERTICAL
+M, WIDTHS = 4, (3, 2)
+SCHEMES = ("compressed", "mixing", "aligned", "paper")
+
+
+def parts(k: int = 2, rows: int = M) -> list[Float]:
+    """X_i of 3, 2, 3, 2 ... columns, with singular values over three decades, so that V is corrected."""
+    rng = np.random.default_rng(k)
+    return [rng.normal(size=(rows, WIDTHS[i % 2])) * np.logspace(0, -3, rows)[:, None] for i in range(k)]
+
+
+def tables(k: int = 2) -> list[Float]:
+    """The same split by rows: tables of M columns."""
+    return [np.ascontiguousarray(X_i.T) for X_i in parts(k)]
+
+
+def svd(k: int = 2, **asked) -> Federation:
+    return Federation(parts(k), Task.SVD, V, **asked)
+
+
+def pca(k: int = 2, **asked) -> Federation:
+    return Federation(tables(k), Task.PCA, H, components=2, **asked)
+
+
+def lr_vertical(k: int = 2, **asked) -> Federation:
+    rng = np.random.default_rng(9)
+    X = [np.ascontiguousarray(rng.normal(size=(8, WIDTHS[i % 2]))) for i in range(k)]
+    return Federation(X, Task.LR, V, labels=[None] * (k - 1) + [rng.normal(size=8)], **asked)
+
+
+def lr_lost_rank(k: int = 2, **asked) -> Federation:
+    """The first column of every user is the same one."""
+    rng = np.random.default_rng(9)
+    X = [np.column_stack((np.arange(8.0), rng.normal(size=8))) for _ in range(k)]
+    return Federation(X, Task.LR, V, labels=[rng.normal(size=8)] + [None] * (k - 1), **asked)
+
+
+def lr_horizontal(k: int = 2, **asked) -> Federation:
+    rng = np.random.default_rng(9)
+    D = [rng.normal(size=(5 + i, 2)) for i in range(k)]
+    return Federation(D, Task.LR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
+
+
+def predict(k: int = 2, **asked) -> Federation:
+    rng = np.random.default_rng(9)
+    X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
+    weights = [(rng.normal(size=(X_i.shape[1], 1)), np.array([0.5])) for X_i in X]
+    return Federation(X, Task.PREDICT, V, weights=weights, label_user=1, **asked)
+
+
+def row_ids(k: int = 2, **asked) -> Federation:
+    return svd(k, ids=[np.arange(M)] * k, check_ids=True, **asked)
+
+
+CASES: dict[str, Callable[..., Federation]] = {
+    "svd": svd,
+    "svd dealt by the TA": lambda k=2: svd(k, trust=Trust.AUTHORITY),
+    "svd compressed": lambda k=2: svd(k, scheme="compressed"),
+    "svd aligned": lambda k=2: svd(k, scheme="aligned"),
+    "svd as published": lambda k=2: svd(k, scheme="paper", block_size=3),
+    "svd of checked rows": row_ids,
+    "svd of checked rows dealt by the TA": lambda k=2: row_ids(k, trust=Trust.AUTHORITY),
+    "svd without own parts": lambda k=2: svd(k, release=(Item.COMPONENTS, Item.SPECTRUM)),
+    "lsa": lambda k=2: Federation(parts(k), Task.LSA, V, components=2),
+    "pca": pca,
+    "pca with spectrum and unit variance": lambda k=2: pca(
+        k, unit_variance=True, release=(Item.COMPONENTS, Item.SPECTRUM, Item.MEAN)
+    ),
+    "pca mixing": lambda k=2: pca(k, scheme="mixing"),
+    "lr vertical": lr_vertical,
+    "lr vertical with score": lambda k=2: lr_vertical(k, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)),
+    "lr vertical ridge": lambda k=2: lr_vertical(k, alpha=0.5),
+    "lr vertical without intercept": lambda k=2: lr_vertical(k, centre=False),
+    "lr vertical without intercept, with score": lambda k=2: lr_vertical(
+        k, centre=False, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
+    ),
+    "lr vertical of lost rank": lr_lost_rank,
+    "lr vertical aligned": lambda k=2: lr_vertical(k, scheme="aligned"),
+    "lr vertical as published": lambda k=2: lr_vertical(k, scheme="paper", block_size=3),
+    "lr horizontal": lr_horizontal,
+    "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
+    "predict": predict,
+    "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),
+}

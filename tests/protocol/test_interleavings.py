@@ -1,0 +1,82 @@
+"""Every interleaving gives the same result, bit for bit: order is kept on each link, and nothing depends on the rest.
+
+Sums in the ring have no order, batches have numbers, and whoever must wait does. With two users all orders that any
+role could tell apart are played; with more, hypothesis and a few mean schedules choose.
+"""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsvd.protocol.messages import BatchRequest
+from fedsvd.protocol.parties import CSP, TA, user
+from fedsvd.testing.links import drawn, every_order, newest_first, shuffled, starving
+from fedsvd.testing.transports import DIGEST
+from fedsvd.transport.loopback import Hub
+
+from .cases import CASES
+
+
+def bits(results):
+    """Results as bytes: floats to the last bit, signs of zeros included."""
+    return [[_bits(getattr(result, field.name)) for field in fields(result)] for result in results]
+
+
+def _bits(value):
+    return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
+
+
+# Hundreds of orders each, of steps that shorter sessions have as well.
+LONG = {"svd of checked rows dealt by the TA", "svd as published", "lr vertical as published", "lr vertical with score"}
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=pytest.mark.slow if case in LONG else ()) for case in CASES])
+def test_every_order_of_two_users_gives_the_same_bits(case):
+    federation = CASES[case](2)
+    expected = bits(federation.run())
+    orders = 0
+    for results in every_order(federation.run):
+        assert bits(results) == expected
+        orders += 1
+    assert orders >= 8
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=3)
+@given(data=st.data())
+def test_any_order_of_three_users_gives_the_same_bits(case, data):
+    federation = CASES[case](3)
+    assert bits(federation.run(drawn(data))) == bits(federation.run())
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("pick", [newest_first, starving(user(1)), starving(user(4)), starving(TA), starving(CSP)])
+def test_mean_schedules_of_four_users_give_the_same_bits(case, pick):
+    federation = CASES[case](4)
+    assert bits(federation.run(pick)) == bits(federation.run())
+
+
+@pytest.mark.parametrize("case", ["svd", "pca", "lr vertical", "lr horizontal"])
+def test_a_shuffled_session_of_ten_users_gives_the_same_bits(case):
+    federation = CASES[case](10)
+    assert bits(federation.run(shuffled(7))) == bits(federation.run(shuffled(8))) == bits(federation.run())
+
+
+def test_orders_differ_and_are_counted():
+    """Every order is played once: three letters on one link and two on another can be heard in ten ways."""
+
+    def run(pick):
+        hub = Hub(pick)
+        for party, count in ((user(1), 3), (user(2), 2)):
+            for number in range(count):
+                hub.push(party, CSP, BatchRequest(DIGEST, number))
+        return tuple((origin.index, message.batch) for origin, _, message in iter(hub.pop, None))
+
+    orders = list(every_order(run))
+    assert len(orders) == len(set(orders)) == 10
+    for order in orders:
+        assert [number for who, number in order if who == 1] == [0, 1, 2]
+        assert [number for who, number in order if who == 2] == [0, 1]

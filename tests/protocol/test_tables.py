@@ -1,0 +1,232 @@
+"""The role tables are the law: every (state, message, speaker) they do not list aborts and changes nothing.
+
+No triple is left out. For every state that a role can be in, a real session is stopped there, and every kind of message
+is said to it by every party and by a stranger, with content that was valid where it was said first.
+"""
+
+from collections import defaultdict
+from dataclasses import fields, replace
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsvd.errors import PeerAborted, PlanMismatch, UnexpectedMessage
+from fedsvd.protocol import messages
+from fedsvd.protocol.effects import Abort
+from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
+from fedsvd.protocol.parties import CSP, TA, Party, user
+from fedsvd.roles import trusted_authority
+from fedsvd.roles.service_provider import role as service_provider
+from fedsvd.roles.user import role as user_role
+from fedsvd.testing.links import shuffled, starving
+from fedsvd.types import Digest
+
+from .cases import CASES, Federation
+from .stage import held, in_state, stop
+
+KINDS = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Message)]
+KINDS.remove(Message)
+ROLES = {
+    "ta": (trusted_authority.TrustedAuthority, trusted_authority.State, TA),
+    "csp": (service_provider.ServiceProvider, service_provider.State, CSP),
+    "user 1": (user_role.User, user_role.State, user(1)),
+    "user 2": (user_role.User, user_role.State, user(2)),
+}
+LIVE = [
+    (name, state)
+    for name, (_, states, _) in ROLES.items()
+    for state in states
+    if state.name not in ("DONE", "ABORTED") and (name, state.name) not in {("user 1", "SIGNING")}
+]
+OUTSIDE = user(3)  # all these federations have two users
+SPEAKERS = (CSP, TA, user(1), user(2), OUTSIDE)
+
+
+@cache
+def spoken() -> dict[type[Message], Message]:
+    """One message of every kind, as it was said in some session."""
+    found: dict[type[Message], Message] = {
+        Begin: Begin(Digest("")),
+        Computed: Computed(Digest(""), "factorise", None),
+        Aborted: Aborted(Digest(""), "FSVD-300", "aggregating", "told"),
+    }
+    for make in CASES.values():
+        federation = make()
+        federation.run()
+        for _, _, message in federation.sent:
+            found.setdefault(type(message), message)
+    assert set(found) == set(KINDS)
+    return found
+
+
+def stopped_in(party: Party, state) -> Federation:
+    """A federation in which ``party`` is in ``state``, about to hear something; with a TA where there can be one."""
+    for make in sorted(CASES.values(), key=lambda make: make().assemble().plan.trust.value):
+        federation = make()
+        if stop(federation, in_state(party, state)) is not None:
+            return federation
+    raise AssertionError(f"{party} is never in {state.name}")
+
+
+def listed(machine, speaker: Party, kind: type[Message]) -> bool:
+    """Whether the table and the plan permit it: written a second time, from the law and not from the engine."""
+    if speaker not in machine.plan.parties or (speaker.role == machine.me.role and speaker != machine.me):
+        return False
+    return any(
+        row.state is machine.state and row.message is kind and row.speaker is speaker.role
+        for row in machine.TABLE.values()
+    )
+
+
+@pytest.mark.parametrize(("name", "state"), LIVE, ids=lambda value: getattr(value, "name", value))
+def test_what_the_table_does_not_list_aborts_and_changes_nothing(name, state):
+    federation = stopped_in(ROLES[name][2], state)
+    machine = federation.machines[ROLES[name][2]]
+    before, refused = held(machine), 0
+    for kind in KINDS:
+        for speaker in SPEAKERS:
+            if listed(machine, speaker, kind):
+                continue
+            effects = machine.receive(speaker, replace(spoken()[kind], plan=machine.plan.digest))
+            (abort,) = effects
+            assert isinstance(abort, Abort)
+            assert type(abort.error) is (PeerAborted if kind is Aborted else UnexpectedMessage)
+            assert machine.failure is abort.error
+            assert machine.stage == state.name
+            assert machine.state.name == "ABORTED"
+            assert held(machine) == before, f"{kind.__name__} from {speaker} changed something"
+            refused += 1
+            machine.state, machine.failure = state, None  # as if nothing had been said
+    rows = sum(row.state is state for row in machine.TABLE.values())
+    assert refused >= len(KINDS) * len(SPEAKERS) - 2 * rows
+
+
+@pytest.mark.parametrize(("name", "state"), LIVE, ids=lambda value: getattr(value, "name", value))
+def test_another_plan_aborts_whatever_is_said(name, state):
+    federation = stopped_in(ROLES[name][2], state)
+    machine = federation.machines[ROLES[name][2]]
+    before = held(machine)
+    for kind in KINDS:
+        for speaker in SPEAKERS:
+            (abort,) = machine.receive(speaker, replace(spoken()[kind], plan=Digest("0" * 64)))
+            assert type(abort.error) is PlanMismatch
+            assert held(machine) == before
+            machine.state, machine.failure = state, None
+
+
+@pytest.mark.parametrize("name", ROLES)
+@pytest.mark.parametrize("end", ["DONE", "ABORTED"])
+def test_a_session_that_is_over_hears_nothing(name, end):
+    federation = CASES["svd dealt by the TA"]()
+    federation.run()
+    machine = federation.machines[ROLES[name][2]]
+    assert machine.state.name == "DONE"
+    if end == "ABORTED":
+        machine = federation.assemble().machines[[CSP, TA, user(1), user(2)].index(ROLES[name][2])]
+        machine.fail(UnexpectedMessage("the peer is gone"))
+    before, failure = held(machine), machine.failure
+    for kind in KINDS:
+        for speaker in SPEAKERS:
+            for digest in (machine.plan.digest, Digest("0" * 64)):
+                assert machine.receive(speaker, replace(spoken()[kind], plan=digest)) == ()
+    assert machine.fail(UnexpectedMessage("again")) == ()
+    assert (machine.state.name, machine.failure, held(machine)) == (end, failure, before)
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_a_message_said_again_or_elsewhere_never_gets_past_the_table(data):
+    """At any moment of any session, any message of any other session of the house, from anybody."""
+    federation = CASES[data.draw(st.sampled_from(sorted(CASES)), label="case")]()
+    party = data.draw(st.sampled_from(federation.assemble().plan.parties), label="role")
+    nth, count = data.draw(st.integers(0, 8), label="moment"), -1
+
+    def when(machine, sender, message):
+        nonlocal count
+        count += machine.me == party
+        return count == nth
+
+    if stop(federation, when) is None:
+        return
+    machine = federation.machines[party]
+    before, state = held(machine), machine.state
+    kind = data.draw(st.sampled_from(KINDS), label="message")
+    speaker = data.draw(st.sampled_from(SPEAKERS), label="speaker")
+    permitted, over = listed(machine, speaker, kind), machine.over
+    effects = machine.receive(speaker, replace(spoken()[kind], plan=machine.plan.digest))
+    if over:
+        assert (effects, machine.state) == ((), state)
+    elif not permitted:
+        assert [type(effect) for effect in effects] == [Abort]
+        assert held(machine) == before
+    else:
+        row = machine.TABLE[state, kind, speaker.role]
+        assert machine.state in row.leads_to or machine.state.name == "ABORTED"
+
+
+@cache
+def transitions() -> dict:
+    """What happened in sessions of every task, scheme and trust, in several orders: row to states it led to."""
+    seen = defaultdict(set)
+    for make in CASES.values():
+        for k, pick in ((2, None), (3, shuffled(1)), (3, starving(TA)), (3, starving(user(1)))):
+            federation = make(k)
+
+            watched = federation.assemble
+
+            def assembled(watched=watched, seen=seen):
+                session = watched()
+                for machine in session.machines:
+                    _watch(machine, seen)
+                return session
+
+            federation.assemble = assembled
+            federation.run(*(() if pick is None else (pick,)))
+    return seen
+
+
+def _watch(machine, seen):
+    hear = machine.receive
+
+    def receive(sender, message):
+        key = type(machine), machine.state, type(message), sender.role
+        effects = hear(sender, message)
+        seen[key].add(machine.state)
+        return effects
+
+    machine.receive = receive
+
+
+@pytest.mark.parametrize("role", [ROLES["ta"][0], ROLES["csp"][0], ROLES["user 1"][0]], ids=lambda role: role.__name__)
+def test_every_row_is_reached_and_leads_everywhere_it_says_and_nowhere_else(role):
+    observed = {key[1:]: states for key, states in transitions().items() if key[0] is role}
+    declared = {key: set(row.leads_to) for key, row in role.TABLE.items()}
+    assert observed == declared
+
+
+def test_every_state_is_entered_by_some_row_and_left_by_some_row():
+    for role, states, _ in ROLES.values():
+        rows = role.TABLE.values()
+        entered = {state for row in rows for state in row.leads_to}
+        left = {row.state for row in rows}
+        assert set(states) - entered == {states["NEW"], states["ABORTED"]} or states["NEW"] in entered
+        assert set(states) - left == {states["DONE"], states["ABORTED"]}
+
+
+def test_a_handler_that_leads_where_its_row_does_not_aborts():
+    federation = CASES["svd"]()
+    machine = federation.assemble().machines[1]
+    row = machine.TABLE[machine.state, Begin, machine.me.role]
+    astray = replace(row, leads_to=frozenset({machine.STATES["WAITING"]}))
+    machine.TABLE = {**machine.TABLE, (row.state, row.message, row.speaker): astray}
+    (abort,) = machine.receive(machine.me, Begin(machine.plan.digest))
+    assert abort.error.code == "FSVD-401"
+    assert "KEYS" in str(abort.error)
+
+
+def test_every_message_is_frozen_and_names_its_plan_first():
+    for kind in KINDS:
+        assert fields(kind)[0].name == "plan"
+        assert kind.__dataclass_params__.frozen
