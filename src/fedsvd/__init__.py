@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
+    from fedsvd.estimators.load import load
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.svd import FederatedSVD
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["FederatedLSA", "FederatedLinearRegression", "FederatedPCA", "FederatedSVD", "Policy", "__version__"]
+__all__ = [
+    "FederatedLSA",
+    "FederatedLinearRegression",
+    "FederatedPCA",
+    "FederatedSVD",
+    "Policy",
+    "__version__",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -41,6 +50,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.protocol import release
 
             return release.Policy
+        case "load":
+            from fedsvd.estimators import load as loading
+
+            return loading.load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -54,7 +54,7 @@ class Stored:
     party: str | None  # None for what all parties share
     index: int | None  # of the party among the users, from 1
     label_holder: str | None
-    features: tuple[str, ...] | None
+    features: tuple[str, ...] | None  # column names, where the data has names and this folder's reader may know them
     targets: tuple[str, ...]
     id: str | None
     facts: Mapping[str, Any]
@@ -71,14 +71,15 @@ def write_results(target: Path, prepared: Prepared, outcome: Outcome, overwrite:
     created = datetime.now(UTC).isoformat(timespec="seconds")
     with fresh_folder(target, overwrite) as folder:
         record = _record(prepared, outcome, created, outcome.certificate)
-        common = prepared.features[0] if prepared.study.split is Split.HORIZONTAL else None
+        common = prepared.parties[0].table.names if prepared.study.split is Split.HORIZONTAL else None
         _write(folder, shared_by_all(prepared, outcome), {**record, "features": common})
         (folder / PARTIES).mkdir(mode=0o700)
         for i, name in enumerate(prepared.names):
             own = folder / PARTIES / name
             own.mkdir(mode=0o700)
             record = _record(prepared, outcome, created, _seen_by(outcome.certificate, user(i + 1)))
-            about = {"party": name, "index": i + 1, "features": prepared.features[i], "id": prepared.id}
+            features = prepared.parties[i].table.names
+            about = {"party": name, "index": i + 1, "features": features, "id": prepared.id}
             _write(own, held_by(prepared, outcome, i), {**record, **about})
 
 

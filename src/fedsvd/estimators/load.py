@@ -1,0 +1,183 @@
+"""``fedsvd.load``: a fitted estimator from a results folder.
+
+A party's folder gives what that party holds; the folder of a whole job, as the ``sim`` rung leaves it, gives all of it
+when the parties' folders lie inside, and what all share when they do not. Where columns are split, one party's part
+is no model of the joint table: its estimator shows the coefficients or components, and refuses to apply them alone.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsvd.errors import ConfigError
+from fedsvd.estimators.base import Federated
+from fedsvd.estimators.holdings import PartyCoefficients, PartyScores, padded
+from fedsvd.estimators.linear_regression import FederatedLinearRegression
+from fedsvd.estimators.lsa import FederatedLSA
+from fedsvd.estimators.pca import FederatedPCA
+from fedsvd.estimators.svd import FederatedSVD
+from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.runtime.planning import DEFAULT_MEMORY
+from fedsvd.runtime.results import Stored, party_folders, read_results
+from fedsvd.types import Float
+
+
+def load(folder: str | os.PathLike[str]) -> Federated:
+    """The fitted estimator that a results folder holds.
+
+    Every file is compared with the hash in its manifest first; a folder that is damaged, or is no results folder, is
+    refused (``StorageError``). Nothing is unpickled.
+
+    Parameters
+    ----------
+    folder : path
+        ``results/JOB/parties/NAME`` for what that party holds, or ``results/JOB``.
+
+    Returns
+    -------
+    FederatedSVD, FederatedPCA, FederatedLSA or FederatedLinearRegression
+        As after ``fit``: attributes that need what the folder does not hold are missing.
+    """
+    here = read_results(Path(folder))
+    if here.party is not None:
+        return _BUILD[here.task](here, [here])
+    parts = [read_results(path) for path in party_folders(Path(folder))]
+    return _BUILD[here.task](here, parts if len(parts) == here.plan.k else [])
+
+
+class PartOfSVD(FederatedSVD):
+    """One party's part of an SVD of split columns: not to be applied alone."""
+
+    def transform(self, X: Any) -> Float:
+        """Refused: coordinates need the columns of all parties."""
+        raise _only_a_part("components")
+
+
+class PartOfLSA(FederatedLSA):
+    """One party's part of an LSA of split columns: not to be applied alone."""
+
+    def transform(self, X: Any) -> Float:
+        """Refused: coordinates need the columns of all parties."""
+        raise _only_a_part("components")
+
+
+class PartOfLinearRegression(FederatedLinearRegression):
+    """One party's coefficients of a regression on split columns: not to be applied alone."""
+
+    def predict(self, X: Any) -> Float:
+        """Refused: a prediction is the sum over all parties."""
+        raise _only_a_part("coefficients")
+
+
+def _only_a_part(what: str) -> ConfigError:
+    return ConfigError(
+        f"these are the {what} of one party's columns, and mean little without the others'",
+        "run fedsvd predict with all parties, or load the folder of the whole job",
+    )
+
+
+def _factors(here: Stored, parts: Sequence[Stored]) -> Federated:
+    """SVD or LSA: the shared factor, and the pieces of the other one that are here."""
+    plan, whole = here.plan, len(parts) == here.plan.k
+    kinds: tuple[Any, Any] = (FederatedSVD, PartOfSVD) if here.task is Task.SVD else (FederatedLSA, PartOfLSA)
+    by_rows = here.split is Split.HORIZONTAL
+    square = {"full_matrices": plan.full_matrices} if here.task is Task.SVD else {}
+    found = kinds[int(not by_rows and not whole)](plan.components, **square, **_common(here))
+    sigma = here.arrays["singular_values"]
+    wanted = plan.components or min(plan.m, plan.n)
+    shared, other = ("components", "left_vectors") if by_rows else ("left_vectors", "components")
+    axis = 0 if by_rows else 1
+    pieces = [part.arrays[other] for part in parts if other in part.arrays]
+    empty = np.zeros((0, len(sigma))) if by_rows else np.zeros((len(sigma), 0))
+    arrays = {shared: here.arrays[shared], other: np.concatenate(pieces, axis=axis) if pieces else empty}
+    found.components_ = padded(arrays["components"], wanted, axis=0)
+    found.U_ = padded(arrays["left_vectors"], wanted, axis=1)
+    found.singular_values_ = padded(sigma, wanted, axis=0)
+    found.rank_ = here.certificate.rank
+    if whole and pieces:
+        found._explain(wanted == min(plan.m, plan.n))
+    return _described(found, here, parts)
+
+
+def _pca(here: Stored, parts: Sequence[Stored]) -> Federated:
+    plan, arrays = here.plan, here.arrays
+    spectrum = plan.releases(Item.SPECTRUM)
+    found = FederatedPCA(plan.components, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
+    wanted = plan.components or min(plan.m, plan.n)
+    found.rank_, found.n_components_, found.n_samples_ = len(arrays["components"]), wanted, plan.n
+    found.mean_ = arrays["mean"]
+    found.components_ = padded(arrays["components"], wanted, axis=0)
+    if "scale" in arrays:
+        found.scale_ = np.where(arrays["scale"] > 0, arrays["scale"], 1.0)
+    _described(found, here, parts)
+    if spectrum:
+        found._explain(padded(arrays["singular_values"], wanted, axis=0), here.facts["total_energy"])
+    own = (part.arrays["scores"] for part in parts if "scores" in part.arrays)
+    found.parties_ = tuple(PartyScores(found.mean_, arrays["components"], scores) for scores in own)
+    return found
+
+
+def _regression(here: Stored, parts: Sequence[Stored]) -> Federated:
+    plan, vertical = here.plan, here.split is Split.VERTICAL
+    if vertical and not parts:
+        raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the whole job")
+    kind = PartOfLinearRegression if vertical and len(parts) < plan.k else FederatedLinearRegression
+    holder = plan.label_user - 1 if vertical else None
+    found = kind(plan.alpha, fit_intercept=plan.centre, label_party=holder, **_common(here))
+    flat = plan.targets == 1
+    pieces = [part.arrays["coefficients"] for part in parts] if vertical else [here.arrays["coefficients"]]
+    coefficients = np.concatenate(pieces, axis=1)
+    intercept = here.arrays["intercept"]
+    found.coef_ = coefficients[0] if flat else coefficients
+    found.intercept_ = (float(intercept[0]) if flat else intercept) if plan.centre else 0.0
+    found.rank_ = here.certificate.rank
+    held = [_held_coefficients(part, flat, found.intercept_) for part in parts]
+    found.parties_ = tuple(held)
+    return _described(found, here, parts)
+
+
+def _held_coefficients(part: Stored, flat: bool, intercept: Float | float) -> PartyCoefficients:
+    own, features = part.arrays["coefficients"], part.features
+    constant = part.facts.get("constant_columns", [])
+    places = tuple(features.index(name) if features else int(name.removeprefix("x")) for name in constant)
+    return PartyCoefficients(own[0] if flat else own, intercept, places)
+
+
+def _common(here: Stored) -> dict[str, Any]:
+    """The parameters of the plan that every estimator has."""
+    plan = here.plan
+    return {
+        "split": str(plan.split),
+        "scheme": str(plan.scheme),
+        "trust": str(plan.trust),
+        "block_size": plan.block or None,
+        "memory": None if plan.memory == DEFAULT_MEMORY else plan.memory,
+        "n_parties": plan.k,
+    }
+
+
+def _described(found: Any, here: Stored, parts: Sequence[Stored]) -> Federated:
+    """What every fitted estimator has: plan, certificate, number and names of features."""
+    found.plan_, found.certificate_ = here.plan, here.certificate
+    names: list[str] | None = list(here.features or ()) or None
+    found.n_features_in_ = here.plan.m
+    if here.split is Split.VERTICAL:
+        widths = [here.plan.counts[(part.index or 1) - 1] for part in parts]
+        found.n_features_in_ = sum(widths)
+        joined = [name for part in parts for name in part.features or ()]
+        names = joined if len(set(joined)) == sum(widths) > 0 else None
+    if names is not None:
+        found.feature_names_in_ = np.array(names, dtype=object)
+    estimator: Federated = found
+    return estimator
+
+
+_BUILD: dict[Task, Callable[[Stored, Sequence[Stored]], Federated]] = {
+    Task.SVD: _factors,
+    Task.LSA: _factors,
+    Task.PCA: _pca,
+    Task.LR: _regression,
+}
