@@ -14,13 +14,15 @@ _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
 
 def full_outputs(plan: SessionPlan) -> bool:
-    """Whether the users get U and S, or so much of U that little of S is left to guess.
+    """Whether the users get U and S, or so much of U that S follows from it or is hardly missed.
 
-    U_r gives each user the joint Gram matrix G on all of U_r, ``G U_r = U_r S_r^2``, but for r numbers.
+    U_r gives each user ``G U_r = U_r S_r^2``, G the joint Gram matrix, but for r numbers. When the others' data has
+    fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
     """
     if plan.task not in _FACTORS:
         return False
-    return plan.releases(Item.SPECTRUM) or 2 * components(plan) > min(plan.m, plan.n)
+    r = components(plan)
+    return plan.releases(Item.SPECTRUM) or 2 * r > min(plan.m, plan.n) or r > plan.n - max(plan.counts)
 
 
 def components(plan: SessionPlan) -> int:
@@ -125,6 +127,8 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
     if full_outputs(plan):
         exact = "exactly" if components(plan) == min(plan.m, plan.n) else f"in its top {components(plan)} directions"
         yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
+    elif plan.task is Task.PCA:
+        yield f"With two parties, each learns the other's Gram matrix times U, but for {components(plan)} numbers."
     if plan.task is not Task.PREDICT:
         yield "With two parties, each learns the other's total energy, and its mean where a mean is taken."
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):

@@ -90,7 +90,7 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
     else:
         derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
-    what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U"
+    what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
     yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
 
 

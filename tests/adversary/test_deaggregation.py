@@ -1,0 +1,121 @@
+"""Adversary test 3: does any message undo secure aggregation?
+
+In the paper's scheme eq. 6 does: the column space of ``Q_i^T R_i`` is that of ``Q_i^T`` whatever R_i is, and projecting
+X' on it leaves user i's share (C1). No message of the other schemes says anything about one user's mask.
+"""
+
+import numpy as np
+import pytest
+from tests.adversary.scores import gap, uniform_bytes
+from tests.adversary.watch import Truth, X_masked, Y_i_masked, arrays, columns, csp_view, watched
+from tests.tolerances import ACCEPTED
+
+from fedsvd.protocol.messages import (
+    BlindedRightMask,
+    Finished,
+    KeyOffer,
+    MaskedBatch,
+    PaddedBatch,
+    Ready,
+    Relay,
+    RowIds,
+    SumShare,
+)
+from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.tasks import Split, Task
+
+M, WIDTHS, B = 30, (13, 1, 28), 7
+IDS = np.arange(M)
+
+
+@pytest.fixture
+def truth(monkeypatch):
+    return Truth(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(2).standard_normal((M, sum(WIDTHS)))
+
+
+def projected(plan, view, i):
+    """X' on the column space of what user i sent for eq. 6, window by window: the CSP's own arithmetic."""
+    Y = X_masked(plan, view)
+    share = np.zeros_like(Y)
+    (sent,) = (message for speaker, message in view.of(CSP, BlindedRightMask) if speaker.index == i)
+    for window, block in zip(plan.right_windows, sent.Qt_i_blinded, strict=True):
+        if block is not None:
+            basis = np.linalg.qr(block)[0]
+            share[:, window.outputs] = Y[:, window.outputs] @ basis @ basis.T
+    return share
+
+
+def test_eq_6_hands_the_csp_every_users_share_in_the_papers_scheme_and_this_is_warned_of(X, truth):
+    outcome = watched(columns(X, WIDTHS), scheme="paper", block_size=B)
+    view = csp_view(outcome)
+    for i in (1, 2, 3):
+        assert gap(projected(outcome.plan, view, i), truth.share(outcome, i)) < 1e-10
+
+
+SCHEMES = [
+    ("compressed", Task.SVD, {}),
+    ("mixing", Task.SVD, {}),
+    ("compressed", Task.PCA, {"split": Split.HORIZONTAL, "components": 3, "unit_variance": True}),
+    ("mixing", Task.LR, {"targets": 1, "label_user": 3, "check_ids": True, "ids": [IDS] * 3}),
+    ("mixing", Task.SVD, {"check_ids": True, "ids": [IDS] * 3}),
+]
+
+
+@pytest.mark.parametrize("scheme, task, study", SCHEMES, ids=["-".join((s, t)) + str(len(k)) for s, t, k in SCHEMES])
+def test_no_other_message_has_a_column_space_that_depends_on_one_users_mask(X, truth, scheme, task, study):
+    """Over all message types: arrays are padded words, and the words of one user alone span nothing of its share."""
+    parts = columns(X, WIDTHS)
+    if task is Task.PCA:
+        parts = [part.T for part in parts]
+    labels = [None, None, X[:, :1]] if task is Task.LR else None
+    outcome = watched(parts, task, scheme=scheme, labels=labels, **study)
+    view, plan = csp_view(outcome), outcome.plan
+    assert view.kinds(CSP) <= {KeyOffer, Relay, RowIds, SumShare, Ready, PaddedBatch, Finished}
+    words = {i: [] for i in (1, 2, 3)}
+    for speaker, message in view.heard[CSP]:
+        for array in arrays(message):
+            assert array.dtype == np.uint64, f"{type(message).__name__} carries numbers that are not words of the ring"
+            if not isinstance(message, RowIds):
+                words[speaker.index].append(array.ravel())
+            if isinstance(message, PaddedBatch):
+                assert abs(overlap(array[:, : plan.N], truth.share(outcome, speaker.index))) < 0.2
+    for i in (1, 2, 3):
+        assert uniform_bytes(np.concatenate(words[i])) > ACCEPTED
+
+
+def overlap(payload, share):
+    """The share of the true share's energy that lies in as many leading directions of the payload, less chance."""
+    width = share.shape[1]
+    rank = np.linalg.matrix_rank(share)
+    if rank >= width:
+        return 0.0
+    directions = np.linalg.svd(payload.astype(np.int64).astype(float))[2][:rank]
+    caught = np.linalg.norm(share @ directions.T) ** 2 / np.linalg.norm(share) ** 2
+    return caught - rank / width
+
+
+def test_the_overlap_of_a_bare_share_would_be_noticed(X, truth):
+    """The check above can fail: a share without its pads has all of its energy in its own directions."""
+    outcome = watched(columns(X, WIDTHS), scheme="mixing")
+    for i, rank in zip((1, 2, 3), WIDTHS, strict=True):
+        bare, share = truth.bare[i, "upload", 0], truth.share(outcome, i)
+        assert np.linalg.matrix_rank(share) == rank
+        assert overlap(bare, share) > 1.0 - rank / sum(WIDTHS) - 1e-6
+
+
+def test_the_aligned_scheme_shows_each_users_singular_values_and_this_is_stated(X):
+    outcome = watched(columns(X, WIDTHS), scheme="aligned")
+    view = csp_view(outcome)
+    assert view.kinds(CSP) - {KeyOffer, Relay, SumShare, Ready, Finished} == {MaskedBatch}
+    scales = []
+    for i, X_i in enumerate(columns(X, WIDTHS), start=1):
+        shown = np.linalg.svd(Y_i_masked(outcome.plan, view, i), compute_uv=False)
+        own = np.linalg.svd(X_i, compute_uv=False)
+        scales.append(shown[0] / own[0])
+        np.testing.assert_allclose(shown / shown[0], own / own[0], atol=1e-12)
+    np.testing.assert_allclose(scales, scales[0], rtol=1e-12)  # one secret c for all, so norms compare across users

@@ -1,0 +1,187 @@
+"""Adversary test 5: a CSP that knows something of the data beforehand.
+
+*Known columns.* Under block masks, who knows the b columns of one window reads P off it by Procrustes, and with P the
+Gram matrix of everybody's data. *A constant column.* A column of ones has the same norm in every row block, which is
+enough to find its image under P (C10). Under haar and mixing masks both attacks are at chance.
+"""
+
+import numpy as np
+import pytest
+from tests.adversary.scores import gap
+from tests.adversary.watch import Truth, X_masked, columns, csp_view, watched
+
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.tasks import Item, Task
+from fedsvd.runtime import planning
+
+B = 10
+PAPER = {"scheme": "paper", "block_size": B}
+FACTORS = {"release": (Item.COMPONENTS, Item.SPECTRUM)}
+
+
+@pytest.fixture
+def truth(monkeypatch):
+    return Truth(monkeypatch)
+
+
+@pytest.fixture
+def small_mixing(monkeypatch):
+    """Mixing masks at sizes that haar masks would have."""
+    monkeypatch.setattr(planning, "HAAR_LEFT_LIMIT", 1)
+    monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
+
+
+def seen(parts, task=Task.SVD, **study):
+    outcome = watched(parts, task, **study)
+    return outcome.plan, X_masked(outcome.plan, csp_view(outcome))
+
+
+# Known columns.
+
+
+def procrustes(Y, known):
+    """P^T Y from Y and the t columns that its first t columns are believed to mask, row block by row block.
+
+    In each block the SVDs of both sides differ by P_a, Q and a sign for every vector. Q is the same for all blocks,
+    so comparing two of them finds the signs, and then Q, and then every P_a.
+    """
+    t, rows = known.shape[1], range(0, len(Y), B)
+    mine = [np.linalg.svd(known[a : a + B]) for a in rows]
+    theirs = [np.linalg.svd(Y[a : a + B, :t]) for a in rows]
+    alike = (mine[1][2] @ mine[0][2].T) * (theirs[1][2] @ theirs[0][2].T)
+    signs = np.sign(np.linalg.svd(alike)[2][0])
+    Q = (mine[0][2].T * signs) @ theirs[0][2]
+    blocks = [polar((Y[a : a + B, :t] @ Q.T) @ np.linalg.pinv(known[a : a + B])) for a in rows]
+    return np.concatenate([P_a.T @ Y[a : a + B] for P_a, a in zip(blocks, rows, strict=True)])
+
+
+def polar(A):
+    U, _, Vt = np.linalg.svd(A)
+    return U @ Vt
+
+
+def gram(A):
+    return A @ A.T
+
+
+def off_diagonal_correlation(found, true):
+    above = np.triu_indices(len(true), 1)
+    return float(np.corrcoef(found[above], true[above])[0, 1])
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Sixty rows that are far from alike, so that there is something to recover."""
+    rng = np.random.default_rng(3)
+    return rng.standard_normal((60, 4)) @ rng.standard_normal((4, 80)) + rng.standard_normal((60, 80))
+
+
+def test_b_known_columns_open_the_papers_masks_exactly(table):
+    _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
+    assert gap(gram(procrustes(Y, table[:, :B])), gram(table)) < 1e-8
+
+
+def test_fewer_known_columns_than_b_do_not(table):
+    _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
+    assert gap(gram(procrustes(Y, table[:, : B - 1])), gram(table)) > 0.1
+
+
+def test_under_haar_masks_known_columns_say_nothing(table):
+    plan, Y = seen(columns(table, (30, 50)), scheme="mixing")
+    assert (plan.left, plan.right) == (Form.HAAR, Form.HAAR)
+    at_chance(gram(procrustes(Y, table[:, :B])), gram(table))
+
+
+@pytest.mark.usefixtures("small_mixing")
+def test_under_mixing_masks_known_columns_say_nothing(table):
+    plan, Y = seen(columns(table, (30, 50)), scheme="mixing", block_size=B)
+    assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
+    at_chance(gram(procrustes(Y, table[:, :B])), gram(table))
+
+
+def at_chance(found, true):
+    # Entries of a Gram matrix of sixty rows count for about sixty, not for sixty times thirty, independent ones.
+    assert abs(off_diagonal_correlation(found, true)) < 4.0 / np.sqrt(len(true))
+
+
+# A constant column.
+
+
+def constant_direction(Y, rows=B):
+    """P 1 from the window of Y that holds it: <G_a, q q^T> = |1_a|^2 for all row blocks a is linear in q q^T."""
+    blocks = [Y[a : a + rows] for a in range(0, len(Y), rows)]
+    width = Y.shape[1]
+    upper = np.triu_indices(width)
+    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
+    equations = np.array([(block.T @ block)[upper] * twice for block in blocks])
+    answers = np.array([float(len(block)) for block in blocks])
+    outer = np.zeros((width, width))
+    outer[upper] = np.linalg.lstsq(equations, answers, rcond=None)[0]
+    strengths, directions = np.linalg.eigh(outer + np.triu(outer, 1).T)
+    return Y @ directions[:, np.argmax(np.abs(strengths))]
+
+
+def cosine(found, true):
+    return abs(float(found @ true)) / (np.linalg.norm(found) * np.linalg.norm(true))
+
+
+N = 100
+
+
+def regression(seed, m=600):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, N - 1)) * np.exp(rng.standard_normal((m, 1)) / 2)  # rows of different size, as in life
+    y = X @ rng.standard_normal((N - 1, 1)) + rng.standard_normal((m, 1))
+    return X, y
+
+
+def best_cosine(Y, true):
+    """The best the attack does over all windows of Y's columns; P 1 lies in their span, so chance is 1 / sqrt(N)."""
+    return max(cosine(constant_direction(Y[:, first : first + B]), true) for first in range(0, N - B, B))
+
+
+CHANCE = 4.5 / np.sqrt(N)
+
+
+def P_times_ones(truth, m):
+    return truth.masks[1].P.left(np.ones((m, 1)))[:, 0]
+
+
+def test_the_papers_column_of_ones_gives_away_its_image_under_p(truth):
+    X, y = regression(4)
+    lr = {"targets": 1, "label_user": 1, "labels": [y, None]}
+    plan, Y = seen(columns(X, (50, 49)), Task.LR, **PAPER, **lr)
+    assert plan.biased
+    found = constant_direction(Y[:, plan.right_windows[-1].outputs])
+    assert cosine(found, P_times_ones(truth, 600)) > 1.0 - 1e-9
+
+
+def test_our_regression_masks_no_column_of_ones(truth):
+    X, y = regression(4)
+    lr = {"targets": 1, "label_user": 1, "labels": [y, None]}
+    plan, Y = seen(columns(X, (50, 49)), Task.LR, scheme="mixing", **lr)
+    assert not plan.biased
+    Y = Y[:, : plan.N]
+    # Centred columns are orthogonal to the ones, so even their span is.
+    assert best_cosine(Y, P_times_ones(truth, 600)) < 1e-9
+
+
+def test_a_constant_column_in_the_data_is_found_under_blocks_and_not_under_haar(truth):
+    """Plain SVD keeps its data as it is; here the masks alone must hide it."""
+    X, _ = regression(5)
+    X = np.concatenate((X, np.ones((600, 1))), axis=1)
+    plan, Y = seen(columns(X, (50, 50)), **PAPER, **FACTORS)
+    found = constant_direction(Y[:, plan.right_windows[-1].outputs])
+    assert cosine(found, P_times_ones(truth, 600)) > 1.0 - 1e-9
+    plan, Y = seen(columns(X, (50, 50)), scheme="mixing")
+    assert plan.left is Form.HAAR
+    assert best_cosine(Y, P_times_ones(truth, 600)) < CHANCE
+
+
+@pytest.mark.usefixtures("small_mixing")
+def test_a_constant_column_is_not_found_under_mixing_masks(truth):
+    X, _ = regression(5)
+    X = np.concatenate((X, np.ones((600, 1))), axis=1)
+    plan, Y = seen(columns(X, (50, 50)), scheme="mixing", block_size=B)
+    assert plan.left is Form.MIXING
+    assert best_cosine(Y, P_times_ones(truth, 600)) < CHANCE

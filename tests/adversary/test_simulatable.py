@@ -1,0 +1,104 @@
+"""Adversary test 1: is the CSP's view a function of the singular values alone?
+
+X is a table with everything a block mask shows: empty tiles, whole numbers, tiles of very different size. The decoy
+has the same singular values and nothing else in common with it. Haar masks: the theorem says both views have one law.
+Mixing masks: heuristic, the same tests. Block masks: told apart beyond any doubt, so the tests can fail.
+"""
+
+import numpy as np
+import pytest
+from tests.adversary.scores import same_law
+from tests.adversary.watch import X_masked, columns, csp_view, watched
+from tests.tolerances import ACCEPTED
+
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.messages import Ready
+from fedsvd.protocol.parties import CSP
+from fedsvd.runtime import planning
+
+B, TILES = 10, (6, 12)
+M, N = B * TILES[0], B * TILES[1]
+WIDTHS = (50, 70)
+CERTAIN = 1e-50
+
+
+def orthogonal(n, rng):
+    Q, R = np.linalg.qr(rng.standard_normal((n, n)))
+    return Q * np.sign(np.diag(R))
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """X, and a decoy of equal singular values."""
+    rng = np.random.default_rng(7)
+    X = np.zeros((M, N))
+    for a in range(TILES[0]):
+        for w in range(TILES[1]):
+            if (a + w) % 3 == 0:
+                tile = rng.integers(0, 6, (B, B)) * (rng.random((B, B)) < 0.5)
+                X[B * a : B * a + B, B * w : B * w + B] = (1 + a) * tile
+    sigma = np.linalg.svd(X, compute_uv=False)
+    decoy = (orthogonal(M, rng) * sigma) @ orthogonal(N, rng)[:M]
+    np.testing.assert_allclose(np.linalg.svd(decoy, compute_uv=False), sigma, atol=1e-12 * sigma[0])
+    return X, decoy
+
+
+def tile_energies(Y):
+    cut = [part for rows in np.array_split(Y, TILES[0], axis=0) for part in np.array_split(rows, TILES[1], axis=1)]
+    return np.array([np.linalg.norm(part) / np.sqrt(part.size) for part in cut])
+
+
+def leverages(Y):
+    return np.sum(np.linalg.svd(Y)[0][:, : M // 4] ** 2, axis=1)
+
+
+def p_values(tables, *states, **study):
+    """Entries, tile energies, leverage: p that the views of table and decoy have one law, runs with their own dice."""
+    seen = []
+    for table, state in zip(tables, states, strict=True):
+        outcome = watched(columns(table, WIDTHS), random_state=state, **study)
+        Y = X_masked(outcome.plan, csp_view(outcome))
+        seen.append((outcome.plan, Y / np.linalg.norm(Y)))  # c is a secret of each run, and cS is in the ledger
+    (plan, Y), (_, Z) = seen
+    return plan, [same_law(statistic(Y), statistic(Z)) for statistic in (np.ravel, tile_energies, leverages)]
+
+
+@pytest.mark.parametrize("scheme", ["compressed", "mixing"])
+def test_under_haar_masks_the_csp_cannot_tell_a_table_from_any_other_of_equal_singular_values(tables, scheme):
+    plan, found = p_values(tables, 1, 2, scheme=scheme)
+    assert (plan.left, plan.right) == (Form.HAAR, Form.HAAR)
+    assert min(found) > ACCEPTED
+
+
+def test_under_mixing_masks_the_same_tests_tell_nothing_apart_though_no_theorem_says_so(tables, monkeypatch):
+    monkeypatch.setattr(planning, "HAAR_LEFT_LIMIT", 1)
+    monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
+    plan, found = p_values(tables, 3, 4, scheme="mixing", block_size=B)
+    assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
+    assert min(found) > ACCEPTED
+
+
+def test_under_the_papers_block_masks_the_csp_tells_them_apart_at_once(tables):
+    _, (entries, tiles, leverage) = p_values(tables, 5, 6, scheme="paper", block_size=B)
+    assert entries < CERTAIN
+    assert tiles < 1e-12  # of 72 tiles a side: about the smallest value that so few can reach
+    assert leverage < 1e-6  # of 60 rows a side
+
+
+def test_the_csp_learns_the_spectrum_and_this_is_stated(tables):
+    """The theorem's other half: cS is what it does learn, c between 1 and 2 and the same for all of S."""
+    outcome = watched(columns(tables[0], WIDTHS), scheme="compressed")
+    seen = np.linalg.svd(X_masked(outcome.plan, csp_view(outcome)), compute_uv=False)
+    c = seen / np.linalg.svd(tables[0], compute_uv=False)
+    assert c.max() / c.min() == pytest.approx(1.0, abs=1e-10)
+    assert 1.0 <= c[0] < 2.0
+
+
+def test_the_exponent_of_the_upload_says_the_norm_within_a_factor_of_two_and_no_more(tables):
+    """f is a function of c ||X||, which follows from cS: two tables of equal S and equal c have equal exponents."""
+    ready = []
+    for table in tables:
+        outcome = watched(columns(table, WIDTHS), scheme="compressed", random_state=9)
+        ready.append({message.exponents for _, message in csp_view(outcome).of(CSP, Ready)})
+    assert ready[0] == ready[1]
+    assert len(ready[0]) == 1

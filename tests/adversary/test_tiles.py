@@ -1,0 +1,153 @@
+"""Adversary test 2: tiles, empty tiles and order (C4).
+
+A block mask turns each tile of X on its own: its singular values stand in X' unchanged, an empty tile is empty, and
+columns stay with their neighbours. Clustering the windows of a table whose records are sorted by label then finds the
+labels. Under haar and mixing masks the same eyes see nothing.
+"""
+
+import numpy as np
+import pytest
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.datasets import load_digits
+from sklearn.metrics import adjusted_rand_score
+from tests import datasets
+from tests.adversary.watch import X_masked, columns, csp_view, watched
+
+from fedsvd.linalg.windows import Form, block_sizes
+from fedsvd.protocol.tasks import Item
+from fedsvd.runtime import planning
+
+PAPER = {"scheme": "paper", "release": (Item.COMPONENTS, Item.SPECTRUM)}
+KEPT = 8  # singular values of a tile that the clustering looks at
+
+
+@pytest.fixture
+def small_mixing(monkeypatch):
+    """Mixing masks at sizes that haar masks would have."""
+    monkeypatch.setattr(planning, "HAAR_LEFT_LIMIT", 1)
+    monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
+
+
+def seen(X, **study):
+    """X' of two users who hold half the columns each, as the CSP has it."""
+    half = X.shape[1] // 2
+    outcome = watched(columns(X, (half, X.shape[1] - half)), **study)
+    return outcome.plan, X_masked(outcome.plan, csp_view(outcome))
+
+
+def tiles(Y, b):
+    """Y cut as Algorithm 2 cuts it, row blocks by column blocks."""
+    rows = np.split(Y, np.cumsum(block_sizes(Y.shape[0], b))[:-1], axis=0)
+    return [np.split(row, np.cumsum(block_sizes(Y.shape[1], b))[:-1], axis=1) for row in rows]
+
+
+def spectra(Y, b):
+    """The singular values of every tile, (row blocks, column blocks, b or so)."""
+    cut = tiles(Y, b)
+    return np.array([[np.pad(np.linalg.svd(tile, compute_uv=False), (0, b))[: b + 1] for tile in row] for row in cut])
+
+
+def sparse_table(m, n, b):
+    """Whole numbers in half of the tiles, nothing in the others."""
+    rng = np.random.default_rng(11)
+    full = rng.random((len(block_sizes(m, b)), len(block_sizes(n, b)))) < 0.5
+    X = rng.integers(1, 6, (m, n)) * (rng.random((m, n)) < 0.4).astype(float)
+    X *= np.repeat(np.repeat(full, block_sizes(m, b), axis=0), block_sizes(n, b), axis=1)
+    return X, full
+
+
+def test_the_papers_masks_show_every_tile_spectrum_exactly_and_all_empty_tiles():
+    b = 10
+    X, full = sparse_table(60, 123, b)
+    _, Y = seen(X, block_size=b, **PAPER)
+    scale = np.linalg.norm(X, 2)
+    assert np.abs(spectra(Y, b) - spectra(X, b)).max() < 1e-12 * scale
+    assert np.array_equal(spectra(Y, b)[:, :, 0] > 1e-9 * scale, full)
+
+
+@pytest.mark.parametrize("scheme", ["compressed", "mixing"])
+def test_haar_masks_show_no_tile(scheme):
+    b = 10
+    X, _ = sparse_table(60, 123, b)
+    plan, Y = seen(X, scheme=scheme)
+    assert (plan.left, plan.right) == (Form.HAAR, Form.HAAR)
+    no_tile_stands_out(Y, X, b)
+
+
+@pytest.mark.usefixtures("small_mixing")
+def test_mixing_masks_show_no_tile():
+    b = 10
+    X, _ = sparse_table(60, 123, b)
+    plan, Y = seen(X, scheme="mixing", block_size=b)
+    assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
+    no_tile_stands_out(Y, X, b)
+
+
+def no_tile_stands_out(Y, X, b):
+    """No tile is empty, all have about the same energy; where Y is as wide as X, it has nothing to do with X's."""
+    energy, true = (np.array([[np.linalg.norm(tile) for tile in row] for row in tiles(Z, b)]) for Z in (Y, X))
+    assert energy.max() < 3.0 * energy.min()
+    assert true.min() == 0.0
+    if energy.shape == true.shape:
+        assert abs(np.corrcoef(energy.ravel(), true.ravel())[0, 1]) < 4.0 / np.sqrt(true.size)
+
+
+def sorted_digits():
+    X, labels = load_digits(return_X_y=True)
+    order = np.argsort(labels, kind="stable")
+    return X[order].T, labels[order]
+
+
+def sorted_mnist():
+    X, labels = datasets.mnist()
+    order = np.argsort(labels[:3000], kind="stable")
+    return X[:3000][order].T, labels[:3000][order]
+
+
+def clusters_agree(Y, labels, b):
+    """The adjusted Rand index of windows clustered by their tile spectra against the labels of their records."""
+    sizes = block_sizes(Y.shape[1], b)
+    features = spectra(Y, b)[:, :, :KEPT].transpose(1, 0, 2).reshape(len(sizes), -1)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    found = AgglomerativeClustering(10).fit_predict(features)
+    truth = [np.bincount(part).argmax() for part in np.split(labels, np.cumsum(sizes)[:-1])]
+    return adjusted_rand_score(truth, found)
+
+
+def test_the_order_of_sorted_digits_shows_through_block_masks_and_not_through_haar():
+    X, labels = sorted_digits()
+    _, Y = seen(X, block_size=8, **PAPER)
+    assert clusters_agree(Y, labels, 8) > 0.55
+    plan, Y = seen(X, scheme="mixing")
+    assert plan.right is Form.HAAR
+    assert abs(clusters_agree(Y, labels, 8)) < 0.1
+
+
+@pytest.mark.usefixtures("small_mixing")
+def test_the_order_of_sorted_digits_does_not_show_through_a_mixing_mask():
+    X, labels = sorted_digits()
+    plan, Y = seen(X, scheme="mixing", block_size=8)
+    assert len(plan.right_windows) == 1
+    assert abs(clusters_agree(Y, labels, 8)) < 0.1
+
+
+@pytest.mark.slow
+def test_the_order_of_sorted_mnist_shows_through_block_masks_and_not_through_haar():
+    X, labels = sorted_mnist()
+    _, Y = seen(X, block_size=28, **PAPER)
+    assert clusters_agree(Y, labels, 28) > 0.85
+    _, Y = seen(X, scheme="mixing", components=5, release=(Item.COMPONENTS, Item.SPECTRUM))
+    assert abs(clusters_agree(Y, labels, 28)) < 0.1
+
+
+@pytest.mark.usefixtures("small_mixing")
+def test_each_window_of_a_mixing_mask_shows_its_own_spectrum_and_this_is_stated():
+    """Windows follow the order of the records: sorted data differs from window to window, and the CSP can see it."""
+    X, _ = sorted_digits()
+    plan, Y = seen(X, scheme="mixing", window=600)
+    assert len(plan.right_windows) > 2
+    halves = X[:, : X.shape[1] // 2], X[:, X.shape[1] // 2 :]
+    for window in plan.right_windows:
+        true = np.concatenate([half[:, own] for half, own in zip(halves, window.columns, strict=True)], axis=1)
+        shown, own = (np.linalg.svd(Z, compute_uv=False)[:20] for Z in (Y[:, window.outputs], true))
+        np.testing.assert_allclose(shown / shown[0], own / own[0], rtol=1e-8)

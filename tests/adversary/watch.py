@@ -1,0 +1,135 @@
+"""What the attackers of this folder may use: the recorded view of one party, and the plan, which is public.
+
+``X_masked`` and its kin read the CSP's view and nothing else; they are written here a second time, from 02-protocol,
+so that no attack leans on the code it attacks. ``Truth`` is for the referee, never for the attacker: it copies shares
+before they are padded, and the masks users hold, so that a test can say whether an attack was right.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedsvd.data.open import open_source
+from fedsvd.protocol.messages import KeyOffer, MaskedBatch, Message, PaddedBatch, Ready, SumShare
+from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.upload import batches
+from fedsvd.protocol.views import Views
+from fedsvd.roles.user import role
+from fedsvd.runtime.federation import Outcome, run_study
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study
+from fedsvd.types import Float, Ring
+
+WORDS = 2.0**64
+
+
+def columns(X: Float, widths: Sequence[int]) -> list[Float]:
+    """X cut into the users' X_i."""
+    return np.split(X, np.cumsum(widths)[:-1], axis=1)
+
+
+def watched(parts: Sequence[Float], task: Task = Task.SVD, *, random_state: int | None = 1, **study: Any) -> Outcome:
+    """A recorded run on these X_i (columns split), or D_i (``split=Split.HORIZONTAL``); warnings are read elsewhere."""
+    split, labels = study.pop("split", Split.VERTICAL), study.pop("labels", None)
+    ids = study.pop("ids", [None] * len(parts))
+    given = labels or [None] * len(parts)
+    parties = [
+        PartyData(open_source(np.ascontiguousarray(part)), labels=y, ids=rows)
+        for part, y, rows in zip(parts, given, ids, strict=True)
+    ]
+    plan = Study(task, split, **study)
+    return run_study(plan, parties, random_state=random_state, record=True, policy=Policy.permissive())
+
+
+def csp_view(outcome: Outcome) -> Views:
+    """The CSP's view alone; asking it for anybody else's finds nothing."""
+    assert outcome.views is not None
+    return Views({CSP: outcome.views.heard[CSP]})
+
+
+def view_of(outcome: Outcome, party: Any) -> Views:
+    """One party's view alone."""
+    assert outcome.views is not None
+    return Views({party: outcome.views.heard[party]})
+
+
+def payloads(view: Views) -> list[Ring]:
+    """Every padded payload the CSP heard, batches and sums, user by user."""
+    said = [*view.of(CSP, PaddedBatch), *view.of(CSP, SumShare)]
+    return [message.payload for _, message in said]
+
+
+def public_keys(view: Views) -> set[bytes]:
+    """The session keys the CSP relayed."""
+    return {offer.public for _, offer in view.of(CSP, KeyOffer)}
+
+
+def X_masked(plan: SessionPlan, view: Views) -> Float:
+    """X' = c P A Q from the CSP's view: the sum of the shares, read as signed fixed point; labels beside it, if any."""
+    (_, ready), *_ = view.of(CSP, Ready)
+    matrix, labels = ready.exponents
+    panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
+    cut = batches(plan)
+    for _, message in view.of(CSP, PaddedBatch):
+        batch = cut[message.batch]
+        panels[batch.panel][batch.rows] += message.payload
+    joint = np.concatenate(panels, axis=0 if plan.by_rows else 1).astype(np.int64).astype(np.float64)
+    width = plan.N if plan.by_rows else joint.shape[1]
+    joint[:, :width] *= 2.0**-matrix
+    joint[:, width:] *= 2.0**-labels
+    return joint
+
+
+def Y_i_masked(plan: SessionPlan, view: Views, i: int) -> Float:
+    """The aligned scheme's bare upload of user i, as the CSP heard it."""
+    said = [message.Y_i_masked for speaker, message in view.of(CSP, MaskedBatch) if speaker.index == i]
+    return np.concatenate(said, axis=0 if plan.by_rows else 1)
+
+
+def arrays(message: Message) -> list[np.ndarray[Any, Any]]:
+    """Every array a message carries, however deep."""
+    found: list[np.ndarray[Any, Any]] = []
+    waiting = list(vars(message).values())
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, np.ndarray):
+            found.append(value)
+        elif isinstance(value, tuple | list):
+            waiting += value
+    return found
+
+
+class Truth:
+    """What the referee knows: shares before padding, (user, stream, batch) to words, and each user's masks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bare: dict[tuple[int, str, int], Ring] = {}
+        self.masks: dict[int, Any] = {}
+        pad, masks = role.pad, role.Masks
+
+        def copied(payload: Ring, keys: Any, stream: str, batch: int, once: Any) -> Ring:
+            self.bare[keys.user, stream, batch] = payload.copy()
+            return pad(payload, keys, stream, batch, once)
+
+        def kept(plan: SessionPlan, i: int, *rest: Any) -> Any:
+            self.masks[i + 1] = masks(plan, i, *rest)
+            return self.masks[i + 1]
+
+        monkeypatch.setattr(role, "pad", copied)
+        monkeypatch.setattr(role, "Masks", kept)
+
+    def share(self, outcome: Outcome, i: int) -> Float:
+        """Y_i = c P A_i Q_i, before anything was added to it; labels left out."""
+        assert outcome.views is not None
+        (_, ready), *_ = outcome.views.of(CSP, Ready)
+        plan = outcome.plan
+        panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
+        for number, batch in enumerate(batches(plan)):
+            panels[batch.panel][batch.rows] = self.bare[i, "upload", number]
+        joint = np.concatenate(panels, axis=0 if plan.by_rows else 1).astype(np.int64).astype(np.float64)
+        return joint[:, : plan.N] * 2.0 ** -ready.exponents[0]
