@@ -4,6 +4,7 @@ The rules are those of 02-protocol, section 3. ``auto`` picks ``compressed`` whe
 and its factor fits the memory budget, else ``mixing``, and says why.
 """
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 
@@ -108,8 +109,8 @@ def _check(study: Study, m: int) -> None:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme="paper"')
     if study.full_matrices and study.components is not None:
         raise ConfigError("full_matrices and components exclude each other", "leave one of them out")
-    if study.alpha < 0:
-        raise ConfigError("alpha is negative", "alpha >= 0")
+    _check_numbers(study)
+    _check_options(study)
     if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
         raise ConfigError("PCA needs samples split over the parties", 'set split="horizontal"')
     if study.task is Task.LR and study.targets < 1:
@@ -117,6 +118,37 @@ def _check(study: Study, m: int) -> None:
     _check_release(study)
     if study.scheme not in ("auto", *Scheme):
         raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
+
+
+def _check_numbers(study: Study) -> None:
+    """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
+    if not 0.0 <= study.alpha < math.inf:
+        raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
+    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "window": 1, "memory": 1}
+    for name, smallest in least.items():
+        value = getattr(study, name)
+        if name == "components" and value is None:
+            continue
+        if not isinstance(value, int) or value < smallest:
+            raise ConfigError(f"{name} = {value!r}", f"a whole number, at least {smallest}")
+
+
+def _check_options(study: Study) -> None:
+    """Refuse what the task would not heed: it would look as if it had been done."""
+    regression = study.task in (Task.LR, Task.PREDICT)
+    refused = {
+        "centre": study.centre is not None and study.task not in (Task.LR, Task.PCA),
+        "centre = False": study.centre is False and study.task is Task.PCA,
+        "unit_variance": study.unit_variance and study.task is not Task.PCA,
+        "full_matrices": study.full_matrices and study.task is not Task.SVD,
+        "alpha": study.alpha > 0 and study.task is not Task.LR,
+        "targets": study.targets > 0 and not regression,
+        "components": study.components is not None and regression,
+        "a horizontal split": study.split is Split.HORIZONTAL and study.task is Task.PREDICT,
+    }
+    for option, wrong in refused.items():
+        if wrong:
+            raise ConfigError(f"{study.task} has no use for {option}", "leave it out")
 
 
 def _check_release(study: Study) -> None:

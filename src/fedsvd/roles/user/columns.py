@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.compress.centre import unit_scales
-from fedsvd.roles.user.work import Work
+from fedsvd.roles.user.work import Work, finite
 from fedsvd.types import Float
 
 
@@ -38,6 +38,7 @@ class Columns:
         for _, X in work.row_panels("columns"):
             centred = X - mean
             energy += np.einsum("ij,ij->j", centred, centred)
+        finite(energy)
         deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         inverse = inverse_powers(penalised(deviation, plan.alpha, m))
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
@@ -46,7 +47,8 @@ class Columns:
         label_mean, label_scale = np.zeros(t), np.zeros(t)
         if work.labels is not None:
             label_mean = work.labels.mean(axis=0) if plan.centre and not plan.biased else label_mean
-            deviation = np.sqrt(np.mean((work.labels - label_mean) ** 2, axis=0))
+            with np.errstate(over="ignore"):
+                deviation = np.sqrt(finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
             label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
         constant = tuple(int(j) for j in zeros)
         return cls(work, mean, inverse, constant, label_mean, label_scale, energy * inverse**2)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsvd.errors import DataError
+from fedsvd.linalg.backend import EPS, norm
 from fedsvd.masks.remove import unmask_left, unscale
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item
@@ -41,6 +43,7 @@ def script(work: Work) -> Script:
     if work.plan.unit_variance:
         about = scaled(work, about)
     F = yield from joint_norm(work, about.A_i)
+    _expect_variance(work, about, F)
     factors: Factors = yield Upload(lambda w: work.masks.column_panel(about.A_i, w), (entry_bound(work, F), 0.0))
     U = unmask_left(factors.U_masked, work.masks.P)
     U = U * (yield Signs(U))
@@ -50,6 +53,13 @@ def script(work: Work) -> Script:
         scores_i = yield Local("scores", lambda: scores(work, about, U))
     quality = factors.residual, factors.orthogonality
     return PCAResult(about.mean, U, sigma, scores_i, about.scales, F * F, U.shape[1], *quality)
+
+
+def _expect_variance(work: Work, about: Centred, F: float) -> None:
+    """Refuse constant data before it is uploaded: its components would be rounding, or nothing at all."""
+    rounding = 0.0 if work.plan.unit_variance else 8.0 * EPS * norm(about.mean) * work.plan.n**0.5
+    if rounding >= F:
+        raise DataError("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
 
 
 def scores(work: Work, about: Centred, U: Float) -> Float:

@@ -11,7 +11,7 @@ import numpy as np
 from fedsvd.compress.centre import first_mean, row_energy, to_joint_mean, to_unit_variance, unit_scales
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script, Sum
-from fedsvd.roles.user.work import Dense, Streamed, Work
+from fedsvd.roles.user.work import Dense, Streamed, Work, finite
 from fedsvd.types import Float
 
 
@@ -79,9 +79,12 @@ def _row_sums(work: Work) -> Float:
 
 
 def _energy(work: Work, A_i: Operand) -> Float:
-    if isinstance(A_i, Dense):
-        return row_energy(A_i.A_i)
-    energy = np.zeros(work.source.shape[0])
-    for part, _ in work.panels("variances"):
-        energy += row_energy(A_i.columns(part.start, part.stop))
+    with np.errstate(over="ignore"):
+        if isinstance(A_i, Dense):
+            energy = row_energy(A_i.A_i)
+        else:
+            energy = np.zeros(work.source.shape[0])
+            for part, _ in work.panels("variances"):
+                energy += row_energy(A_i.columns(part.start, part.stop))
+    finite(energy)
     return energy

@@ -129,9 +129,20 @@ def squared_norm(work: Work, A_i: Operand) -> float:
     norms = [backend.norm(A_i.columns(start, min(start + step, width))) for start in range(0, width, step)]
     with np.errstate(over="ignore"):
         squared = float(np.sum(np.square(norms)))
-    if not np.isfinite(squared) or (squared < 1e-290 and max(norms) > 0):
-        raise NumericalError("the squared norm of the data leaves the range of float64", "scale the data")
-    return squared
+    if squared < 1e-290 and max(norms) > 0:
+        raise _out_of_range()
+    return float(finite(squared))
+
+
+def finite(energy: Any) -> Any:
+    """Squared norms, unless one of them is beyond float64."""
+    if not np.isfinite(energy).all():
+        raise _out_of_range()
+    return energy
+
+
+def _out_of_range() -> NumericalError:
+    return NumericalError("the squared norm of the data leaves the range of float64", "scale the data")
 
 
 def entry_bound(work: Work, F: float) -> float:
