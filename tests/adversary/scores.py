@@ -30,6 +30,14 @@ def above_chance(found: Float, true: Float, draws: int = 99, seed: int = 0) -> t
     return score, (1 + sum(chance >= score for chance in null)) / (draws + 1)
 
 
+def beyond_rotation(found: Float, true: Float, draws: int = 99, seed: int = 0) -> tuple[float, float]:
+    """The matched score and its p-value when the Gram matrix is known: the null is the true rows, rotated at random."""
+    rng = np.random.default_rng(seed)
+    score = matched(found, true)
+    null = [matched(np.linalg.qr(rng.standard_normal((len(true), len(true))))[0] @ true, true) for _ in range(draws)]
+    return score, (1 + sum(chance >= score for chance in null)) / (draws + 1)
+
+
 def as_published(found: Float, true: Float) -> float:
     """The paper's score: the largest signed correlation over all pairs of rows, and nothing to compare it with."""
     return float((_unit(found) @ _unit(true).T).max())

@@ -6,7 +6,7 @@ P, Q and c follow from the group seed, T_i from this user's own. In the ``paper`
 the slices Q_i come from the TA. In the ``aligned`` scheme Q_i is this user's own and stands alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -38,6 +38,7 @@ class Masks:
     group: Seed
     own: Seed
     dealt: DealtRightMask | None = None
+    _turned: list[Array] = field(init=False, default_factory=list, compare=False)
 
     def __repr__(self) -> str:
         return f"Masks(user={self.i + 1})"
@@ -62,10 +63,21 @@ class Masks:
     def c(self) -> float:
         return 1.0 if self.plan.published else secret_scale(self.group.derive("c"))
 
+    @cached_property
+    def whole(self) -> Orthogonal | None:
+        """T_i over all windows, for a user no wider than one; None where each window is rotated by itself.
+
+        Window by window such a user has few columns in each, or one, which a rotation of its own only gives a sign.
+        """
+        width, windows = self.plan.widths[self.i], len(self.plan.right_windows)
+        if self.plan.published or windows == 1 or width > self.plan.window:
+            return None
+        return local_rotation(width, self.own.derive("T"))
+
     def rotation(self, w: int) -> Orthogonal | None:
-        """T_i inside column window w; None where there is nothing to rotate."""
+        """T_i inside column window w; None where there is nothing to rotate there."""
         own = self.plan.right_windows[w].columns[self.i]
-        if self.plan.published or own.stop == own.start:
+        if self.plan.published or own.stop == own.start or self.whole is not None:
             return None
         return local_rotation(own.stop - own.start, self.own.derive("T", w))
 
@@ -94,9 +106,20 @@ class Masks:
 
     def column_panel(self, A_i: Operand, w: int) -> Array:
         """Column window w of Y_i."""
-        own = self.plan.right_windows[w].columns[self.i]
-        masked = self._from_left(A_i.columns(own.start, own.stop))
+        masked = self._from_left(self._columns(A_i, w))
         return masked @ self.written_out if self.written_out is not None else self._to_right(self.c * masked, w)
+
+    def _columns(self, A_i: Operand, w: int) -> Array:
+        """This user's columns in window w; those of a short user, rotated as a whole, are kept until the last."""
+        own = self.plan.right_windows[w].columns[self.i]
+        if self.whole is None:
+            return A_i.columns(own.start, own.stop)
+        if not self._turned:
+            self._turned.append(self.whole.right(A_i.columns(0, self.plan.widths[self.i])))
+        A_iw = self._turned[0][:, own]
+        if w == len(self.plan.right_windows) - 1:
+            self._turned.clear()
+        return A_iw
 
     def _to_right(self, masked: Array, w: int) -> Array:
         """``masked T_iw Q_iw``; by rows every window comes back many times, by columns once."""
@@ -120,6 +143,7 @@ class Masks:
         if self.written_out is not None:
             return xp.concat((masked[:, :width] @ self.written_out, labels), axis=1)
         rows, windows = self.c * masked[:, :width], self.plan.right_windows
+        rows = rows if self.whole is None else self.whole.right(rows)
         parts = [self._to_right(rows[:, window.columns[self.i]], v) for v, window in enumerate(windows)]
         return xp.concat((*parts, labels), axis=1)
 
@@ -137,4 +161,5 @@ class Masks:
                 own = block[window.place(self.i), :]
             T_iv = self.rotations[v]
             parts.append(own if T_iv is None else T_iv.left(own))
-        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+        joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+        return joined if self.whole is None else self.whole.left(joined)
