@@ -10,11 +10,13 @@ from fedsvd.cli.group import Commands
 from fedsvd.cli.lr import lr
 from fedsvd.cli.lsa import lsa
 from fedsvd.cli.pca import pca
+from fedsvd.cli.plan import plan
+from fedsvd.cli.predict import predict
 from fedsvd.cli.run import run
 from fedsvd.cli.svd import svd
 
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for verb in (demo, run, svd, pca, lsa, lr):
+for verb in (demo, run, svd, pca, lsa, lr, plan, predict):
     cli.command()(verb)
 
 

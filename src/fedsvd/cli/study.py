@@ -9,7 +9,8 @@ from rich.console import Console
 
 from fedsvd.cli.options import SchemeName
 from fedsvd.cli.progress import shown
-from fedsvd.cli.voice import Voice, duration, facts, listing, size
+from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
+from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
@@ -49,18 +50,25 @@ def job_from_options(
     return job_from(record, Path())
 
 
+def has_name(word: str) -> bool:
+    """Whether this is ``NAME=FILE``, not a file with such a name."""
+    return "=" in word and not Path(word).exists()
+
+
 def named_parties(words: Sequence[str]) -> list[dict[str, str]]:
     """Names and files from ``[NAME=]FILE``; without a name, that of the file, numbered where it is taken."""
     parties: list[dict[str, str]] = []
     for word in words:
-        name, mark, file = word.partition("=")
-        if not mark or Path(word).exists():
+        name, _, file = word.partition("=")
+        if not has_name(word):
             file, name = word, re.sub(r"[^A-Za-z0-9_-]+", "-", Path(word).name.partition(".")[0]).strip("-_")[:60]
             taken = [party["name"].lower() for party in parties]
             name, number = name or "party", 1
             while (numbered := name if number == 1 else f"{name}-{number}").lower() in taken:
                 number += 1
             name = numbered
+        elif name in [party["name"] for party in parties]:
+            raise ConfigError(f"two parties are named {name}", "give every party a name of its own")
         parties.append({"name": name, "data": file})
     return parties
 
@@ -121,11 +129,6 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) 
     )
     for table in shared_by_all(prepared, outcome).tables:
         if table.name in ("spectrum", "intercept"):
-            rows = list(zip(*(list(column)[:_ROWS_SHOWN] for column in table.columns.values()), strict=True))
-            console.print(listing(list(table.columns), [[_number(cell) for cell in row] for row in rows]))
+            console.print(top_of(table, _ROWS_SHOWN))
     for target_name, score in (_scores(prepared, outcome) or {}).items():
-        console.print(f"{target_name}: mean squared error {_number(score['mse'])}, R^2 {_number(score['r2'])}")
-
-
-def _number(cell: object) -> object:
-    return f"{cell:.6g}" if isinstance(cell, float) else cell
+        console.print(f"{target_name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")

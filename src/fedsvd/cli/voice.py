@@ -17,9 +17,14 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fedsvd.errors import PrivacyWarning
+from fedsvd.runtime.folder import Table as Columns
 from fedsvd.runtime.jobs import named
+
+_PIPE_WIDTH = 160
+_COLUMNS_SHOWN = 8
 
 
 class Format(StrEnum):
@@ -70,15 +75,29 @@ class Voice:
         if self.format is Format.JSON:
             typer.echo(json.dumps({**record, "notices": self.notices}, ensure_ascii=False, allow_nan=False))
         else:
-            show(Console(file=sys.stdout, highlight=False, soft_wrap=True))
+            # Names come from files and may look like markup. A pipe has no width; lines are for tools to cut.
+            width = None if sys.stdout.isatty() else _PIPE_WIDTH
+            show(Console(file=sys.stdout, highlight=False, markup=False, width=width))
 
 
 def facts(rows: Mapping[str, object]) -> Table:
     """Names and values beside each other, without a frame."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
-        table.add_row(f"[bold]{name}[/bold]", str(value))
+        table.add_row(Text(name, style="bold"), str(value))
     return table
+
+
+def top_of(table: Columns, count: int) -> Table:
+    """The first rows of a table, and of its columns what fits on a screen."""
+    columns = dict(list(table.columns.items())[:_COLUMNS_SHOWN])
+    rows = zip(*(list(column[:count]) for column in columns.values()), strict=True)
+    return listing(list(columns), [[number(cell) for cell in row] for row in rows])
+
+
+def number(cell: object) -> object:
+    """A cell of a table for a person: numbers to six digits."""
+    return f"{cell:.6g}" if isinstance(cell, float) else cell
 
 
 def listing(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

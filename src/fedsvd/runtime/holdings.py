@@ -50,9 +50,9 @@ def held_by(prepared: Prepared, outcome: Outcome, i: int) -> Holding:
         holding |= Holding({"row_ids": np.asarray(data.ids, np.str_)})
     match result:
         case FactorsResult(Vt_i=Vt_i) if Vt_i is not None:
-            own = _by_sample("left_vectors", Vt_i.T, data.ids) if _by_rows(prepared) else _components(features, Vt_i.T)
+            own = by_sample("left_vectors", Vt_i.T, data.ids) if _by_rows(prepared) else _components(features, Vt_i.T)
         case PCAResult(scores_i=scores_i) if scores_i is not None:
-            own = _by_sample("scores", scores_i, data.ids)
+            own = by_sample("scores", scores_i, data.ids)
         case RegressionResult() if not _by_rows(prepared):
             own = _coefficients(prepared, features, result) | _fitted(prepared, result, i)
         case PredictionResult(predictions=predictions) if predictions is not None:
@@ -67,7 +67,7 @@ def _common(prepared: Prepared, outcome: Outcome, i: int, ids: NDArray[Any] | No
     features = prepared.features[i]
     match outcome.parties[i]:
         case FactorsResult(U=U, sigma=sigma):
-            factor = _components(features, U) if _by_rows(prepared) else _by_sample("left_vectors", U, ids)
+            factor = _components(features, U) if _by_rows(prepared) else by_sample("left_vectors", U, ids)
             return factor | _spectrum(sigma)
         case PCAResult() as result:
             return _components(features, result.U) | _moments(features, result) | _pca_spectrum(outcome, result)
@@ -98,13 +98,21 @@ def _components(features: tuple[str, ...], U: Float) -> Holding:
     return Holding({"components": np.ascontiguousarray(U.T)}, (table,))
 
 
-def _by_sample(
+def by_sample(
     name: str, values: Float, ids: NDArray[Any] | None = None, columns: Sequence[str] | None = None
 ) -> Holding:
+    """Numbers with one row for each sample, under its id where it has one."""
     by_column = dict(zip(columns or _numbered("component", values.shape[1]), values.T, strict=True))
     index = np.arange(len(values)) if ids is None else ids
     table = _table(name, "row" if ids is None else "id", index, by_column)
     return Holding({name: np.ascontiguousarray(values)}, (table,))
+
+
+def by_feature(name: str, values: Float, features: Sequence[str] | None) -> Holding:
+    """Numbers with one row for each feature, under its name."""
+    names = features if features is not None else [f"x{j}" for j in range(len(values))]
+    by_column = dict(zip(_numbered("component", values.shape[1]), values.T, strict=True))
+    return Holding({name: np.ascontiguousarray(values)}, (_table(name, "feature", names, by_column),))
 
 
 def _spectrum(sigma: Float) -> Holding:
@@ -157,7 +165,7 @@ def _fitted(prepared: Prepared, result: RegressionResult, i: int) -> Holding:
 
 def _scored(prepared: Prepared, name: str, values: Float, i: int) -> Holding:
     data = prepared.parties[i]
-    holding = _by_sample(name, values, data.ids, prepared.targets)
+    holding = by_sample(name, values, data.ids, prepared.targets)
     if data.labels is None:
         return holding
     return holding | Holding(facts={"score": score(prepared.targets, data.labels, values)})

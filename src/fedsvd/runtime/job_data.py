@@ -55,7 +55,7 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
             features.append(feature_names(data.table))
     if not vertical(job):
         _expect_same_columns([party.name for party in job.parties], features)
-    study = _study(job, 0 if holder is None else holder + 1)
+    study = study_of(job, 0 if holder is None else holder + 1)
     names = tuple(party.name for party in job.parties)
     return Prepared(job.study.name, study, names, tuple(parties), tuple(features), job.study.label, job.study.id)
 
@@ -64,7 +64,7 @@ def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort
     """One party's table without labels and ids, and these beside it; its rows in the order of their ids if asked."""
     ids = None if id is None else row_ids(source, id)
     table = source.without([*labels, *([] if id is None else [id])])
-    y = np.column_stack([_numbers(source, name) for name in labels]) if labels else None
+    y = labels_in(source, labels) if labels else None
     if ids is not None and sort:
         order = np.argsort(ids, kind="stable")
         table, ids = table.reordered(order), ids[order]
@@ -78,6 +78,11 @@ def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
     if column.dtype.kind == "f" and bool(np.all(column == np.floor(column))):
         column = column.astype(np.int64)
     return column.astype(np.str_)
+
+
+def labels_in(source: MatrixSource, names: Sequence[str]) -> Float:
+    """The label columns of these names, (rows, targets)."""
+    return np.column_stack([_numbers(source, name) for name in names])
 
 
 def feature_names(table: MatrixSource) -> tuple[str, ...]:
@@ -159,7 +164,8 @@ def _expect_same_columns(names: Sequence[str], features: Sequence[tuple[str, ...
             raise DataError(fault, fix)
 
 
-def _study(job: Job, label_user: int) -> Study:
+def study_of(job: Job, label_user: int) -> Study:
+    """The study a job file asks for; ``label_user`` is who holds the labels of split columns, 0 where nobody alone."""
     study = job.study
     return Study(
         task=study.task,

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedsvd.errors import FedSVDError
+from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import Outcome, Progress, plan_for, run_study
 from fedsvd.runtime.job_data import Prepared
@@ -21,10 +22,15 @@ def plan_job(prepared: Prepared) -> Planned:
         return planned
 
 
-def run_job(prepared: Prepared, scratch: Path | None = None, progress: Progress | None = None) -> Outcome:
+def run_job(
+    prepared: Prepared,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+    policy: Policy | None = None,
+) -> Outcome:
     """Run the job among its parties, all roles in this process."""
     with parties_named(prepared.names):
-        return run_study(prepared.study, prepared.parties, scratch=scratch, progress=progress)
+        return run_study(prepared.study, prepared.parties, scratch=scratch, progress=progress, policy=policy)
 
 
 @contextmanager

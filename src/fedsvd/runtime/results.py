@@ -19,6 +19,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from fedsvd import __version__
 from fedsvd.errors import StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Certificate
@@ -40,6 +41,7 @@ from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
 from fedsvd.runtime.job_data import Prepared
 
 FORMAT = "fedsvd-results/1"
+PREDICTIONS = "fedsvd-predictions/1"
 PARTIES = "parties"
 
 
@@ -79,8 +81,28 @@ def write_results(target: Path, prepared: Prepared, outcome: Outcome, overwrite:
             own.mkdir(mode=0o700)
             record = _record(prepared, outcome, created, _seen_by(outcome.certificate, user(i + 1)))
             features = prepared.parties[i].table.names
-            about = {"party": name, "index": i + 1, "features": features, "id": prepared.id}
+            about = {"party": name, "index": i + 1, "features": features}
             _write(own, held_by(prepared, outcome, i), {**record, **about})
+
+
+def write_predictions(target: Path, of: Stored, holdings: Mapping[str, Holding], overwrite: bool = False) -> None:
+    """Write what a result said of new data, one folder to each party that may read it."""
+    record = {
+        "format": PREDICTIONS,
+        "job": of.job,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "task": of.task,
+        "split": of.split,
+        "versions": of.certificate.versions | {"fedsvd": __version__},
+        "plan_digest": of.plan.digest,
+    }
+    with fresh_folder(target, overwrite) as folder:
+        _write(folder, Holding(), {**record, "parties": list(holdings)})
+        (folder / PARTIES).mkdir(mode=0o700)
+        for name, holding in holdings.items():
+            own = folder / PARTIES / name
+            own.mkdir(mode=0o700)
+            _write(own, holding, {**record, "party": name})
 
 
 def read_results(folder: Path) -> Stored:
@@ -143,7 +165,7 @@ def _record(prepared: Prepared, outcome: Outcome, created: str, certificate: Cer
         "label_holder": prepared.label_holder,
         "features": None,
         "targets": prepared.targets,
-        "id": None,
+        "id": prepared.id,
         "shape": _joint_shape(plan),
         "rank": certificate.rank,
         "residual": certificate.residual,

@@ -1,0 +1,127 @@
+"""``fedsvd plan``: what a job will compute, by whom, what leaves each site, what each role learns. Nothing is sent."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedsvd.cli.options import FormatOption, Scratch
+from fedsvd.cli.voice import Format, Voice, facts, listing, size
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import Policy, findings, what_each_role_learns
+from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.runtime.job import read_job
+from fedsvd.runtime.job_data import Prepared, prepare
+from fedsvd.runtime.jobs import named, plan_job
+from fedsvd.runtime.planning import Planned
+
+
+def plan(
+    job: Annotated[Path, typer.Argument(help="The job file.")],
+    scratch: Scratch = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Say what a job will do, and what it reveals, before anything is sent."""
+    voice = Voice(format, quiet=True)
+    prepared = prepare(read_job(job), scratch)
+    planned = plan_job(prepared)
+    record = _record(prepared, planned)
+    for finding in findings(planned.plan, Policy()):
+        voice.notice(named(str(finding), prepared.names))
+    voice.answer(record, lambda console: _show(console, record))
+
+
+def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
+    plan = planned.plan
+    samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
+    return {
+        "job": prepared.name,
+        "task": plan.task,
+        "split": plan.split,
+        "samples": samples,
+        "features": features,
+        "components": plan.components,
+        "scheme": plan.scheme,
+        "why": planned.why,
+        "trust": plan.trust,
+        "masks": {"left": plan.left, "right": plan.right, "windows": len(plan.right_windows)},
+        "roles": _roles(plan),
+        "parties": [
+            {"name": name, "rows": party.table.shape[0], "columns": party.table.shape[1]}
+            for name, party in zip(prepared.names, prepared.parties, strict=True)
+        ],
+        "leaves_each_site": leaves_each_site(plan),
+        "released": {item: _whom(plan, item) for item in plan.release},
+        "learns": [named(line, prepared.names) for line in what_each_role_learns(plan)],
+    }
+
+
+def _roles(plan: SessionPlan) -> dict[str, str]:
+    """Who does what."""
+    roles = {
+        "parties": "compress, rotate, mask and pad their own data; take the masks off the answer",
+        "csp": "adds up padded shares, factorises the masked sum, verifies it; sees no mask",
+    }
+    if plan.trust is Trust.AUTHORITY:
+        roles["authority"] = "deals the seeds of the masks, then leaves; sees no data"
+    return roles
+
+
+def _whom(plan: SessionPlan, item: Item) -> str:
+    """Who gets a released item."""
+    if item is Item.OWN_PART or (item is Item.COEFFICIENTS and plan.split is Split.VERTICAL):
+        return "to each party its own"
+    return "to the label holder" if item is Item.SCORE else "to every party"
+
+
+def leaves_each_site(plan: SessionPlan) -> list[str]:
+    """Everything a party sends, in the order in which it goes."""
+    lines = ["a session key, signed"]
+    if plan.check_ids:
+        lines.append(f"keyed hashes of {plan.m} row ids; the key stays among the parties")
+    if plan.centre or plan.task is Task.LR:
+        lines.append("its sums for means, scales and norms, under pads that only the total survives")
+    else:
+        lines.append("the norm of its data, under a pad that only the total survives")
+    upload = 8 * sum(rows * width for rows, width in plan.panels)
+    form = "masked by rotations that the CSP does not know"
+    if plan.scheme is Scheme.ALIGNED:
+        lines.append(f"its own columns of the matrix, {form}, not padded")
+    else:
+        lines.append(f"its share of {plan.M} x {plan.N} numbers ({size(upload)}), {form}, and padded")
+    if plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+        lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
+    if plan.releases(Item.SCORE):
+        lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
+    return lines
+
+
+def _show(console: Console, record: dict[str, Any]) -> None:
+    what = f"{record['task']} of {record['samples']} samples x {record['features']} features"
+    if record["components"]:
+        what += f", {record['components']} components"
+    masks = "{left} and {right}, windows: {windows}".format(**record["masks"])
+    console.print(
+        facts(
+            {
+                "job": record["job"],
+                "what": what,
+                "split": record["split"],
+                "scheme": f"{record['scheme']}: {record['why']}",
+                "masks": f"{masks}, dealt by {record['trust']}",
+            }
+        )
+    )
+    console.print(listing(("party", "rows", "columns"), [tuple(each.values()) for each in record["parties"]]))
+    _list(console, "By whom", [f"{role}: {does}" for role, does in record["roles"].items()])
+    _list(console, "What leaves each party", record["leaves_each_site"])
+    _list(console, "What is released", [f"{item}: {whom}" for item, whom in record["released"].items()])
+    _list(console, "What each role learns", record["learns"])
+
+
+def _list(console: Console, title: str, lines: list[str]) -> None:
+    console.print()
+    console.print(title, style="bold")
+    for line in lines:
+        console.print(f"- {line}")

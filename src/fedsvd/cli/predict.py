@@ -1,0 +1,134 @@
+"""``fedsvd predict``: what a result says of new data.
+
+Scores of a PCA, coordinates of an SVD or LSA and predictions of a regression on split rows need nobody else: they are
+computed here, table by table. A regression on split columns is predicted by all parties together, for the label
+holder. With split columns, an SVD or LSA folds new columns in: their places among the columns it was made from.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedsvd.cli.options import FormatOption, Overwrite, Parties, Quiet, Scratch
+from fedsvd.cli.progress import shown
+from fedsvd.cli.study import has_name, named_parties
+from fedsvd.cli.voice import Format, Voice, number, top_of
+from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError
+from fedsvd.estimators.load import load
+from fedsvd.estimators.transformer import projected
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.runtime.folder import expect_free
+from fedsvd.runtime.holdings import Holding, by_feature, by_sample
+from fedsvd.runtime.job_data import party_named
+from fedsvd.runtime.prediction import bring, in_the_order_of, predict_together, scored
+from fedsvd.runtime.results import Stored, party_folders, read_results, write_predictions
+
+_ROWS_SHOWN = 5
+
+
+def predict(
+    results: Annotated[Path, typer.Argument(help="A results folder: of a party, or of a whole job.")],
+    party: Parties,
+    out: Annotated[Path | None, typer.Option("--out", help="A folder for what is predicted.")] = None,
+    overwrite: Overwrite = False,
+    scratch: Scratch = None,
+    quiet: Quiet = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Apply a result to new tables: predictions, scores, coordinates."""
+    voice, stored = Voice(format, quiet), read_results(results)
+    if out is not None:
+        expect_free(out, overwrite)
+    named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
+    if stored.task is Task.LR and stored.split is Split.VERTICAL:
+        found = _together(voice, results, stored, named, any(map(has_name, party)))
+    else:
+        found = _alone(results, stored, named)
+    if out is not None:
+        write_predictions(out, stored, found, overwrite)
+    voice.answer(_record(stored, found, out), lambda console: _show(console, found, out))
+
+
+def _together(
+    voice: Voice, results: Path, stored: Stored, named: dict[str, MatrixSource], explicit: bool
+) -> dict[str, Holding]:
+    """Predictions for the label holder, by all parties of a regression on split columns."""
+    parts = [read_results(path) for path in party_folders(results)]
+    if len(parts) < stored.plan.k:
+        fix = "name the folder of the whole job; between institutions every party runs its own part"
+        raise ConfigError("a prediction on split columns needs the results of all parties", fix)
+    names = tuple(part.party or "" for part in parts)
+    if len(named) != len(parts):
+        fix = f"one --party NAME=FILE for each of {', '.join(names)}"
+        raise ConfigError(f"{len(named)} tables for {len(parts)} parties", fix)
+    by_name = set(named) == set(names)
+    if not by_name and explicit:
+        strangers = ", ".join(sorted(set(named) - set(names)))
+        raise ConfigError(f"this job has no party {strangers}", f"the parties are {', '.join(names)}")
+    # Files that are not named after the parties are taken in the parties' order.
+    tables = [named[name] for name in names] if by_name else list(named.values())
+    with voice.heeding(names), shown(voice, names) as progress:
+        return predict_together(parts, tables, progress)
+
+
+def _alone(results: Path, stored: Stored, named: dict[str, MatrixSource]) -> dict[str, Holding]:
+    """What this folder's result says of every table by itself."""
+    folded = stored.split is Split.VERTICAL
+    estimator: Any = None if folded else load(results)
+    found = {}
+    for name, table in named.items():
+        with party_named(name):
+            found[name] = _folded_in(stored, table) if folded else _applied(estimator, stored, table)
+    return found
+
+
+def _applied(estimator: Any, stored: Stored, table: MatrixSource) -> Holding:
+    data = bring(stored, table)
+    if stored.task is Task.LR:
+        predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
+        return scored(stored.targets, predictions, data)
+    return by_sample("scores", estimator.transform(data.table), data.ids)
+
+
+def _folded_in(stored: Stored, table: MatrixSource) -> Holding:
+    columns = in_the_order_of(stored, table)
+    coordinates = projected(columns.T, stored.arrays["left_vectors"])
+    return by_feature("coordinates", coordinates, columns.names)
+
+
+def _record(stored: Stored, found: dict[str, Holding], out: Path | None) -> dict[str, Any]:
+    return {
+        "job": stored.job,
+        "task": stored.task,
+        "split": stored.split,
+        "out": None if out is None else str(out),
+        "parties": {name: _values(holding, out is None) for name, holding in found.items()},
+    }
+
+
+def _values(holding: Holding, all_of_them: bool) -> dict[str, Any]:
+    (table,) = holding.tables
+    shape = [len(next(iter(table.columns.values()))), len(table.columns) - 1]
+    columns = {name: list(map(_plain, column)) for name, column in table.columns.items()} if all_of_them else None
+    return {"what": table.name, "shape": shape, "values": columns, **holding.facts}
+
+
+def _plain(cell: Any) -> Any:
+    return cell.item() if hasattr(cell, "item") else cell
+
+
+def _show(console: Console, found: dict[str, Holding], out: Path | None) -> None:
+    for name, holding in found.items():
+        (table,) = holding.tables
+        length = len(next(iter(table.columns.values())))
+        first = f", the first {_ROWS_SHOWN}" if length > _ROWS_SHOWN else ""
+        console.print(f"{name}: {table.name}, {length} rows{first}")
+        console.print(top_of(table, _ROWS_SHOWN))
+        for target, quality in holding.facts.get("score", {}).items():
+            console.print(f"{target}: mean squared error {number(quality['mse'])}, R^2 {number(quality['r2'])}")
+    if out is not None:
+        console.print(f"written to {out}")
