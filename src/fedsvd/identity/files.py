@@ -1,0 +1,119 @@
+"""Files and folders that only their owner can read, from the first instant.
+
+Law of this file: a secret's file is made with mode 0600 by the call that makes it, never opened wider and narrowed
+later, and a file is replaced whole or not at all. A secret that others can read is not read: it is no secret.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fedsvd.errors import StorageError
+
+try:
+    import fcntl
+except ImportError:  # not POSIX: two operators at one folder at one time are not kept apart
+    fcntl = None  # type: ignore[assignment]
+
+_POSIX = os.name == "posix"
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, there and closed to everybody else."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o700)
+    except OSError as error:
+        raise _unusable(path, error) from None
+    return path
+
+
+def create(path: Path, content: bytes) -> None:
+    """A new private file; one that is there already is never touched."""
+    try:
+        _write(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), content)
+    except FileExistsError:
+        raise StorageError(f"{path} is there already, and is left as it is", "name another folder") from None
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def replace(path: Path, content: bytes) -> None:
+    """The private file with this content: a kill at any moment leaves the old one or the new one."""
+    name = None
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # mkstemp makes it 0600
+        _write(descriptor, content)
+        os.replace(name, path)
+    except OSError as error:
+        if name is not None:
+            with suppress(OSError):
+                os.unlink(name)
+        raise _unusable(path, error) from None
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """One more line, on disk when this returns; half a line that a crash left behind goes first."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.ftruncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
+        _write(descriptor, line + b"\n")
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def read(path: Path) -> bytes:
+    """A public file's content."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def read_secret(path: Path) -> bytes:
+    """A secret file's content, unless others can read it too."""
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if _POSIX and mode & 0o077:
+                raise StorageError(
+                    f"others than its owner can open {path} (mode {mode & 0o777:o})", f"chmod 600 {path}"
+                )
+            return file.read()
+    except StorageError:
+        raise
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One at a time: whoever else asks waits."""
+    try:
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    """All of it, on disk when this returns; the descriptor is closed whatever happens."""
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unusable(path: Path, error: OSError) -> StorageError:
+    return StorageError(f"cannot use {path}: {error.strerror}", "name a folder of your own on a disk with space")

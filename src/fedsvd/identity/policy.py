@@ -1,0 +1,99 @@
+"""An owner's ``policy.toml``: what this site allows to be released (05-privacy), read into ``protocol.release.Policy``.
+
+What is not in the file has its default. No other key is taken: a misspelt rule that was silently left out may be the
+one that protects somebody. A policy from a file is always enforced; only estimators and simulations merely warn.
+"""
+
+import difflib
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import ConfigError
+from fedsvd.identity import files
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Scheme, Task
+
+POLICY = "policy.toml"
+_DEFAULTS = Policy(enforce=True)
+# Key, least value, comment; None as the least value where the key is no number.
+_RULES: tuple[tuple[str, int | None, str], ...] = (
+    ("tasks", None, "What may be computed."),
+    ("schemes", None, 'How data is hidden. "paper" and "aligned" show the CSP more: see the threat model.'),
+    (
+        "parties_for_full",
+        2,
+        "Fewest parties where U and S are released: each can compute the others' summed Gram matrix.",
+    ),
+    (
+        "consent_to_two",
+        None,
+        "With two parties that is the partner's own, and often its records. true: we agree to that.",
+    ),
+    ("records_for_full", 1, "Fewest records (columns, where these are split) of any party where U and S are released."),
+    ("records", 1, "Fewest where only U_r or coefficients are."),
+    ("most_components", 1, "Most components that may be released; no limit while this line is commented out."),
+    ("shared_windows", None, "No part of a mask may hide one party's columns alone."),
+    (
+        "changed_records",
+        0,
+        "Fewest records that may change between two runs: one changed record can be computed exactly.",
+    ),
+)
+_LISTS: dict[str, type[Task] | type[Scheme]] = {"tasks": Task, "schemes": Scheme}
+_HEAD = """\
+# What this site allows to be released. A study below it is refused before anything leaves the site.
+"""
+
+
+def write_default_policy(path: Path) -> None:
+    """A new file with every rule, its default and what it is for."""
+    lines = [_HEAD]
+    for key, _, comment in _RULES:
+        value = getattr(_DEFAULTS, key)
+        lines.append(f"# {comment}\n{'# ' if value is None else ''}{key} = {_spelt(value)}\n")
+    files.create(path, "\n".join(lines).encode())
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy in a file; a fault in it is one error with the key, and nothing is allowed."""
+    try:
+        table = tomllib.loads(files.read(path).decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        where = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8"
+        raise ConfigError(f"{path} is not TOML: {where}", "write key = value, one to a line") from None
+    return replace(_DEFAULTS, **{key: _value(path, key, value) for key, value in table.items()})
+
+
+def _value(path: Path, key: str, value: Any) -> Any:
+    rules = {name: least for name, least, _ in _RULES}
+    if key not in rules:
+        near = difflib.get_close_matches(key, rules, 1)
+        fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(rules)}"
+        raise ConfigError(f"{key[:80]!r} in {path} is not a rule", fix)
+    least = rules[key]
+    if key in _LISTS:
+        return _members(path, key, value)
+    if least is None and not isinstance(value, bool):
+        raise ConfigError(f"{key} in {path} is not true or false", f"{key} = {_spelt(getattr(_DEFAULTS, key))}")
+    if least is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise ConfigError(f"{key} in {path} is not a whole number from {least} up", f"{key} = {max(least, 10)}")
+    return value
+
+
+def _members(path: Path, key: str, value: Any) -> tuple[Task, ...] | tuple[Scheme, ...]:
+    allowed = _LISTS[key]
+    names = [member.value for member in allowed]
+    if not isinstance(value, list) or not all(isinstance(name, str) and name in names for name in value):
+        raise ConfigError(f"{key} in {path} is not a list of {', '.join(names)}", f"{key} = {_spelt(names)}")
+    return tuple(allowed(name) for name in value)  # type: ignore[return-value]
+
+
+def _spelt(value: Any) -> str:
+    """A value as TOML."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(f'"{name}"' for name in value) + "]"
+    return "10" if value is None else str(value)
