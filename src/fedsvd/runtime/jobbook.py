@@ -38,9 +38,10 @@ class JobRecord:
     attempt: int = 1
     enlisted: dict[str, dict[str, Any]] = field(default_factory=dict)
     plan: dict[str, Any] | None = None
+    plan_digest: str = ""
     finished: tuple[str, ...] = ()
     failures: tuple[dict[str, str], ...] = ()  # of this attempt: who, code, stage, text
-    stage: str = ""
+    certain_bound: bool = False  # an attempt overflowed: the next takes the certain bound
 
     @property
     def over(self) -> bool:
@@ -57,6 +58,7 @@ class JobBook:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._jobs: dict[str, JobRecord] = {}
+        self._progress: dict[str, dict[str, dict[str, Any]]] = {}
         self.changed = threading.Condition()
         for record in ledger.records():
             if record.get("event") == "job":
@@ -65,7 +67,7 @@ class JobBook:
         with self.changed:
             for job in list(self._jobs.values()):
                 if job.state is JobState.RUNNING:
-                    failure = {"who": "csp", "code": "FSVD-501", "stage": job.stage, "text": "the CSP was restarted"}
+                    failure = {"who": "csp", "code": "FSVD-501", "stage": "", "text": "the CSP was restarted"}
                     self._keep(replace(job, state=JobState.BROKEN, failures=(*job.failures, failure)))
 
     def submit(self, job: JobRecord) -> JobRecord:
@@ -106,14 +108,25 @@ class JobBook:
                 raise ConfigError(f"job {job.id[:8]} is not recruiting for attempt {attempt}", "look again")
             return self._keep(replace(job, enlisted={**job.enlisted, caller: dict(facts)}))
 
+    def told(self, id: str, caller: str, progress: Mapping[str, Any]) -> None:
+        """How far a member has come; for those who watch, and forgotten with the process."""
+        with self.changed:
+            self._progress.setdefault(id, {})[caller] = dict(progress)
+            self.changed.notify_all()
+
+    def progress(self, id: str) -> dict[str, dict[str, Any]]:
+        """How far every member has come."""
+        with self.changed:
+            return dict(self._progress.get(id, {}))
+
     def resume(self, id: str) -> JobRecord:
         """Another attempt at a broken job: everybody enlists anew, the session is a new one."""
         with self.changed:
             job = self._jobs[id]
             if job.state is not JobState.BROKEN:
                 raise ConfigError(f"job {job.id[:8]} is {job.state}, not broken", "only broken jobs are resumed")
-            fresh = replace(job, state=JobState.RECRUITING, attempt=job.attempt + 1, enlisted={}, plan=None)
-            return self._keep(replace(fresh, finished=(), failures=(), stage=""))
+            again = replace(job, state=JobState.RECRUITING, attempt=job.attempt + 1, enlisted={})
+            return self._keep(replace(again, plan=None, plan_digest="", finished=(), failures=()))
 
     def _keep(self, job: JobRecord) -> JobRecord:
         self._ledger.append({"event": "job", "job": job.shown()})

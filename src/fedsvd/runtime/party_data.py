@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedsvd.data.beside import Beside
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError, NotFinite, ShapeError
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.planning import Study
 from fedsvd.types import Float
@@ -32,7 +33,7 @@ class PartyData:
         return f"PartyData(table={self.table.shape}, labels={self.labels is not None})"
 
 
-def oriented(study: Study, party: PartyData) -> MatrixSource:
+def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     """X_i, (m, n_i): the table as it is when columns are split, transposed when rows are."""
     if study.split is Split.VERTICAL:
         return party.table

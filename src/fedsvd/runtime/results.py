@@ -79,10 +79,22 @@ def write_results(target: Path, prepared: Prepared, outcome: Outcome, overwrite:
         for i, name in enumerate(prepared.names):
             own = folder / PARTIES / name
             own.mkdir(mode=0o700)
-            record = _record(prepared, outcome, created, _seen_by(outcome.certificate, user(i + 1)))
-            features = prepared.parties[i].table.names
-            about = {"party": name, "index": i + 1, "features": features}
-            _write(own, held_by(prepared, outcome, i), {**record, **about})
+            _write_own(own, prepared, outcome, i, created)
+
+
+def write_own_results(target: Path, prepared: Prepared, outcome: Outcome, i: int, overwrite: bool = False) -> None:
+    """Write what party ``i`` (from 0) holds, on its own machine: nobody else's part is there to be written."""
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with fresh_folder(target, overwrite) as folder:
+        _write_own(folder, prepared, outcome, i, created)
+
+
+def _write_own(folder: Path, prepared: Prepared, outcome: Outcome, i: int, created: str) -> None:
+    record = _record(prepared, outcome, created, _seen_by(outcome.certificate, user(i + 1)))
+    features = prepared.parties[i].table.names
+    about = {"party": prepared.names[i], "index": i + 1, "features": features}
+    _write(folder, held_by(prepared, outcome, i), {**record, **about})
 
 
 def write_predictions(target: Path, of: Stored, holdings: Mapping[str, Holding], overwrite: bool = False) -> None:

@@ -1,0 +1,220 @@
+"""The CSP as a service: keeps the book of jobs, opens a room for each session, plays the CSP's role in it.
+
+It listens; everybody else dials out. A job runs when all its members have enlisted: the plan follows from the job file
+and the shapes they gave, and every member makes the same plan from the same facts before it takes part. Several jobs
+run at the same time, each in a thread and a room of its own.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, NotAuthenticated
+from fedsvd.offload.access import Access
+from fedsvd.offload.block_store import BlockStore
+from fedsvd.offload.choose import choose_store
+from fedsvd.protocol.parties import TA, Party, user
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Trust
+from fedsvd.randomness.entropy import fresh_bytes
+from fedsvd.roles.service_provider.role import ServiceProvider
+from fedsvd.runtime.enlisting import authority_caller, job_of, member_callers, party_caller, plan_of
+from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
+from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
+from fedsvd.runtime.questions import answered, asked, refused
+from fedsvd.runtime.session import Player
+from fedsvd.transport.grpc_server import Exchange, Listening, Room
+from fedsvd.types import SessionId
+
+_log = logging.getLogger(__name__)
+_RESEARCHER = "researcher/"
+
+
+class CspNode:
+    """One running CSP; ``state`` is the folder it remembers in."""
+
+    def __init__(
+        self,
+        listening: Listening,
+        authenticate: Callable[[bytes], str],
+        state: Path,
+        *,
+        patience: float = 120.0,
+        held: int = 256 << 20,
+    ) -> None:
+        self._state = Path(state)
+        self._patience = patience
+        ledger = Ledger(self._state / "ledger.jsonl")
+        self._sessions = Sessions(ledger)
+        self.book = JobBook(ledger)
+        self._audit = AuditLog(self._state / "audit.jsonl")
+        self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
+        self._exchange = Exchange(listening, authenticate, self._answer, held)
+        self.port = self._exchange.port
+
+    def start(self) -> None:
+        """Listen."""
+        self._exchange.start()
+        self._note("started", port=self.port)
+
+    def stop(self) -> None:
+        """End every session that is under way, tell its members, and hang up."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(self._patience)
+        self._exchange.stop()
+        self._note("stopped")
+
+    # --- questions ------------------------------------------------------------------------------------------------
+
+    def _answer(self, caller: str, body: bytes) -> bytes:
+        try:
+            verb, values = asked(body)
+            answers: Mapping[str, Callable[..., Any]] = {
+                "submit": self._submit,
+                "jobs": lambda caller: [job.shown() for job in self.book.of(caller)],
+                "job": self._job,
+                "wait": self._wait,
+                "enlist": self._enlist,
+                "tell": self._tell,
+                "ended": self._ended,
+                "resume": self._resume,
+                "stop": self._stop,
+            }
+            if verb not in answers:
+                raise ConfigError(f"{verb[:40]!r} is not a question", f"one of {', '.join(answers)}")
+            return answered(answers[verb](caller, **values))
+        except NotAuthenticated:
+            raise
+        except FedSVDError as error:
+            return refused(error)
+        except TypeError:
+            return refused(ConfigError("a question with values it does not take", "run the same version everywhere"))
+
+    def _submit(self, caller: str, file: dict[str, Any]) -> dict[str, Any]:
+        if not caller.startswith(_RESEARCHER):
+            raise NotAuthenticated(f"{caller} may not submit jobs")
+        job = job_of(file)
+        record = JobRecord(fresh_bytes(8).hex(), job.study.name, file, caller, member_callers(job))
+        self._note("submitted", job=record.id, by=caller)
+        return self.book.submit(record).shown()
+
+    def _job(self, caller: str, id: str) -> dict[str, Any]:
+        job = self.book.get(id, caller)
+        return {**job.shown(), "progress": self.book.progress(job.id)}
+
+    def _wait(self, caller: str, id: str, seconds: float = 10.0, seen: str = "") -> dict[str, Any]:
+        job = self.book.get(id, caller)
+        with self.book.changed:
+            self.book.changed.wait_for(
+                lambda: _version(self.book.get(job.id), self.book.progress(job.id)) != seen, min(float(seconds), 15.0)
+            )
+        now = self._job(caller, job.id)
+        return {**now, "seen": _version(self.book.get(job.id), now["progress"])}
+
+    def _enlist(self, caller: str, id: str, attempt: int, facts: dict[str, Any]) -> dict[str, Any]:
+        job = self.book.enlist(self.book.get(id, caller).id, caller, attempt, facts)
+        self._note("enlisted", job=job.id, by=caller, attempt=attempt)
+        if set(job.enlisted) == set(job.members):
+            job = self._open(job)
+        return job.shown()
+
+    def _tell(self, caller: str, id: str, progress: dict[str, Any]) -> None:
+        self.book.told(self.book.get(id, caller).id, caller, progress)
+
+    def _ended(self, caller: str, id: str, attempt: int, failure: dict[str, str] | None = None) -> dict[str, Any]:
+        job = self.book.get(id, caller)
+        if job.attempt != attempt or caller not in job.members:
+            return job.shown()
+        if failure is not None:
+            return self._broken(job, {"who": caller, **failure}).shown()
+        finished = tuple(sorted({*job.finished, caller}))
+        done = set(finished) == set(job.members) and job.state is JobState.RUNNING
+        return self.book.change(job.id, finished=finished, state=JobState.DONE if done else job.state).shown()
+
+    def _resume(self, caller: str, id: str) -> dict[str, Any]:
+        job = self.book.resume(self.book.get(id, caller).id)
+        self._note("resumed", job=job.id, by=caller, attempt=job.attempt)
+        return job.shown()
+
+    def _stop(self, caller: str, id: str) -> dict[str, Any]:
+        job = self.book.get(id, caller)
+        if job.over:
+            return job.shown()
+        self._note("stopped by request", job=job.id, by=caller)
+        return self.book.change(job.id, state=JobState.STOPPED).shown()
+
+    # --- sessions -------------------------------------------------------------------------------------------------
+
+    def _open(self, job: JobRecord) -> JobRecord:
+        """Everybody is here: make the plan, open a room, play our role in it."""
+        session = SessionId(fresh_bytes(16).hex())
+        try:
+            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound)
+            machine = ServiceProvider(plan, self._store)
+        except FedSVDError as error:
+            return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
+        self._sessions.claim(session)
+        room = self._exchange.open(session, _roster(job, plan))
+        job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)
+        thread = threading.Thread(target=self._play, args=(job, machine, room), daemon=True, name=f"job-{job.id}")
+        self._threads.append(thread)
+        thread.start()
+        return job
+
+    def _play(self, job: JobRecord, machine: ServiceProvider, room: Room) -> None:
+        def alive() -> None:
+            room.expect_signs_of_life(self._patience)
+            if self._stopping.is_set() or self.book.get(job.id).state is JobState.STOPPED:
+                raise ConfigError("the job was stopped", "resume it, or submit it again")
+
+        def watch(stage: str) -> None:
+            self.book.told(job.id, "csp", {"stage": stage})
+
+        try:
+            Player(machine, room, watch=watch, alive=alive).play()
+            self._note("finished", job=job.id, session=machine.plan.session)
+        except FedSVDError as error:
+            failure = {"who": "csp", "code": error.code, "stage": machine.stage.lower(), "text": error.fault}
+            self._broken(self.book.get(job.id), failure)
+        except Exception as error:  # a defect of ours must not leave a job running for ever
+            _log.exception("job=%s", job.id)
+            self._broken(self.book.get(job.id), _unexpected(error))
+        finally:
+            room.drain(10.0)
+            room.close()
+
+    def _broken(self, job: JobRecord, failure: dict[str, str]) -> JobRecord:
+        self._note("broken", job=job.id, who=failure["who"], code=failure["code"], stage=failure.get("stage", ""))
+        state = job.state if job.over else JobState.BROKEN
+        certain = job.certain_bound or failure["code"] == FixedPointOverflow.code
+        return self.book.change(job.id, state=state, failures=(*job.failures, failure), certain_bound=certain)
+
+    def _store(self, shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
+        scratch = self._state / "scratch"
+        scratch.mkdir(mode=0o700, exist_ok=True)
+        return choose_store(shape, access, budget, scratch)
+
+    def _note(self, event: str, **facts: str | int) -> None:
+        self._audit.write(datetime.now(UTC).isoformat(timespec="seconds"), event, **facts)
+
+
+def _unexpected(error: Exception) -> dict[str, str]:
+    return {"who": "csp", "code": "FSVD-000", "stage": "", "text": f"unexpected {type(error).__name__}"}
+
+
+def _roster(job: JobRecord, plan: SessionPlan) -> dict[str, Party]:
+    parsed = job_of(job.file)
+    roster = {party_caller(party.name): user(i + 1) for i, party in enumerate(parsed.parties)}
+    if plan.trust is Trust.AUTHORITY:
+        roster[authority_caller(parsed)] = TA
+    return roster
+
+
+def _version(job: JobRecord, progress: Mapping[str, Any]) -> str:
+    return f"{job.state}/{job.attempt}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}/{progress}"

@@ -1,0 +1,171 @@
+"""An owner's site: the kit, what it allows, where its data is, what it approved, where results go.
+
+    KIT/site.toml              [csp] address; [data] default, or a path to each job's name; results
+    KIT/policy.toml            the release guard, enforced here
+    KIT/approvals/JOB.json     what the owner agreed to, with a digest of the job as it was then
+    KIT/state/                 ledger, audit log, checkpoints
+
+An approval is for one job as it was submitted: a job that changes afterwards is another job.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import ConfigError, NotAuthenticated
+from fedsvd.identity import files
+from fedsvd.identity.kit import Kit, check_peer
+from fedsvd.identity.names import KitRole
+from fedsvd.identity.policy import read_policy
+from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import Policy
+from fedsvd.runtime.driver import Run
+from fedsvd.runtime.federation import Outcome, certificate_of
+from fedsvd.runtime.job import Job
+from fedsvd.runtime.job_data import Prepared, study_of
+from fedsvd.runtime.member_node import Finished
+from fedsvd.runtime.planning import guard
+from fedsvd.runtime.results import write_own_results
+from fedsvd.transport.grpc_client import Dialling
+from fedsvd.transport.grpc_server import Listening
+
+SITE = "site.toml"
+POLICY = "policy.toml"
+_CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
+
+
+@dataclass(frozen=True, repr=False)
+class Site:
+    """One kit's folder, read as its owner's wishes."""
+
+    kit: Kit
+    yes: bool = False  # approve every job the policy allows, for automation
+
+    @classmethod
+    def at(cls, directory: Path, yes: bool = False) -> "Site":
+        return cls(Kit.read(Path(directory)), yes)
+
+    @property
+    def caller(self) -> str:
+        return str(self.kit.identity).removeprefix("fedsvd://")
+
+    @property
+    def state(self) -> Path:
+        return self.kit.directory / "state"
+
+    def settings(self) -> dict[str, Any]:
+        """``site.toml``; empty where there is none."""
+        path = self.kit.directory / SITE
+        if not path.exists():
+            return {}
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise ConfigError(f"{path} is not TOML", "see docs/deployment.md for an example") from None
+
+    def address(self, given: str | None = None) -> str:
+        """Where the CSP is."""
+        address = given or self.settings().get("csp", {}).get("address")
+        if not address:
+            raise ConfigError("the CSP's address is not known", f'{SITE}: [csp] address = "host:7443"')
+        return str(address)
+
+    def dialling(self, address: str | None = None, patience: float = 120.0) -> Dialling:
+        """How this kit dials the CSP."""
+        kit = self.kit
+        return Dialling(self.address(address), kit.tls_key_pem(), kit.certificate_pem, kit.ca_pem, patience=patience)
+
+    def listening(self, address: str) -> Listening:
+        """How this kit, a CSP's, listens."""
+        if self.kit.identity.role is not KitRole.CSP:
+            raise NotAuthenticated(f"{self.kit.identity} is not a CSP", "use the CSP's kit")
+        return Listening(address, self.kit.tls_key_pem(), self.kit.certificate_pem, self.kit.ca_pem)
+
+    def authenticate(self, certificate: bytes) -> str:
+        """The caller behind a certificate, checked as of now."""
+        return str(check_peer(self.kit, certificate, _CALLERS, datetime.now(UTC)))
+
+    def facts(self) -> dict[str, str]:
+        """What this member says of itself when it enlists."""
+        identity = self.kit.identity
+        return {"certificate": self.kit.certificate_pem.decode(), "signing": identity.signing_public.hex()}
+
+    # --- the owner's side of a member node ------------------------------------------------------------------------
+
+    def approved(self, record: Mapping[str, Any]) -> bool:
+        """Whether the owner agreed to this job as it stands."""
+        if self.yes or self.kit.identity.role is KitRole.AUTHORITY:
+            return True
+        path = self._approval(record["id"])
+        if not path.exists():
+            return False
+        return bool(json.loads(files.read(path))["digest"] == job_digest(record))
+
+    def approve(self, record: Mapping[str, Any]) -> None:
+        """The owner agrees to this job as it stands."""
+        files.private_folder(self.kit.directory / "approvals")
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        text = json.dumps({"job": record["id"], "digest": job_digest(record), "when": when})
+        files.replace(self._approval(record["id"]), text.encode())
+
+    def data(self, job: Job) -> Path:
+        """Where this site keeps the data for a job."""
+        data = self.settings().get("data", {})
+        path = data.get(job.study.name, data.get("default")) if isinstance(data, Mapping) else data
+        if not path:
+            raise ConfigError(
+                f"this site names no data for the job {job.study.name}", f'{SITE}: [data] default = "FILE"'
+            )
+        return self.kit.directory / str(path)
+
+    def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
+        """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""
+        roles = (KitRole.PARTY, KitRole.AUTHORITY)
+        identity = check_peer(self.kit, str(facts["certificate"]).encode(), roles, datetime.now(UTC))
+        if str(identity) != member or identity.signing_public.hex() != facts["signing"]:
+            raise NotAuthenticated(f"{member} enlisted with the certificate of {identity}", "stop and ask the CSP")
+        self.kit.expect_pinned(identity.party_id, identity)
+
+    def policy(self) -> Policy:
+        """``policy.toml``, enforced; the default policy where there is none."""
+        path = self.kit.directory / POLICY
+        return replace(read_policy(path) if path.exists() else Policy(), enforce=True)
+
+    def expect_allowed(self, plan: SessionPlan) -> None:
+        """The plan is not below this owner's policy."""
+        if self.kit.identity.role is KitRole.PARTY:
+            guard(plan, self.policy())
+
+    def results(self, name: str) -> Path:
+        """Where the results of a job go."""
+        return self.kit.directory / str(self.settings().get("results", "results")) / name
+
+    def keep(self, finished: Finished) -> None:
+        """Write what this party holds, and nothing else."""
+        job, plan, own = finished.job, finished.plan, finished.own
+        names = tuple(party.name for party in job.parties)
+        i, k = names.index(self.kit.identity.party_id), len(names)
+        study = study_of(job, plan.label_user)
+        # Only our own place is ever read; nobody else's data is here to stand in the others.
+        prepared = Prepared(
+            job.study.name, study, names, (own.data,) * k, (own.features,) * k, job.study.label, job.study.id
+        )
+        result = finished.played.result
+        run = Run({CSP: result}, finished.meter, finished.played.seconds)
+        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate_of(plan, run))
+        write_own_results(self.results(f"{job.study.name}-{finished.record['id'][:8]}"), prepared, outcome, i)
+
+    def _approval(self, id: str) -> Path:
+        return self.kit.directory / "approvals" / f"{id}.json"
+
+
+def job_digest(record: Mapping[str, Any]) -> str:
+    """What an approval is for: the job file, its submitter and its members."""
+    text = json.dumps([record["file"], record["submitter"], record["members"]], sort_keys=True)
+    return hashlib.sha256(b"fedsvd/job/1\x00" + text.encode()).hexdigest()
