@@ -114,10 +114,14 @@ class PaddedBatch(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MaskedBatch(Message):
-    """Masked rows of Y_i without pads: the ``aligned`` scheme alone, where nothing is added up."""
+    """Masked rows of Y_i without pads: the ``aligned`` scheme alone, where only labels are added up.
+
+    Labels bare would show which part of the blinding is whose, and with it the norms of others' coefficients.
+    """
 
     batch: int
     Y_i_masked: Float
+    y_i_padded: Ring | None = None
 
 
 @dataclass(frozen=True, repr=False, eq=False)

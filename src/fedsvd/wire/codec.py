@@ -118,7 +118,7 @@ _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.Ready: (9, (_record(_INT, _INT),)),
     said.BatchRequest: (10, (_INT,)),
     said.PaddedBatch: (11, (_INT, _ARRAY)),
-    said.MaskedBatch: (12, (_INT, _ARRAY)),
+    said.MaskedBatch: (12, (_INT, _ARRAY, _optional(_ARRAY))),
     said.Factors: (13, (_ARRAY, _optional(_ARRAY), _FLOAT, _FLOAT)),
     said.Solution: (14, (_ARRAY, _ARRAY, _INT, _FLOAT)),
     said.BlindedRightMask: (15, (_many(_optional(_ARRAY)),)),

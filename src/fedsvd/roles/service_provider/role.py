@@ -178,8 +178,10 @@ class ServiceProvider(Machine):
         return Whole(plan, self._storage((plan.M, plan.N), Access.BY_COLUMNS, plan.memory))
 
     def _request_batch(self) -> tuple[Effect, ...]:
-        shape = self._batches[self._batch].shape
-        self._sum = RunningSum(shape, self.plan.k)
+        rows, width = self._batches[self._batch].shape
+        if self.plan.scheme is Scheme.ALIGNED:
+            width = self.plan.targets if self.plan.by_rows else 0  # labels are added up even here
+        self._sum = RunningSum((rows, width), self.plan.k)
         self._aligned: dict[Party, Float] = {}
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
@@ -205,6 +207,10 @@ class ServiceProvider(Machine):
         """The aligned scheme: every user's columns stand beside the others'; only labels are added up."""
         if message.batch != self._batch or sender in self._aligned or self.plan.scheme is not Scheme.ALIGNED:
             raise RepeatedShare(f"{sender} sent batch {message.batch} unasked or twice")
+        if (message.y_i_padded is None) is self.plan.by_rows:
+            raise UnexpectedMessage(f"{sender} sent labels where there are none, or none where there are")
+        if message.y_i_padded is not None:
+            self._sum.add(sender.index, message.y_i_padded)
         self._aligned[sender] = message.Y_i_masked
         if len(self._aligned) < self.plan.k:
             return State.AGGREGATING, ()
@@ -215,9 +221,8 @@ class ServiceProvider(Machine):
         windows = plan.right_windows if plan.by_rows else (plan.right_windows[batch.panel],)
         for i, party in enumerate(plan.users):
             own = self._aligned[party]
-            labels = plan.targets if plan.by_rows else 0
             widths = [w.place(i).stop - w.place(i).start for w in windows]
-            if own.shape != (batch.shape[0], sum(widths) + labels):
+            if own.shape != (batch.shape[0], sum(widths)):
                 raise ShapeError(f"{party} sent a batch of shape {own.shape}")
             start = 0
             for window, width in zip(windows, widths, strict=True):
@@ -225,8 +230,8 @@ class ServiceProvider(Machine):
                 place = slice(offset + window.place(i).start, offset + window.place(i).stop)
                 X_masked[:, place] = own[:, start : start + width]
                 start += width
-            if labels:
-                X_masked[:, -labels:] += own[:, -labels:]
+        if plan.by_rows:
+            fixed_point.decode(self._sum.total(), self._exponents[1], out=X_masked[:, plan.N :])
         return X_masked
 
     def _batch_done(self, X_masked: Float) -> Step:

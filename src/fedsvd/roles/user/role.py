@@ -228,14 +228,18 @@ class User(Machine):
         if self._panel is None or self._panel[0] != batch.panel:
             self._panel = batch.panel, request.panel(batch.panel)
         Y = self._panel[1][batch.rows]
-        if self.plan.scheme is Scheme.ALIGNED:
+        matrix = Y.shape[1] - (self.plan.targets if self.plan.by_rows else 0)
+        aligned = self.plan.scheme is Scheme.ALIGNED
+        if aligned and matrix == Y.shape[1]:
             return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(Y))
-        payload = np.empty(Y.shape, np.uint64)
-        matrix = self.plan.N if self.plan.by_rows else Y.shape[1]
-        fixed_point.encode(Y[:, :matrix], self._exponents[0], out=payload[:, :matrix])
-        if matrix < Y.shape[1]:
-            fixed_point.encode(Y[:, matrix:], self._exponents[1], out=payload[:, matrix:])
-        return PaddedBatch(self.plan.digest, number, pad(payload, self._pads, "upload", number, self._once))
+        first = matrix if aligned else 0  # where padding begins
+        payload = np.empty((Y.shape[0], Y.shape[1] - first), np.uint64)
+        fixed_point.encode(Y[:, first:matrix], self._exponents[0], out=payload[:, : matrix - first])
+        fixed_point.encode(Y[:, matrix:], self._exponents[1], out=payload[:, matrix - first :])
+        padded = pad(payload, self._pads, "upload", number, self._once)
+        if aligned:
+            return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(Y[:, :matrix]), padded)
+        return PaddedBatch(self.plan.digest, number, padded)
 
     def _on_answer(self, sender: Party, message: Factors | Solution) -> Step:
         """Step 5: what the CSP made of the sum, still under the masks."""
