@@ -3,6 +3,7 @@
 With two users the label holder learns the partner's partial scores, and the ledger says so.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +35,9 @@ def script(work: Work) -> Script:
 def summed_for_label_holder(work: Work, w_i: Float, intercept: Float) -> Script:
     """The sum of all partial scores plus the intercept at the label holder, None at the others."""
     scores_i: Float = yield Local("partial scores", lambda: _partial(work, w_i))
-    total = yield Sum("score norm", np.array([float(np.sum(scores_i**2))]))
+    # A bound is all the sum needs: rounded up to a power of two, it is all that the others learn of our scores.
+    energy = float(np.sum(scores_i**2))
+    total = yield Sum("score norm", np.array([math.ldexp(1.0, math.frexp(energy)[1]) if energy > 0 else 0.0]))
     summed = yield Sum("scores", scores_i, bound=float(np.sqrt(total[0])), receiver=work.plan.label_user)
     return None if summed is None else summed + intercept
 
