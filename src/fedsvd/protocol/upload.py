@@ -5,8 +5,9 @@ Both follow from shapes and the memory budget, so that every role, and the cost 
 
 from dataclasses import dataclass
 
+from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Task
+from fedsvd.protocol.tasks import Scheme, Task
 from fedsvd.secagg.batches import batch_rows
 
 
@@ -48,3 +49,14 @@ def folds(plan: SessionPlan) -> bool:
     """Whether the CSP folds panels into a triangular factor and forgets them, instead of keeping X'."""
     # Eq. 6 asks for V', which a factor of X'^T has forgotten.
     return plan.task is Task.LR or (not plan.published and not fits_whole(plan) and fits_folded(plan))
+
+
+def writes_out(plan: SessionPlan, i: int) -> bool:
+    """Whether the user at position i, from 0, multiplies by ``T_i Q_i`` as a matrix rather than by reflectors.
+
+    It takes w_i rows through Q once, and GEMM does the rest, instead of M rows that are zero in the others' places.
+    After compression w_i is M, and nothing would be saved.
+    """
+    width = plan.widths[i]
+    pays = width * (plan.N + plan.M) < plan.N * plan.M and 8 * width * plan.N <= plan.memory // 4
+    return pays and plan.right is Form.HAAR and plan.scheme is not Scheme.ALIGNED

@@ -12,12 +12,12 @@ from typing import Protocol
 
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
-from fedsvd.linalg.windows import Form
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation, secret_scale
 from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
+from fedsvd.protocol.upload import writes_out
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
 
@@ -88,16 +88,9 @@ class Masks:
 
     @cached_property
     def written_out(self) -> Array | None:
-        """``c T_i Q_i`` as a matrix, (w_i, N), where it pays; None where reflectors and mixing are the better way.
-
-        It takes w_i rows through Q once, and GEMM does the rest, instead of M rows that are zero in the others' places.
-        After compression w_i is M, and nothing would be saved.
-        """
-        plan, width, T_i = self.plan, self.plan.widths[self.i], self.rotation(0)
-        pays = width * (plan.N + plan.M) < plan.N * plan.M and 8 * width * plan.N <= plan.memory // 4
-        if plan.right is not Form.HAAR or not self._aggregated or T_i is None or not pays:
-            return None
-        return self.c * self.Q.right(0, self.i, T_i.explicit())
+        """``c T_i Q_i`` as a matrix, (w_i, N), where it pays; None where reflectors and mixing are the better way."""
+        T_i = self.rotation(0) if writes_out(self.plan, self.i) else None
+        return None if T_i is None else self.c * self.Q.right(0, self.i, T_i.explicit())
 
     @property
     def _aggregated(self) -> bool:
