@@ -18,6 +18,8 @@ from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.types import Float
 
+_BLOCK_ROWS = 4096
+
 
 class FederatedFactors(FederatedTransformer):
     """An estimator that keeps U_, singular_values_ and components_."""
@@ -44,7 +46,9 @@ class FederatedFactors(FederatedTransformer):
 
     def _explain(self, complete: bool) -> None:
         """Variances along the components; their sum is the table's only when none is left out."""
-        self.explained_variance_ = np.var(self._embedded(), axis=0)
+        self.explained_variance_ = np.zeros(len(self.components_))
+        r = len(self.singular_values_)
+        self.explained_variance_[:r] = _variances(self.U_[:, :r]) * self.singular_values_**2
         self.__dict__.pop("explained_variance_ratio_", None)
         if complete or self.rank_ < len(self.singular_values_):
             self.explained_variance_ratio_ = self.explained_variance_ / (self.explained_variance_.sum() or 1.0)
@@ -71,3 +75,11 @@ class FederatedFactors(FederatedTransformer):
         r = len(self.singular_values_)
         np.multiply(self.U_[:, :r], self.singular_values_, out=coordinates[:, :r])
         return coordinates
+
+
+def _variances(U: Float) -> Float:
+    """The variance of every column, block by block: U may be as long as the data, and is not copied."""
+    mean = U.mean(axis=0)
+    blocks = (U[start : start + _BLOCK_ROWS] - mean for start in range(0, len(U), _BLOCK_ROWS))
+    total: Float = sum((np.einsum("ij,ij->j", B, B) for B in blocks), start=np.zeros(U.shape[1]))
+    return total / len(U)

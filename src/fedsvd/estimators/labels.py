@@ -43,6 +43,4 @@ def _by_party(y: Any, counts: Sequence[int]) -> bool:
 
 def _checked(y: Any) -> Float:
     labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    if labels.ndim not in (1, 2):
-        raise ShapeError(f"y has {labels.ndim} dimensions", "one label, or one row of labels, for each sample")
     return labels

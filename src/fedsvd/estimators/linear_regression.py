@@ -23,9 +23,10 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
     """Least squares over features, or samples, that stay with their parties.
 
     The result is that of ``sklearn.linear_model.LinearRegression`` on the joint table, or of ``Ridge`` with a
-    positive ``alpha``; the intercept is never penalised. Where rank is lost, the solution of least norm. Split by
-    features, each party ends with its own coefficients and all with the intercept; split by samples, all parties end
-    with all coefficients. All roles run in this process.
+    positive ``alpha``; the intercept is never penalised. Where rank is lost, the solution of least norm (over
+    coefficients and intercept in the paper's scheme, split by features: there the intercept is a column of ones).
+    Split by features, each party ends with its own coefficients and all with the intercept; split by samples, all
+    parties end with all coefficients. All roles run in this process.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         W = np.atleast_2d(self.coef_).T
         if are_parties(X) and self.plan_.split is Split.VERTICAL:
             study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user)
-            bias = np.atleast_1d(self.intercept_)
+            bias = np.broadcast_to(self.intercept_, W.shape[1:])
             parties = [PartyData(source, weights=(W[columns], bias)) for source, columns in parts]
             outcome = self._run(study, parties, rehearsed=False)
             predicted: Float = outcome.parties[self.plan_.label_user - 1].predictions
@@ -222,7 +223,8 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self.intercept_ = bias if self.plan_.centre else 0.0
         own = [result.coefficients[0] if flat else result.coefficients for result in results]
         self.coef_ = np.concatenate(own, axis=-1) if vertical else own[0]
-        self.rank_ = results[0].rank
+        # The paper's column of ones adds one to the rank of the features about their means.
+        self.rank_ = results[0].rank - int(self.plan_.biased)
         self.parties_ = tuple(
             PartyCoefficients(part if vertical else self.coef_, self.intercept_, result.constant)
             for part, result in zip(own, results, strict=True)

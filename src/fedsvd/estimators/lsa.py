@@ -7,12 +7,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ShapeError
 from fedsvd.estimators.base import one_of, whole_number
 from fedsvd.estimators.factors import FederatedFactors
-from fedsvd.estimators.neighbours import nearest
-from fedsvd.estimators.tables import SPARSE
-from fedsvd.estimators.transformer import projected
+from fedsvd.estimators.neighbours import nearest, without_rounding
+from fedsvd.estimators.tables import SPARSE, parts_like_fitted
+from fedsvd.estimators.transformer import projected, row_lengths
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.types import Float
@@ -147,7 +148,7 @@ class FederatedLSA(FederatedFactors):
 
         Parameters
         ----------
-        queries : array-like, frame or sparse matrix
+        queries : array-like, frame, sparse matrix, path or MatrixSource
             New samples of shape (n_queries, n_features), as for ``transform``; or, with ``among="features"``, new
             features of shape (n_queries, n_samples): one row for each, over the samples of ``fit``.
         k : int, default=5
@@ -163,15 +164,19 @@ class FederatedLSA(FederatedFactors):
             Rows (or columns) of the joint table, counted over the parties in their order.
         """
         self._expect_fitted()
-        if one_of("among", among, ("samples", "features")) == "samples":
-            folded, known = self.transform(queries), self._embedded()
-        else:
-            folded, known = self._folded_features(queries), (self.components_ * self.singular_values_[:, None]).T
         k = whole_number("k", k, 1)
-        return nearest(np.asarray(folded), known, min(k, len(known)))
+        if one_of("among", among, ("samples", "features")) == "samples":
+            ((source, _),) = parts_like_fitted(self, queries)
+            W, known = self.components_.T, self._embedded()
+        else:
+            source = self._new_features(queries)
+            W, known = self.U_, (self.components_ * self.singular_values_[:, None]).T
+        folded = without_rounding(projected(source, W), row_lengths(source))
+        known = without_rounding(known, self.singular_values_[0])
+        return nearest(folded, known, min(k, len(known)))
 
-    def _folded_features(self, queries: Any) -> Float:
+    def _new_features(self, queries: Any) -> MatrixSource:
         source = open_source(check_array(queries, accept_sparse=SPARSE))
         if source.shape[1] != len(self.U_):
             raise ShapeError(f"new features over {source.shape[1]} samples, fit had {len(self.U_)}")
-        return projected(source, self.U_)
+        return source

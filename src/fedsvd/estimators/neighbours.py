@@ -1,4 +1,7 @@
-"""Nearest neighbours by cosine among points in a latent space: exact, by matrix products."""
+"""Nearest neighbours by cosine among points in a latent space: exact, by matrix products.
+
+A vector with no part in the latent space has no direction in it, but rounding leaves it one; it counts as zero.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,6 +9,7 @@ from numpy.typing import NDArray
 from fedsvd.types import Float
 
 _BLOCK_ENTRIES = 1 << 23
+_VECTORS_GOOD_TO = 1e-12  # the bar of 02-protocol, section 7
 
 
 def nearest(queries: Float, points: Float, k: int) -> tuple[Float, NDArray[np.intp]]:
@@ -15,13 +19,20 @@ def nearest(queries: Float, points: Float, k: int) -> tuple[Float, NDArray[np.in
     """
     queries, points = _directions(queries), _directions(points)
     cosines, indices = np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.intp)
-    height = max(1, _BLOCK_ENTRIES // max(1, len(points)))
+    height = max(1, _BLOCK_ENTRIES // len(points))
     for start in range(0, len(queries), height):
         part = slice(start, start + height)
         similar = queries[part] @ points.T
         indices[part] = np.argsort(-similar, axis=1, kind="stable")[:, :k]
         cosines[part] = np.take_along_axis(similar, indices[part], axis=1)
     return cosines, indices
+
+
+def without_rounding(folded: Float, size: Float | float) -> Float:
+    """Projections of vectors of this size; zero where singular vectors that are good to 1e-12 leave rounding alone."""
+    lengths = np.linalg.norm(folded, axis=1)
+    kept: Float = folded * (lengths > _VECTORS_GOOD_TO * size)[:, None]
+    return kept
 
 
 def _directions(points: Float) -> Float:

@@ -14,6 +14,15 @@ from fedsvd.roles.user.pca import PCAResult
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.types import Float
 
+# Attributes that not every fit has: those of an earlier one must not stay.
+_WHERE_RELEASED = (
+    "scale_",
+    "singular_values_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+    "noise_variance_",
+)
+
 
 class FederatedPCA(FederatedTransformer):
     """Principal component analysis over samples that stay with their parties.
@@ -161,8 +170,8 @@ class FederatedPCA(FederatedTransformer):
         self.rank_, self.n_components_, self.n_samples_ = shared.rank, wanted, tables.n_samples
         self.mean_ = shared.mean
         self.components_ = padded(shared.U.T, wanted, axis=0)
-        for gone in ("scale_", "singular_values_", "explained_variance_", "explained_variance_ratio_"):
-            self.__dict__.pop(gone, None)
+        for earlier in _WHERE_RELEASED:
+            self.__dict__.pop(earlier, None)
         if shared.scales is not None:
             self.scale_ = np.where(shared.scales > 0, shared.scales, 1.0)
         if shared.sigma is not None:

@@ -6,7 +6,7 @@ rehearsal, since one owner held it all. Columns keep their names where every par
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -84,6 +84,7 @@ def tables_of(estimator: Any, X: Any, y: Any, split: Split, n_parties: int) -> t
         source = open_source(X)
         _remember(estimator, source.names, source.shape[1])
         return divided(source, source.names, split, n_parties), y
+    _expect_two_sides(X)
     least = (n_parties, 1) if split is Split.HORIZONTAL else (1, n_parties)
     checks = {"accept_sparse": SPARSE, "ensure_min_samples": least[0], "ensure_min_features": least[1]}
     if y is None and not estimator.__sklearn_tags__().target_tags.required:
@@ -138,6 +139,7 @@ def parts_like_fitted(estimator: Any, X: Any) -> list[tuple[MatrixSource, slice]
 def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
     """One table with all columns the estimator was fitted on."""
     if not isinstance(X, str | os.PathLike | MatrixSource):
+        _expect_two_sides(X)
         return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE))
     source = open_source(X)
     if source.shape[1] != estimator.n_features_in_:
@@ -145,6 +147,18 @@ def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
         raise ShapeError(f"X has {source.shape[1]} features, but {name} is expecting {fitted} features as input")
     _expect_names(estimator, source.names)
     return source
+
+
+def _expect_two_sides(X: Any) -> None:
+    # Before scikit-learn's own check, whose message would quote the entries.
+    sides = len(getattr(X, "shape", (0, 0)))
+    if isinstance(X, list | tuple) and not any(isinstance(row, Iterable) for row in X):
+        sides = 1
+    if sides < 2:
+        raise ShapeError(
+            f"X has {sides} dimension(s), expected 2",
+            "Reshape your data: array.reshape(-1, 1) if it is one feature, array.reshape(1, -1) if it is one sample",
+        )
 
 
 def _expect_names(estimator: Any, names: Sequence[str] | None) -> None:

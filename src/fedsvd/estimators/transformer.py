@@ -1,9 +1,11 @@
 """Estimators whose components project samples: what FederatedSVD, FederatedPCA and FederatedLSA share."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_array
 
 from fedsvd.data.source import MatrixSource
@@ -83,13 +85,25 @@ class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fe
 def projected(source: MatrixSource, W: Float, mean: Float | None = None) -> Float:
     """``(D - mean) W`` by panels of rows; without a mean, a sparse D is never made dense."""
     out = np.empty((source.shape[0], W.shape[1]))
-    height = max(1, _PANEL_BYTES // (8 * source.shape[1]))
-    for start in range(0, source.shape[0], height):
-        part = slice(start, min(start + height, source.shape[0]))
-        if mean is None and isinstance(source, SparsePanels):
-            out[part] = source.sparse_rows(part.start, part.stop) @ W
-            continue
-        D = source.rows(part.start, part.stop)
+    for part, D in _panels(source, may_be_sparse=mean is None):
         # Centred before the product: with a large mean the difference of two products would cancel.
         out[part] = (D if mean is None else D - mean) @ W
     return out
+
+
+def row_lengths(source: MatrixSource) -> Float:
+    """The Euclidean norm of every row."""
+    out = np.empty(source.shape[0])
+    for part, D in _panels(source, may_be_sparse=True):
+        out[part] = row_norms(D)
+    return out
+
+
+def _panels(source: MatrixSource, may_be_sparse: bool) -> Iterator[tuple[slice, Any]]:
+    height = max(1, _PANEL_BYTES // (8 * source.shape[1]))
+    for start in range(0, source.shape[0], height):
+        part = slice(start, min(start + height, source.shape[0]))
+        if may_be_sparse and isinstance(source, SparsePanels):
+            yield part, source.sparse_rows(part.start, part.stop)
+        else:
+            yield part, source.rows(part.start, part.stop)

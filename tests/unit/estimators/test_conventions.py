@@ -1,0 +1,249 @@
+"""Estimators behave as estimators do: cloned, saved, searched over, put in pipelines; and nothing secret is kept."""
+
+import doctest
+import io
+import pickle
+import pickletools
+import subprocess
+import sys
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.exceptions
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import fedsvd
+from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD, Policy
+from fedsvd.errors import ConfigError, NotFittedError, PrivacyWarning, ReleaseRefused
+from fedsvd.estimators import linear_regression, lsa, pca, svd
+
+from .joint import parts, table
+
+ALL = (FederatedSVD, FederatedPCA, FederatedLSA, FederatedLinearRegression)
+D = table(90, 5, condition=10.0)
+y = D @ np.arange(1.0, 6.0) + 0.01 * np.random.default_rng(0).standard_normal(90)
+quiet = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+
+
+def fitted(kind, split="horizontal", **options):
+    estimator = kind(split=split, **options)
+    return estimator.fit(parts(D, split), y)
+
+
+def answer(estimator):
+    return estimator.predict(D) if isinstance(estimator, FederatedLinearRegression) else estimator.transform(D)
+
+
+def test_the_package_names_all_that_is_public():
+    assert {kind.__name__ for kind in ALL} | {"Policy", "__version__"} <= set(fedsvd.__all__) <= set(dir(fedsvd))
+    with pytest.raises(AttributeError, match="no attribute 'FederatedNMF'"):
+        fedsvd.FederatedNMF  # noqa: B018
+
+
+def test_importing_the_package_stays_light():
+    heavy = "import sys, fedsvd; print([name for name in ('numpy', 'scipy', 'sklearn') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@quiet
+@pytest.mark.parametrize("module", [linear_regression, lsa, pca, svd], ids=lambda module: module.__name__)
+def test_the_examples_in_the_docstrings_run(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+@quiet
+@pytest.mark.parametrize("kind", ALL)
+def test_a_fitted_estimator_is_saved_and_loaded_by_its_owner(kind, tmp_path):
+    estimator = fitted(kind)
+    joblib.dump(estimator, tmp_path / "estimator.joblib")
+    loaded = joblib.load(tmp_path / "estimator.joblib")
+    np.testing.assert_array_equal(answer(loaded), answer(estimator))
+    assert loaded.plan_ == estimator.plan_
+    assert loaded.certificate_ == estimator.certificate_
+    assert len(loaded.parties_) == 3
+
+
+@quiet
+@pytest.mark.parametrize("kind", ALL)
+def test_a_fitted_estimator_holds_no_secret_no_role_and_nothing_said(kind):
+    saved = pickle.dumps(fitted(kind, random_state=7), protocol=5)
+    words = {str(argument) for _, argument, _ in pickletools.genops(io.BytesIO(saved)) if isinstance(argument, str)}
+    ours = {word for word in words if word.startswith("fedsvd.")}
+    assert "fedsvd.protocol.plan" in ours
+    rooms = (
+        "randomness",
+        "sealing",
+        "secagg",
+        "masks",
+        "compress",
+        "roles",
+        "transport",
+        "data",
+        "runtime",
+        "linalg.h",
+    )
+    assert [word for word in ours for room in rooms if word.startswith(f"fedsvd.{room}")] == []
+    assert not any(word.startswith(("fedsvd.protocol.views", "fedsvd.protocol.messages")) for word in ours)
+
+
+@quiet
+@pytest.mark.parametrize("kind", ALL)
+def test_parameters_are_read_set_and_cloned(kind):
+    estimator = kind(scheme="mixing", policy=Policy(records=3), memory=1 << 24)
+    copy = clone(estimator)
+    assert copy.get_params() == estimator.get_params()
+    assert copy.set_params(scheme="auto").scheme == "auto"
+    fresh = clone(fitted(kind))
+    assert not hasattr(fresh, "plan_")
+    assert not hasattr(fresh, "parties_")
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_is_not_fitted_says_so_in_both_languages(kind):
+    for error in (NotFittedError, sklearn.exceptions.NotFittedError, ValueError, AttributeError):
+        with pytest.raises(error, match=r"FSVD-600: this Federated\w+ is not fitted yet. Fix: call fit first"):
+            answer(kind())
+    if hasattr(kind, "inverse_transform"):
+        with pytest.raises(NotFittedError):
+            kind().inverse_transform(D)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("split", "diagonal"),
+        ("scheme", "magic"),
+        ("trust", "nobody"),
+        ("block_size", 0),
+        ("memory", -1),
+        ("memory", 1.5),
+        ("n_parties", 1),
+        ("n_parties", True),
+        ("random_state", -1),
+        ("random_state", "seed"),
+    ],
+)
+@pytest.mark.parametrize("kind", ALL)
+def test_a_wrong_parameter_is_refused_when_it_is_used(kind, name, value):
+    estimator = kind(**{name: value})
+    with pytest.raises(ConfigError, match=name):
+        estimator.fit(parts(D, "horizontal"), y)
+
+
+@pytest.mark.parametrize("n_components", [0, -1, 2.0, "two", True])
+@pytest.mark.parametrize("kind", [FederatedSVD, FederatedPCA, FederatedLSA])
+def test_a_wrong_number_of_components_is_refused(kind, n_components):
+    with pytest.raises(ConfigError, match="n_components"):
+        kind(n_components).fit(D)
+
+
+def test_lsa_needs_a_number_of_components():
+    with pytest.raises(ConfigError, match="n_components is None"):
+        FederatedLSA(None).fit(D)
+
+
+@quiet
+@pytest.mark.parametrize("kind", [FederatedSVD, FederatedPCA, FederatedLSA])
+def test_output_is_named_where_it_is_asked_for(kind):
+    estimator = kind(2).set_output(transform="pandas")
+    frame = pd.DataFrame(D, columns=list("abcde"), index=np.arange(100, 190))
+    for out in (estimator.fit_transform(frame), estimator.transform(frame)):
+        assert list(out.columns) == list(estimator.get_feature_names_out())
+        assert list(out.columns) == [f"{kind.__name__.lower()}{j}" for j in range(2)]
+        assert list(out.index) == list(frame.index)
+    joint = estimator.fit_transform([frame[:30], frame[30:]])
+    np.testing.assert_allclose(joint.to_numpy(), out.to_numpy(), rtol=0, atol=1e-12)
+    assert estimator.set_output(transform="polars").transform(frame).columns == list(out.columns)
+
+
+def test_it_works_in_a_pipeline():
+    ours = make_pipeline(StandardScaler(), FederatedPCA(3), FederatedLinearRegression()).fit(D, y)
+    theirs = make_pipeline(StandardScaler(), PCA(3, svd_solver="full"), LinearRegression()).fit(D, y)
+    np.testing.assert_allclose(ours.predict(D), theirs.predict(D), rtol=0, atol=1e-10)
+    assert list(ours[:-1].get_feature_names_out()) == ["federatedpca0", "federatedpca1", "federatedpca2"]
+
+
+def test_a_grid_search_finds_what_it_finds_for_the_twin():
+    grid = {"alpha": [0.01, 1.0, 100.0]}
+    ours = GridSearchCV(FederatedLinearRegression(n_parties=3), grid, cv=3).fit(D, y)
+    theirs = GridSearchCV(Ridge(solver="svd"), grid, cv=3).fit(D, y)
+    assert ours.best_params_ == theirs.best_params_
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=0, atol=1e-10
+    )
+    search = GridSearchCV(
+        make_pipeline(FederatedPCA(), LinearRegression()), {"federatedpca__n_components": [1, 5]}, cv=3
+    )
+    assert search.fit(D, y).best_params_ == {"federatedpca__n_components": 5}
+
+
+def test_cross_validation_scores_are_those_of_the_twin():
+    ours = cross_val_score(FederatedLinearRegression(), D, y, cv=4)
+    np.testing.assert_allclose(ours, cross_val_score(LinearRegression(), D, y, cv=4), rtol=0, atol=1e-10)
+
+
+@quiet
+@pytest.mark.parametrize("kind", ALL)
+def test_a_number_as_random_state_repeats_every_digit_and_warns(kind):
+    with pytest.warns(PrivacyWarning, match="insecure seeds, for tests only"):
+        first = fitted(kind, random_state=3)
+    again = fitted(kind, random_state=3)
+    np.testing.assert_array_equal(answer(first), answer(again))
+    assert first.plan_.session == again.plan_.session
+    assert fitted(kind).plan_.session != fitted(kind).plan_.session
+
+
+def rules(fit):
+    """The rules that a fit warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit()
+    assert all(warning.category is PrivacyWarning for warning in caught)
+    return {str(warning.message).partition(":")[0] for warning in caught}
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_the_default_policy_warns_of_parties_but_not_of_a_rehearsal(kind):
+    assert "records" in rules(lambda: kind().fit([D[:5], D[5:]], y))
+    assert rules(lambda: kind().fit(D, y)) == set()
+    assert "C4" in rules(lambda: kind(scheme="paper").fit(D, y))
+    assert "records" in rules(lambda: kind(policy=Policy()).fit(D[:14], y[:14]))
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_an_enforced_policy_refuses(kind):
+    with pytest.raises(ReleaseRefused, match="records"):
+        kind(policy=Policy(enforce=True)).fit([D[:5], D[5:]], y)
+    with pytest.raises(ReleaseRefused, match="task"):
+        kind(policy=Policy(enforce=True, tasks=())).fit(D, y)
+
+
+@quiet
+@pytest.mark.parametrize("kind", ALL)
+def test_nothing_of_the_data_shows_in_a_repr(kind):
+    estimator = fitted(kind)
+    for shown in (estimator, estimator.parties_, estimator.parties_[0]):
+        assert "." not in repr(shown).replace("0.0", "")
+
+
+@quiet
+def test_nothing_of_an_earlier_fit_stays():
+    estimator = FederatedPCA(2).fit([pd.DataFrame(D, columns=list("abcde"))] * 2)
+    assert hasattr(estimator, "feature_names_in_")
+    estimator.fit(parts(D[:, :3], "horizontal"))
+    assert not hasattr(estimator, "feature_names_in_")
+    assert estimator.n_features_in_ == 3
+    scaled = FederatedPCA(2, unit_variance=True).fit(D)
+    assert hasattr(scaled, "scale_")
+    assert not hasattr(scaled.set_params(unit_variance=False).fit(D), "scale_")

@@ -1,0 +1,138 @@
+"""FederatedPCA is scikit-learn's PCA on the joint table, signs included, whoever holds which samples."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fedsvd import FederatedPCA
+from fedsvd.errors import ConfigError, DataError
+
+from .joint import DIVISIONS, SCHEMES, TRUSTS, cut, table, values_bar, vectors_bar
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+
+
+def assert_equal(pca, D, twin, known=None):
+    """All attributes of the twin, on ``known`` of its components (the others are rounding)."""
+    centred = D - D.mean(axis=0)
+    sigma = np.linalg.svd(centred, compute_uv=False)
+    known = pca.n_components_ if known is None else known
+    bar, top = vectors_bar(sigma[: known + 1], D.shape)[:known], sigma[0]
+    assert (np.abs(pca.components_[:known] - twin.components_[:known]) <= bar[:, None]).all()
+    np.testing.assert_allclose(pca.singular_values_, twin.singular_values_, rtol=0, atol=values_bar(D) * top)
+    np.testing.assert_allclose(pca.mean_, twin.mean_, rtol=0, atol=values_bar(D) * np.abs(D).max())
+    variance = values_bar(D) * twin.explained_variance_[0]
+    np.testing.assert_allclose(pca.explained_variance_, twin.explained_variance_, rtol=0, atol=4 * variance)
+    ratio = values_bar(D) * np.ones(twin.n_components_)
+    np.testing.assert_allclose(pca.explained_variance_ratio_, twin.explained_variance_ratio_, rtol=0, atol=4 * ratio[0])
+    assert abs(pca.noise_variance_ - twin.noise_variance_) <= 4 * variance
+    for name in ("n_components_", "n_samples_", "n_features_in_"):
+        assert getattr(pca, name) == getattr(twin, name)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_scheme_and_trust_gives_the_pca_of_the_joint_table(scheme, trust):
+    D = table(150, 8)
+    pca = FederatedPCA(4, scheme=scheme, trust=trust).fit(cut(D, DIVISIONS["three"], 0))
+    assert_equal(pca, D, PCA(4, svd_solver="full").fit(D))
+    assert pca.rank_ == 4
+    assert pca.plan_.scheme == ("compressed" if scheme == "auto" else scheme)
+
+
+@pytest.mark.parametrize("shape", [(40, 11), (11, 40), (20, 20), (30, 1)], ids=str)
+@pytest.mark.parametrize("division", DIVISIONS)
+def test_it_does_not_matter_how_samples_are_divided(division, shape):
+    D = table(*shape, seed=1)
+    pca = FederatedPCA().fit(cut(D, DIVISIONS[division], 0))
+    # Centring takes one direction from a table with fewer samples than features.
+    assert_equal(pca, D, PCA(svd_solver="full").fit(D), known=min(shape[0] - 1, shape[1]))
+
+
+def test_every_party_holds_the_scores_of_its_own_samples():
+    D = table(60, 7)
+    held = cut(D, DIVISIONS["four"], 0)
+    pca = FederatedPCA(3).fit(held)
+    for party, D_i in zip(pca.parties_, held, strict=True):
+        expected = (D_i - D.mean(axis=0)) @ PCA(3, svd_solver="full").fit(D).components_.T
+        np.testing.assert_allclose(party.scores_, expected, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(party.components_, pca.components_)
+
+
+def test_new_samples_are_transformed_and_back_as_the_twin_does():
+    D, new = table(60, 7), table(20, 7, seed=5)
+    pca, twin = FederatedPCA(3).fit(cut(D, DIVISIONS["three"], 0)), PCA(3, svd_solver="full").fit(D)
+    scores = pca.transform(new)
+    np.testing.assert_allclose(scores, twin.transform(new), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(pca.transform([new[:3], new[3:]]), scores, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(pca.inverse_transform(scores), twin.inverse_transform(scores), rtol=0, atol=1e-12)
+    joint = FederatedPCA(3).fit_transform([D[:9], D[9:]])
+    np.testing.assert_allclose(joint, twin.transform(D), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_unit_variance_is_a_standard_scaler_before_the_pca(scheme):
+    D = table(80, 6) * np.geomspace(1e-4, 1e4, 6)
+    D[:, 2] = 5.0
+    pca = FederatedPCA(3, unit_variance=True, scheme=scheme).fit(cut(D, DIVISIONS["three"], 0))
+    scaler, twin = make_pipeline(StandardScaler(), PCA(3, svd_solver="full")).fit(D)
+    np.testing.assert_allclose(pca.scale_, scaler.scale_, rtol=1e-12)
+    np.testing.assert_allclose(pca.components_, twin.components_, rtol=0, atol=1e-11)
+    np.testing.assert_allclose(pca.explained_variance_, twin.explained_variance_, rtol=1e-12)
+    np.testing.assert_allclose(pca.explained_variance_ratio_, twin.explained_variance_ratio_, rtol=1e-12)
+    scores = twin.transform(scaler.transform(D))
+    np.testing.assert_allclose(pca.transform(D), scores, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(np.vstack([party.scores_ for party in pca.parties_]), scores, rtol=0, atol=1e-10)
+    back = scaler.inverse_transform(twin.inverse_transform(scores))
+    np.testing.assert_allclose(pca.inverse_transform(pca.transform(D)), back, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_components_beyond_the_rank_are_zero(scheme):
+    rng = np.random.default_rng(3)
+    D = rng.standard_normal((50, 3)) @ np.diag([4.0, 2.0, 1.0]) @ rng.standard_normal((3, 9)) + 1.0
+    pca = FederatedPCA(5, scheme=scheme).fit(cut(D, DIVISIONS["three"], 0))
+    twin = PCA(5, svd_solver="full").fit(D)
+    assert pca.rank_ == 3
+    assert_equal(pca, D, twin, known=3)
+    assert (pca.components_[3:] == 0).all()
+    np.testing.assert_allclose(pca.transform(D), twin.transform(D), rtol=0, atol=1e-12)
+    assert all(party.scores_.shape[1] == 3 for party in pca.parties_)
+
+
+def test_a_constant_table_is_refused():
+    with pytest.raises(DataError, match="no column of the joint table varies"):
+        FederatedPCA().fit([np.ones((3, 4)), np.ones((5, 4))])
+
+
+def test_a_large_mean_costs_no_digits_of_the_components():
+    D = table(90, 5, mean=0.0)
+    far = FederatedPCA(scheme="compressed").fit(cut(D + 2.0**26, DIVISIONS["three"], 0))
+    near = PCA(svd_solver="full").fit((D + 2.0**26) - 2.0**26)
+    np.testing.assert_allclose(
+        far.singular_values_, near.singular_values_, rtol=0, atol=1e-13 * near.singular_values_[0]
+    )
+    np.testing.assert_allclose(far.components_[0], near.components_[0], rtol=0, atol=1e-12)
+
+
+def test_without_the_spectrum_nothing_about_variance_is_there():
+    D = table(60, 7)
+    pca = FederatedPCA(3).fit([D[:20], D[20:]])
+    assert hasattr(pca, "explained_variance_ratio_")
+    pca.set_params(release_spectrum=False).fit([D[:20], D[20:]])
+    np.testing.assert_allclose(pca.components_, PCA(3, svd_solver="full").fit(D).components_, rtol=0, atol=1e-12)
+    for name in ("singular_values_", "explained_variance_", "explained_variance_ratio_", "noise_variance_"):
+        assert not hasattr(pca, name)
+    assert "spectrum" not in pca.plan_.release
+
+
+def test_split_features_are_refused():
+    with pytest.raises(ConfigError, match="horizontal"):
+        FederatedPCA(split="vertical").fit([np.ones((5, 2)), np.ones((5, 3))])
+
+
+def test_more_components_than_the_joint_table_has_are_refused():
+    with pytest.raises(ConfigError, match="n_components=5 is too large for n_samples=9 and n_features=4"):
+        FederatedPCA(5).fit([np.ones((4, 4)), np.ones((5, 4))])
