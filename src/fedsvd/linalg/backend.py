@@ -85,7 +85,8 @@ def column_norms(A: Array) -> Array:
     if 0 in A.shape:
         return xp.linalg.vector_norm(A, axis=0)
     largest = xp.max(xp.abs(A), axis=0)
-    unit = xp.where((largest > _TINY) & xp.isfinite(largest), largest, xp.full_like(largest, _TINY))
+    unit = xp.where(largest > _TINY, largest, xp.full_like(largest, _TINY))
+    unit = xp.where(xp.isfinite(largest), unit, xp.ones_like(largest))
     return unit * xp.linalg.vector_norm(A / unit, axis=0)
 
 
