@@ -141,6 +141,9 @@ def _label_holder(job: Job, sources: Sequence[MatrixSource]) -> int | None:
     if holder is None:
         who = ", ".join(names[i] for i in have) or "no party"
         raise ConfigError(f"the label column is found at {who}", 'say who holds it: label_party = "NAME"')
+    missing = sorted(wanted - set(sources[holder].names or ()))
+    if missing:
+        raise ConfigError(f"party {names[holder]} has no column {missing[0]!r}", "name the party that holds the label")
     others = [names[i] for i in have if i != holder]
     if others:
         # Kept as a feature it would be the answer among the questions.
