@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
 from tests.tolerances import product
 
 FEATURES = ["age", "dose", "heart rate", "weight", "pressure"]

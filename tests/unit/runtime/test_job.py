@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.studies import FEATURES, companies, hospitals
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, UnknownFormat
@@ -15,7 +16,6 @@ from fedsvd.runtime.job import SCHEMES, TASKS, bytes_of, job_from, read_job, rel
 from fedsvd.runtime.job_data import feature_names, prepare, row_ids, with_features
 from fedsvd.runtime.jobs import named, plan_job
 from fedsvd.runtime.planning import DEFAULT_MEMORY
-from tests.studies import FEATURES, companies, hospitals
 
 EXAMPLE = """
 [job]

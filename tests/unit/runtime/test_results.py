@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
+from tests.studies import CLOSE, FEATURES, ROWS, companies, hospitals
 
 from fedsvd.errors import StorageError
 from fedsvd.protocol.release import Policy
@@ -19,7 +20,6 @@ from fedsvd.runtime.job import read_job
 from fedsvd.runtime.job_data import prepare
 from fedsvd.runtime.jobs import run_job
 from fedsvd.runtime.results import party_folders, read_results, write_results
-from tests.studies import CLOSE, FEATURES, ROWS, companies, hospitals
 
 
 def ran(files, **keys):
@@ -259,12 +259,17 @@ def test_folders_and_files_are_their_owners_alone(tmp_path):
 # --- whole or not at all -------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_fails_on_the_way_leaves_nothing(tmp_path):
-    target = tmp_path / "results" / "study"
-    with pytest.raises(RuntimeError), fresh_folder(target) as folder:
+def fail_half_way(target):
+    with fresh_folder(target) as folder:
         save_array(folder, "half", np.ones(3))
         assert not target.exists()
         raise RuntimeError
+
+
+def test_a_folder_that_fails_on_the_way_leaves_nothing(tmp_path):
+    target = tmp_path / "results" / "study"
+    with pytest.raises(RuntimeError):
+        fail_half_way(target)
     assert list((tmp_path / "results").iterdir()) == []
 
 
