@@ -1,5 +1,6 @@
 """Estimators behave as estimators do: cloned, saved, searched over, put in pipelines; and nothing secret is kept."""
 
+import ast
 import doctest
 import io
 import pickle
@@ -7,13 +8,20 @@ import pickletools
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn.exceptions
-from sklearn.base import clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -46,6 +54,23 @@ def test_the_package_names_all_that_is_public():
     assert {kind.__name__ for kind in ALL} | {"Policy", "__version__"} <= set(fedsvd.__all__) <= set(dir(fedsvd))
     with pytest.raises(AttributeError, match="no attribute 'FederatedNMF'"):
         fedsvd.FederatedNMF  # noqa: B018
+
+
+def test_only_public_names_of_scikit_learn_are_used():
+    bases = (BaseEstimator, ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin)
+    private = {name for base in bases for name in dir(base) if name.startswith("_") and not name.endswith("__")}
+    assert private
+    used = []
+    for path in sorted(Path(svd.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sklearn"):
+                names = [*str(node.module).split("."), *(alias.name for alias in node.names)]
+                used += [name for name in names if name.startswith("_")]
+            elif isinstance(node, ast.Import):
+                used += [alias.name for alias in node.names if alias.name.startswith("sklearn") and "._" in alias.name]
+            elif isinstance(node, ast.Attribute) and node.attr in private:
+                used.append(node.attr)
+    assert used == []
 
 
 def test_importing_the_package_stays_light():
