@@ -12,14 +12,13 @@ from functools import lru_cache
 from typing import cast
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_public_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedsvd.errors import ConfigError, NotAuthenticated
-from fedsvd.identity.claims import Claim, alternative_names, read_claim, spki
+from fedsvd.identity.claims import UNREADABLE, Claim, alternative_names, read_claim, spki
 from fedsvd.identity.names import SCHEME, KitRole, federation_fingerprint
 from fedsvd.randomness.entropy import fresh_bytes
 
@@ -88,7 +87,7 @@ def load_certificate(content: bytes | x509.Certificate) -> x509.Certificate:
     try:
         pem = content.lstrip().startswith(b"-----")
         return x509.load_pem_x509_certificate(content) if pem else x509.load_der_x509_certificate(content)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UNREADABLE:
         raise NotAuthenticated("this is not a certificate", "send the file that was issued, unchanged") from None
 
 
@@ -99,7 +98,7 @@ def load_revocation_list(content: bytes, ca: x509.Certificate) -> x509.Certifica
         if revoked.issuer == ca.subject and revoked.is_signature_valid(_ca_key(ca)):
             revoked.extensions.get_extension_for_class(x509.CRLNumber)
             return revoked
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.ExtensionNotFound):
+    except UNREADABLE:
         pass
     raise NotAuthenticated(
         "this revocation list was not signed by the federation's operator", "ask the operator for it"
@@ -115,7 +114,7 @@ def federation_of(ca: x509.Certificate) -> str:
         (uri,) = names.get_values_for_type(x509.UniformResourceIdentifier)
         if limits.ca and limits.path_length == 0 and uri.startswith(SCHEME) and _ca_key(ca):
             return uri.removeprefix(SCHEME)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.ExtensionNotFound):
+    except UNREADABLE:
         pass
     raise NotAuthenticated("this is not the certificate of a federation's operator", "ask the operator for ca.pem")
 
@@ -157,7 +156,7 @@ def _issued(certificate_der: bytes, ca_der: bytes) -> Claim:
     federation = federation_of(ca)
     try:
         certificate.verify_directly_issued_by(ca)
-    except (ValueError, TypeError, InvalidSignature):
+    except UNREADABLE:
         raise NotAuthenticated(
             "this certificate was not issued by the federation's operator", "use the kit of this federation"
         ) from None
@@ -173,7 +172,7 @@ def _expect_shape(certificate: x509.Certificate, role: KitRole) -> None:
     try:
         limits = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         purpose = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
+    except UNREADABLE:
         raise NotAuthenticated(f"this certificate does not say what it is for, a {role}'s must") from None
     if limits.ca or purpose != _purpose(role):
         raise NotAuthenticated(f"this certificate is not for the use of a {role}", "use the kit of that role")

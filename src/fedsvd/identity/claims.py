@@ -15,9 +15,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.utils import CryptographyDeprecationWarning
 
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity.names import Identity, KitRole, Name, parse_uri, request_fingerprint
@@ -27,6 +28,18 @@ from fedsvd.sealing.sign import SigningKey, sign, verify
 _KEY, _PROOF = "fedsvd-key:", "fedsvd-proof:"
 _PURPOSE = "certificate"
 _LABEL = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
+# What the library says to bytes that are not what they should be.
+UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    InvalidSignature,
+    x509.InvalidVersion,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    CryptographyDeprecationWarning,  # where warnings are errors; the bytes are refused a moment later where not
+)
 Document = x509.Certificate | x509.CertificateSigningRequest
 
 
@@ -73,9 +86,7 @@ def read_claim(document: Document) -> Claim:
     """The claim in a request or certificate, its proof verified; anything odd is ``NotAuthenticated``."""
     try:
         return _read(document)
-    except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
-        raise _not_ours() from None
-    except (FedSVDError, UnsupportedAlgorithm, ValueError, TypeError):
+    except (FedSVDError, *UNREADABLE):
         raise _not_ours() from None
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -23,7 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.identity import files
-from fedsvd.identity.claims import Claim, alternative_names, make_claim, read_claim
+from fedsvd.identity.claims import UNREADABLE, Claim, alternative_names, make_claim, read_claim
 from fedsvd.identity.names import KitRole, Name, grouped
 from fedsvd.identity.policy import POLICY, write_default_policy
 from fedsvd.randomness.seed import SIZE, Seed
@@ -98,7 +97,7 @@ def read_request(pem: bytes) -> Request:
     try:
         document = x509.load_pem_x509_csr(pem)
         genuine = document.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UNREADABLE:
         genuine = False
     if not genuine:
         raise NotAuthenticated("this is not a request, or was changed on its way", "send the file request.pem again")
@@ -111,7 +110,7 @@ def read_tls_key(path: Path) -> ec.EllipticCurvePrivateKey:
         key = load_pem_private_key(files.read_secret(path), password=None)
         if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
             return key
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UNREADABLE:
         pass
     # From None and without the parser's words, which may quote what they could not read.
     raise StorageError(f"{path} does not hold a P-256 key", "restore it from your backup, or make a new kit") from None
