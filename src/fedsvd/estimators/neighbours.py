@@ -19,7 +19,7 @@ def nearest(queries: Float, points: Float, k: int) -> tuple[Float, NDArray[np.in
     """
     queries, points = _directions(queries), _directions(points)
     cosines, indices = np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.intp)
-    height = max(1, _BLOCK_ENTRIES // len(points))
+    height = max(1, _BLOCK_ENTRIES // max(1, len(points)))
     for start in range(0, len(queries), height):
         part = slice(start, start + height)
         similar = queries[part] @ points.T
