@@ -1,7 +1,7 @@
 """Adversary test 9: secrets.
 
-Canaries are planted in data, ids and labels, and every seed made in a run is noted; nothing that a person or a log could
-come to see shows any of them. Seeds have 256 bits, are fresh for each run, and zero is one like any other.
+Canaries are planted in data, ids and labels, and every seed made in a run is noted; nothing that a person or a log
+could come to see shows any of them. Seeds have 256 bits, are fresh for each run, and zero is one like any other.
 """
 
 import base64
