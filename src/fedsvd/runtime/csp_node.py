@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedsvd import __version__
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, NotAuthenticated
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.choose import choose_store
-from fedsvd.protocol.parties import TA, Party, user
+from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.entropy import fresh_bytes
@@ -27,11 +28,14 @@ from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.questions import answered, asked, refused
 from fedsvd.runtime.session import Player
+from fedsvd.runtime.telling import Watch
 from fedsvd.transport.grpc_server import Exchange, Listening, Room
+from fedsvd.transport.metered import Meter, Metered
 from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
+_LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
 
 
 class CspNode:
@@ -54,7 +58,14 @@ class CspNode:
         self._audit = AuditLog(self._state / "audit.jsonl")
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
-        self._exchange = Exchange(listening, authenticate, self._answer, held)
+        self._seen: dict[str, str] = {}  # callers and the certificates they came with, for owners who pin
+
+        def remembered(certificate: bytes) -> str:
+            caller = authenticate(certificate)
+            self._seen[caller] = certificate.decode()
+            return caller
+
+        self._exchange = Exchange(listening, remembered, self._answer, held)
         self.port = self._exchange.port
 
     def start(self) -> None:
@@ -65,8 +76,10 @@ class CspNode:
     def stop(self) -> None:
         """End every session that is under way, tell its members, and hang up."""
         self._stopping.set()
+        with self.book.changed:
+            self.book.changed.notify_all()
         for thread in self._threads:
-            thread.join(self._patience)
+            thread.join(min(self._patience, _LONGEST_GOODBYE))
         self._exchange.stop()
         self._note("stopped")
 
@@ -85,6 +98,8 @@ class CspNode:
                 "ended": self._ended,
                 "resume": self._resume,
                 "stop": self._stop,
+                "who": self._who,
+                "now": self._now,
             }
             if verb not in answers:
                 raise ConfigError(f"{verb[:40]!r} is not a question", f"one of {', '.join(answers)}")
@@ -110,10 +125,12 @@ class CspNode:
 
     def _wait(self, caller: str, id: str, seconds: float = 10.0, seen: str = "") -> dict[str, Any]:
         job = self.book.get(id, caller)
+
+        def changed() -> bool:
+            return self._stopping.is_set() or _version(self.book.get(job.id), self.book.progress(job.id)) != seen
+
         with self.book.changed:
-            self.book.changed.wait_for(
-                lambda: _version(self.book.get(job.id), self.book.progress(job.id)) != seen, min(float(seconds), 15.0)
-            )
+            self.book.changed.wait_for(changed, min(float(seconds), 15.0))
         now = self._job(caller, job.id)
         return {**now, "seen": _version(self.book.get(job.id), now["progress"])}
 
@@ -149,6 +166,14 @@ class CspNode:
         self._note("stopped by request", job=job.id, by=caller)
         return self.book.change(job.id, state=JobState.STOPPED).shown()
 
+    def _who(self, caller: str, id: str) -> dict[str, str]:
+        """The certificates that a job's members came with; whether they are who we say is for the caller to check."""
+        members = self.book.get(id, caller).members
+        return {member: self._seen[member] for member in members if member in self._seen}
+
+    def _now(self, caller: str) -> dict[str, str]:
+        return {"now": datetime.now(UTC).isoformat(), "fedsvd": __version__}
+
     # --- sessions -------------------------------------------------------------------------------------------------
 
     def _open(self, job: JobRecord) -> JobRecord:
@@ -168,32 +193,49 @@ class CspNode:
         return job
 
     def _play(self, job: JobRecord, machine: ServiceProvider, room: Room) -> None:
-        def alive() -> None:
-            room.expect_signs_of_life(self._patience)
-            if self._stopping.is_set() or self.book.get(job.id).state is JobState.STOPPED:
-                raise ConfigError("the job was stopped", "resume it, or submit it again")
+        meter, roster = Meter(), _roster(job, machine.plan)
+        watch = Watch(self.book, job.id, meter, room)
 
-        def watch(stage: str) -> None:
-            self.book.told(job.id, "csp", {"stage": stage})
+        def alive() -> None:
+            now = self.book.get(job.id)
+            # Who is done has hung up, and is missed by nobody: the TA leaves first of all.
+            room.expect_signs_of_life(self._patience, but={roster[caller] for caller in now.finished})
+            if self._stopping.is_set() or now.state is JobState.STOPPED:
+                raise ConfigError("the job was stopped", "resume it, or submit it again")
+            if now.state is JobState.BROKEN or now.attempt != job.attempt:
+                raise _BrokenOff("this attempt was broken off by a member", "see the job's failures")
+            watch.look()
 
         try:
-            Player(machine, room, watch=watch, alive=alive).play()
+            played = Player(machine, Metered(room, CSP, meter), watch=watch.stage, alive=alive).play()
+            watch.done(played.seconds)
             self._note("finished", job=job.id, session=machine.plan.session)
+        except _BrokenOff:
+            self._note("broken off", job=job.id, session=machine.plan.session)
         except FedSVDError as error:
             failure = {"who": "csp", "code": error.code, "stage": machine.stage.lower(), "text": error.fault}
-            self._broken(self.book.get(job.id), failure)
+            self._broken(job, failure)
         except Exception as error:  # a defect of ours must not leave a job running for ever
             _log.exception("job=%s", job.id)
-            self._broken(self.book.get(job.id), _unexpected(error))
+            self._broken(job, _unexpected(error))
         finally:
             room.drain(10.0)
             room.close()
 
     def _broken(self, job: JobRecord, failure: dict[str, str]) -> JobRecord:
+        """This attempt failed; one that another attempt has followed already changes nothing any more."""
         self._note("broken", job=job.id, who=failure["who"], code=failure["code"], stage=failure.get("stage", ""))
-        state = job.state if job.over else JobState.BROKEN
-        certain = job.certain_bound or failure["code"] == FixedPointOverflow.code
-        return self.book.change(job.id, state=state, failures=(*job.failures, failure), certain_bound=certain)
+        with self.book.changed:
+            now = self.book.get(job.id)
+            if now.attempt != job.attempt:
+                return now
+            overflow = failure["code"] == FixedPointOverflow.code
+            again = overflow and not now.certain_bound and not now.over
+            state = now.state if now.over else JobState.BROKEN
+            certain = now.certain_bound or overflow
+            now = self.book.change(job.id, state=state, failures=(*now.failures, failure), certain_bound=certain)
+            # Step 4: an entry beyond the usual bound starts again under the certain one, without a person.
+            return self.book.resume(job.id) if again else now
 
     def _store(self, shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
         scratch = self._state / "scratch"
@@ -202,6 +244,10 @@ class CspNode:
 
     def _note(self, event: str, **facts: str | int) -> None:
         self._audit.write(datetime.now(UTC).isoformat(timespec="seconds"), event, **facts)
+
+
+class _BrokenOff(ConfigError):
+    """Somebody else's failure ended this attempt, and is in the book already."""
 
 
 def _unexpected(error: Exception) -> dict[str, str]:

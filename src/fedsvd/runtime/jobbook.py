@@ -104,6 +104,8 @@ class JobBook:
             job = self._jobs[id]
             if caller not in job.members:
                 raise NotAuthenticated(f"{caller} is not a member of this job")
+            if job.attempt == attempt and job.enlisted.get(caller) == dict(facts):
+                return job  # the answer was lost, and the question came again
             if job.state is not JobState.RECRUITING or job.attempt != attempt:
                 raise ConfigError(f"job {job.id[:8]} is not recruiting for attempt {attempt}", "look again")
             return self._keep(replace(job, enlisted={**job.enlisted, caller: dict(facts)}))

@@ -95,16 +95,18 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         self._ledger = Ledger(path)
+        self._chaining = threading.Lock()  # jobs run side by side, and each line hangs on the one before
         self._last, self._count = "", 0
         for record in self._ledger.records():
             self._last, self._count = record["hash"], record["number"]
 
     def write(self, when: str, event: str, **facts: str | int | float) -> None:
         """Add an event; facts are names, counts and digests, never values."""
-        record = {"number": self._count + 1, "when": when, "event": event, "facts": facts, "before": self._last}
-        record["hash"] = _chained(record)
-        self._ledger.append(record)
-        self._last, self._count = str(record["hash"]), self._count + 1
+        with self._chaining:
+            record = {"number": self._count + 1, "when": when, "event": event, "facts": facts, "before": self._last}
+            record["hash"] = _chained(record)
+            self._ledger.append(record)
+            self._last, self._count = str(record["hash"]), self._count + 1
 
 
 def verify_audit(path: Path) -> int:

@@ -15,26 +15,32 @@ from time import monotonic
 from typing import Any, Protocol
 
 from fedsvd.compress.checkpoint import Checkpoint
-from fedsvd.errors import FedSVDError, TransportError
+from fedsvd.errors import FedSVDError, PeerLost, TransportError
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import Inputs, User
+from fedsvd.runtime.driver import aloud
 from fedsvd.runtime.enlisting import OwnPart, expect_same_plan, job_of, open_own, party_caller
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.party_data import expect_readable, oriented
 from fedsvd.runtime.questions import Desk
-from fedsvd.runtime.session import Played, Player
+from fedsvd.runtime.session import Played, Player, accounts
+from fedsvd.runtime.telling import Teller
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.transport.grpc_client import Dialled, Dialling, Line
 from fedsvd.transport.metered import Meter, Metered
 
 _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's book
+_LONGEST_GOODBYE = 10.0  # a pass over the data that takes longer is left: the CSP finds the line dead
+
+
+_NO_THREAD = threading.Thread()  # never started: stands for an attempt that we took no part in
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,6 +73,9 @@ class Owner(Protocol):
     def keep(self, finished: Finished) -> None:
         """Write the result."""
 
+    def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
+        """Write why a try failed here: the others are told no more than concerns them."""
+
 
 class MemberNode:
     """One running party or authority."""
@@ -90,6 +99,7 @@ class MemberNode:
         self._sessions = Sessions(ledger)
         self._audit = AuditLog(self._state / "audit.jsonl")
         self._stopping = threading.Event()
+        self._desk: Desk | None = None
         self._busy: dict[tuple[str, int], threading.Thread] = {}
         self._opened: dict[str, OwnPart | None] = {}
 
@@ -99,27 +109,37 @@ class MemberNode:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Look at the book again and again, until stopped; a CSP that is away for a while is waited for."""
-        desk = Desk(Line(self._dialling))
+        desk = self._desk = Desk(Line(self._dialling))
+        self._note("started")
         try:
             while not self._stopping.is_set() and not until():
                 try:
                     for record in desk.ask("jobs"):
                         self._consider(desk, record)
                 except TransportError as error:
-                    _log.warning("role=%s %s", self.caller, error)
+                    if not self._stopping.is_set():
+                        _log.warning("role=%s %s", self.caller, error)
                 self._stopping.wait(_LOOK)
         finally:
+            deadline = monotonic() + _LONGEST_GOODBYE
             for thread in self._busy.values():
-                thread.join(10.0)
+                if thread.is_alive():
+                    thread.join(max(deadline - monotonic(), 0.0))
             desk.close()
+            self._note("stopped")
 
     def stop(self) -> None:
+        """End every session that is under way, tell the CSP, and hang up."""
         self._stopping.set()
+        if self._desk is not None:
+            self._desk.close()  # it may be waiting for a CSP that is away
 
     def _consider(self, desk: Desk, record: Mapping[str, Any]) -> None:
         key = record["id"], int(record["attempt"])
         if self.caller not in record["members"] or key in self._busy:
             return
+        if any(id == key[0] and thread.is_alive() for (id, _), thread in self._busy.items()):
+            return  # an earlier attempt is still going down, and shares our checkpoint
         if record["state"] == JobState.RECRUITING and self.caller not in record["enlisted"]:
             if self._owner.approved(record):
                 self._enlist(desk, record)
@@ -137,7 +157,7 @@ class MemberNode:
         except TransportError:
             raise
         except FedSVDError as error:
-            self._busy[record["id"], int(record["attempt"])] = threading.current_thread()
+            self._busy[record["id"], int(record["attempt"])] = _NO_THREAD
             self._tell_failure(desk, record, error, "enlisting")
 
     def _open(self, record: Mapping[str, Any]) -> OwnPart | None:
@@ -153,24 +173,37 @@ class MemberNode:
     def _take_part(self, record: dict[str, Any]) -> None:
         desk = Desk(Line(self._dialling))
         transport: Dialled | None = None
+        machine: Machine | None = None
+        teller = Teller(desk, record["id"])
+
+        def alive() -> None:
+            if self._stopping.is_set():
+                raise PeerLost(f"{self.caller} was shut down", "start it again, then resume the job")
+            teller.look()
+
         try:
             plan = self._checked_plan(record)
-            machine = self._machine(record, plan, desk)
+            machine = self._machine(record, plan, teller)
             self._sessions.claim(plan.session)
-            transport, meter = Dialled(self._dialling, plan.session), Meter()
-            watch = _Teller(desk, record["id"])
-            played = Player(machine, Metered(transport, machine.me, meter), watch=watch.stage).play()
+            transport = Dialled(self._dialling, plan.session)
+            metered = Metered(transport, machine.me, teller.meter)
+            played = Player(machine, metered, watch=teller.stage, alive=alive).play()
             transport.flush()
             own = self._opened.pop(record["id"], None)
             if own is not None:
-                self._owner.keep(Finished(job_of(record["file"]), record, plan, own, played, meter))
+                self._owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter))
+            teller.done(accounts(machine.me, teller.meter, played.seconds))
             desk.ask("ended", id=record["id"], attempt=record["attempt"])
             self._note("finished", job=record["id"], session=plan.session)
             self._checkpoint(record).remove()
         except FedSVDError as error:
             if transport is not None:
                 transport.flush()
-            self._tell_failure(desk, record, error, "session")
+            failed = machine is not None and machine.failure is not None
+            self._tell_failure(desk, record, error, machine.stage.lower() if machine and failed else "session")
+        except Exception as error:  # a defect of ours must not leave a job running for ever
+            _log.exception("role=%s job=%s", self.caller, record["id"])
+            self._tell_failure(desk, record, FedSVDError(f"unexpected {type(error).__name__}"), "session")
         finally:
             if transport is not None:
                 transport.close()
@@ -185,13 +218,13 @@ class MemberNode:
         self._owner.expect_allowed(plan)
         return plan
 
-    def _machine(self, record: Mapping[str, Any], plan: SessionPlan, desk: Desk) -> Machine:
+    def _machine(self, record: Mapping[str, Any], plan: SessionPlan, teller: Teller) -> Machine:
         if not self._is_party:
             return TrustedAuthority(plan, Seed.fresh(), self._identity)
         own, job = self._open(record), job_of(record["file"])
         assert own is not None  # a party has opened its data before it enlisted
         index = [party_caller(party.name) for party in job.parties].index(self.caller) + 1
-        extras: dict[str, Any] = {"progress": _Teller(desk, record["id"]).progress}
+        extras: dict[str, Any] = {"progress": teller.progress}
         if plan.compress:
             extras["checkpoint"] = self._checkpoint(record)
         labels = own.data.labels if plan.by_rows else None
@@ -210,36 +243,14 @@ class MemberNode:
         return folder
 
     def _tell_failure(self, desk: Desk, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
+        _log.error("role=%s job=%s stage=%s %s", self.caller, record["id"], stage, error)
         self._note("failed", job=record["id"], code=error.code, stage=stage)
-        failure = {"code": error.code, "stage": stage, "text": error.fault}
+        failure = {"code": error.code, "stage": stage, "text": aloud(error)}
         try:
+            self._owner.keep_failure(record, error, stage)
             desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
         except FedSVDError as lost:
             _log.warning("role=%s cannot tell the CSP: %s", self.caller, lost)
 
     def _note(self, event: str, **facts: str | int) -> None:
         self._audit.write(datetime.now(UTC).isoformat(timespec="seconds"), event, **facts)
-
-
-class _Teller:
-    """Tells the CSP how far we are, twice a second at most: for people who watch."""
-
-    def __init__(self, desk: Desk, id: str) -> None:
-        self._desk = desk
-        self._id = id
-        self._last = 0.0
-
-    def stage(self, stage: str) -> None:
-        self._tell({"stage": stage}, urgent=True)
-
-    def progress(self, stage: str, done: int, total: int) -> None:
-        self._tell({"stage": stage, "done": done, "total": total}, urgent=done == total)
-
-    def _tell(self, progress: dict[str, Any], urgent: bool) -> None:
-        if not urgent and monotonic() - self._last < 0.5:
-            return
-        self._last = monotonic()
-        try:
-            self._desk.ask("tell", id=self._id, progress=progress)
-        except FedSVDError:
-            return  # a session does not fail for want of an audience

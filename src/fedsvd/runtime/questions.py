@@ -9,6 +9,8 @@ tell     member              id, progress           -> nothing
 ended    member              id, attempt, failure?  -> the job
 resume   member, submitter   id                     -> the job, recruiting again
 stop     member, submitter   id                     -> the job, stopped
+who      member, submitter   id                     -> the members' certificates, as far as they have called
+now      anybody             -                      -> the CSP's clock and version
 """
 
 import json

@@ -7,7 +7,7 @@ the machine does, well or badly, and the others are told before the line is hung
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -17,7 +17,9 @@ from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
+from fedsvd.runtime.driver import aloud
 from fedsvd.transport.base import Transport
+from fedsvd.transport.metered import Meter
 
 _log = logging.getLogger(__name__)
 _TURN = 0.5  # seconds between looks at the clock while nothing is said
@@ -119,9 +121,8 @@ class Player:
         others = [party for party in machine.plan.parties if party != CSP] if machine.me == CSP else [CSP]
         for party in () if told else others:
             try:
-                self._transport.send(
-                    party, Aborted(machine.plan.digest, error.code, machine.stage.lower(), error.fault)
-                )
+                text = error.fault if machine.me == CSP else aloud(error)
+                self._transport.send(party, Aborted(machine.plan.digest, error.code, machine.stage.lower(), text))
             except TransportError:
                 continue
 
@@ -131,3 +132,12 @@ class Player:
             return work()
         finally:
             self._played.seconds[stage] += perf_counter() - started
+
+
+def accounts(me: Party, meter: Meter, seconds: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """What a role sent on every link and how long each stage took, as the certificate of a result has it."""
+    return {
+        "bytes_by_link": {" -> ".join(link): count for link, count in sorted(meter.sent_bytes.items())},
+        "messages_by_link": {" -> ".join(link): count for link, count in sorted(meter.messages.items())},
+        "seconds_by_stage": {f"{me.name}: {stage}": spent for stage, spent in seconds.items()},
+    }

@@ -10,28 +10,32 @@ An approval is for one job as it was submitted: a job that changes afterwards is
 
 import hashlib
 import json
+import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedsvd.errors import ConfigError, NotAuthenticated
+from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity import files
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.policy import read_policy
-from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
 from fedsvd.runtime.driver import Run
+from fedsvd.runtime.enlisting import job_of
 from fedsvd.runtime.federation import Outcome, certificate_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.member_node import Finished
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.results import write_own_results
+from fedsvd.runtime.session import accounts
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
 
@@ -100,7 +104,10 @@ class Site:
 
     def approved(self, record: Mapping[str, Any]) -> bool:
         """Whether the owner agreed to this job as it stands."""
-        if self.yes or self.kit.identity.role is KitRole.AUTHORITY:
+        if self.kit.identity.role is KitRole.AUTHORITY:
+            # It brings no data, so there is nothing to agree to; but it deals seeds to keys it knows, or not at all.
+            return all(member.partition("/")[2] in self.kit.pins() for member in record["members"])
+        if self.yes:
             return True
         path = self._approval(record["id"])
         if not path.exists():
@@ -142,9 +149,10 @@ class Site:
         if self.kit.identity.role is KitRole.PARTY:
             guard(plan, self.policy())
 
-    def results(self, name: str) -> Path:
+    def results_of(self, record: Mapping[str, Any]) -> Path:
         """Where the results of a job go."""
-        return self.kit.directory / str(self.settings().get("results", "results")) / name
+        folder = self.kit.directory / str(self.settings().get("results", "results"))
+        return folder / f"{job_of(record['file']).study.name}-{_plain(record['id'])[:8]}"
 
     def keep(self, finished: Finished) -> None:
         """Write what this party holds, and nothing else."""
@@ -157,12 +165,38 @@ class Site:
             job.study.name, study, names, (own.data,) * k, (own.features,) * k, job.study.label, job.study.id
         )
         result = finished.played.result
-        run = Run({CSP: result}, finished.meter, finished.played.seconds)
+        seconds = accounts(user(i + 1), finished.meter, finished.played.seconds)["seconds_by_stage"]
+        run = Run({CSP: result}, finished.meter, defaultdict(float, seconds))
         outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate_of(plan, run))
-        write_own_results(self.results(f"{job.study.name}-{finished.record['id'][:8]}"), prepared, outcome, i)
+        # An earlier attempt may have come this far here, and not everywhere.
+        write_own_results(self.results_of(finished.record), prepared, outcome, i, overwrite=True)
+
+    def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
+        """Write why a try failed here, for the owner's eyes."""
+        files.private_folder(self.state / "failures")
+        why = {"attempt": record["attempt"], "stage": stage, "code": error.code, "fault": error.fault, "fix": error.fix}
+        files.replace(self._failure(record["id"]), json.dumps(why).encode())
+
+    def failure(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Why this attempt of a job failed here, if it did."""
+        path = self._failure(record["id"])
+        if not path.exists():
+            return None
+        why: dict[str, Any] = json.loads(files.read(path))
+        return why if why["attempt"] == record["attempt"] else None
 
     def _approval(self, id: str) -> Path:
-        return self.kit.directory / "approvals" / f"{id}.json"
+        return self.kit.directory / "approvals" / f"{_plain(id)}.json"
+
+    def _failure(self, id: str) -> Path:
+        return self.state / "failures" / f"{_plain(id)}.json"
+
+
+def _plain(id: str) -> str:
+    """The id of a job, which the CSP chose, as a part of a file's name."""
+    if not re.fullmatch(r"[0-9a-f]{1,64}", id):
+        raise ConfigError("a job whose id is not hexadecimal digits", "stop and ask the CSP")
+    return id
 
 
 def job_digest(record: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ push to or pull from is the room's roster. A call that cannot be answered change
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
@@ -53,6 +53,7 @@ class Room:
         self._outboxes = {party: Outbox(session) for party in roster.values()}
         self._arrived: queue.SimpleQueue[tuple[Party, Message] | FedSVDError] = queue.SimpleQueue()
         self._arrived_bytes = 0
+        self.received = 0  # bytes of whole messages, for those who watch
         self._heard = dict.fromkeys(roster.values(), monotonic())
         self._open = True
 
@@ -72,6 +73,7 @@ class Room:
             try:
                 for whole in self._inboxes[party].add(decode_frame(body)):
                     self._arrived_bytes += len(whole)
+                    self.received += len(whole)
                     self._arrived.put((party, decode(whole)))
             except FedSVDError as error:
                 self._arrived.put(error)
@@ -116,11 +118,11 @@ class Room:
             self._arrived_bytes = 0 if self._arrived.empty() else self._arrived_bytes
         return arrived
 
-    def expect_signs_of_life(self, patience: float) -> None:
-        """Raise ``TimedOut`` for a party that has not called for longer than this."""
+    def expect_signs_of_life(self, patience: float, but: Collection[Party] = ()) -> None:
+        """Raise ``TimedOut`` for a party that has not called for longer than this, unless it is done."""
         now = monotonic()
         for party, heard in self._heard.items():
-            if now - heard > patience:
+            if now - heard > patience and party not in but:
                 raise TimedOut(f"{party} has been silent for {now - heard:.0f} s", "check that party, then resume")
 
     def drain(self, patience: float) -> None:

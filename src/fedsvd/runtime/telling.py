@@ -1,0 +1,84 @@
+"""How far a role has come, told to those who watch: the stage, how much of it is done, bytes in and out.
+
+A member tells the CSP, the CSP tells its own book. Twice a second at most, and never at the cost of the session: a
+session does not fail for want of an audience. What is told at the end goes into the result's certificate.
+"""
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+
+from fedsvd.errors import FedSVDError
+from fedsvd.protocol.parties import CSP
+from fedsvd.runtime.jobbook import JobBook
+from fedsvd.runtime.questions import Desk
+from fedsvd.runtime.session import accounts
+from fedsvd.transport.grpc_server import Room
+from fedsvd.transport.metered import Meter
+
+_PAUSE = 0.5  # seconds
+
+
+class Teller:
+    """Tells the CSP how far a member is."""
+
+    def __init__(self, desk: Desk, id: str) -> None:
+        self._desk = desk
+        self._id = id
+        self._last = 0.0
+        self._told: dict[str, Any] = {}
+        self.meter = Meter()
+
+    def stage(self, stage: str) -> None:
+        self._tell({"stage": stage}, urgent=True)
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        self._tell({"stage": stage, "done": done, "total": total}, urgent=done == total)
+
+    def look(self) -> None:
+        """Bytes go out while the stage stays what it is."""
+        if self.meter.total != self._told.get("sent"):
+            self._tell(self._told)
+
+    def done(self, accounts: Mapping[str, Any]) -> None:
+        self._tell({"stage": "done", **accounts}, urgent=True)
+
+    def _tell(self, progress: Mapping[str, Any], urgent: bool = False) -> None:
+        if not urgent and monotonic() - self._last < _PAUSE:
+            return
+        self._last = monotonic()
+        self._told = {**progress, "sent": self.meter.total}
+        try:
+            self._desk.ask("tell", id=self._id, progress=self._told)
+        except FedSVDError:
+            return
+
+
+class Watch:
+    """Tells the book how far the CSP itself is."""
+
+    def __init__(self, book: JobBook, id: str, meter: Meter, room: Room) -> None:
+        self._book = book
+        self._id = id
+        self._meter = meter
+        self._room = room
+        self._stage = ""
+        self._last = 0.0
+
+    def stage(self, stage: str) -> None:
+        self._stage = stage
+        self._tell()
+
+    def look(self) -> None:
+        if monotonic() - self._last > _PAUSE:
+            self._tell()
+
+    def done(self, seconds: Mapping[str, float]) -> None:
+        """The end: what was sent on every link and how long each stage took, for the result's certificate."""
+        self._stage = "done"
+        self._tell(**accounts(CSP, self._meter, seconds))
+
+    def _tell(self, **more: Any) -> None:
+        self._last = monotonic()
+        told = {"stage": self._stage, "sent": self._meter.total, "received": self._room.received, **more}
+        self._book.told(self._id, "csp", told)
