@@ -133,13 +133,15 @@ def test_what_is_not_released_is_not_held():
 # --- routes: many windows, many batches, folded, on disk --------------------------------------------------------------
 
 
-def test_columns_in_many_windows_and_batches_meet_the_bars_kept_whole():
+@pytest.mark.parametrize(("budget", "folded", "windows"), [(40, False, 2), (18, True, 3)])
+def test_columns_in_many_windows_and_batches_meet_the_bars(budget, folded, windows):
     X = np.random.default_rng(7).normal(size=(4, 1500)) * np.logspace(0, -8, 4)[:, None]
-    run = federation(X, cuts=(300, 1000), scheme="mixing", memory=48 * 4 * 550)
+    run = federation(X, cuts=(300, 1000), scheme="mixing", memory=budget * X.size)
     expect_svd(X, run.run())
     assert run.plan.right is Form.MIXING
-    assert len(run.plan.right_windows) >= 3
-    assert len(batches(run.plan)) > len(run.plan.right_windows)
+    assert len(run.plan.right_windows) == windows
+    assert len(batches(run.plan)) > windows
+    assert (folds(run.plan), fits_whole(run.plan)) == (folded, not folded)
 
 
 @pytest.mark.parametrize("matrix", ["graded", "rank lost"])
