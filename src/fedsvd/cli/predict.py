@@ -18,8 +18,6 @@ from fedsvd.cli.voice import Format, Voice, number, top_of
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.load import load
-from fedsvd.estimators.transformer import projected
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.folder import expect_free
 from fedsvd.runtime.holdings import Holding, by_feature, by_sample
@@ -77,6 +75,8 @@ def _together(
 
 def _alone(results: Path, stored: Stored, named: dict[str, MatrixSource]) -> dict[str, Holding]:
     """What this folder's result says of every table by itself."""
+    from fedsvd.estimators.load import load  # brings scikit-learn along, which no other command waits for
+
     folded = stored.split is Split.VERTICAL
     estimator: Any = None if folded else load(results)
     found = {}
@@ -95,6 +95,8 @@ def _applied(estimator: Any, stored: Stored, table: MatrixSource) -> Holding:
 
 
 def _folded_in(stored: Stored, table: MatrixSource) -> Holding:
+    from fedsvd.estimators.transformer import projected
+
     columns = in_the_order_of(stored, table)
     coordinates = projected(columns.T, stored.arrays["left_vectors"])
     return by_feature("coordinates", coordinates, columns.names)
