@@ -26,16 +26,18 @@ def temporary_federation(
     with_authority: bool = False,
     *,
     now: datetime,
+    csp: str = "csp",
+    authority: str = "ta",
     researcher: str | None = None,
     name: str = "throw-away federation",
 ) -> dict[str, Path]:
-    """``party/<id>``, ``csp/csp``, ``authority/ta`` and ``researcher/<id>``, each with its kit's folder.
+    """``party/<id>``, ``csp/<id>``, ``authority/<id>`` and ``researcher/<id>``, each with its kit's folder.
 
     The operator's own folder is ``directory/operator``.
     """
     operator = init_federation(directory / OPERATOR, name, now=now, days=_DAYS)
-    roles = [(KitRole.CSP, "csp"), *((KitRole.PARTY, party_id) for party_id in party_ids)]
-    roles += [(KitRole.AUTHORITY, "ta")] if with_authority else []
+    roles = [(KitRole.CSP, csp), *((KitRole.PARTY, party_id) for party_id in party_ids)]
+    roles += [(KitRole.AUTHORITY, authority)] if with_authority else []
     roles += [(KitRole.RESEARCHER, researcher)] if researcher else []
     kits: dict[str, Kit] = {}
     for role, party_id in roles:
