@@ -1,0 +1,384 @@
+"""The release guard (05-privacy): a test for each rule and what it says; a refusal comes before anything is sent."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.ledger import full_outputs
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import (
+    Policy,
+    changed_records,
+    findings,
+    record_fingerprints,
+    rerun_findings,
+    what_each_role_learns,
+)
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task, Trust
+from fedsvd.randomness.seed import Seed
+from fedsvd.runtime import federation
+from fedsvd.runtime.federation import run_study
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study
+from fedsvd.transport.loopback import Hub
+from fedsvd.types import SessionId
+
+KEY = Seed(bytes(range(32)))
+
+
+def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
+    """A plan that the default policy has nothing against, unless ``fields`` say otherwise."""
+    fields.setdefault("release", RELEASED_BY_DEFAULT[task])
+    fields.setdefault("split", Split.HORIZONTAL)
+    fields.setdefault("scheme", Scheme.COMPRESSED)
+    if task is Task.LR:
+        fields.setdefault("targets", 1)
+        fields.setdefault("label_user", 1)
+    return SessionPlan(SessionId("s"), task, trust=Trust.PEERS, m=m, counts=counts, **fields)
+
+
+def found(asked, policy=None):
+    return {finding.rule: finding for finding in findings(asked, policy or Policy())}
+
+
+@pytest.mark.parametrize("task", list(Task))
+def test_a_plan_of_three_with_enough_records_is_not_found_wanting(task):
+    assert found(plan(task)) == {}
+
+
+# Parties.
+
+
+def test_full_outputs_want_three_parties():
+    finding = found(plan(counts=(200, 300)))["parties"]
+    assert finding.below
+    assert finding.text == (
+        "U and S go to 2 parties, 3 are asked for: either can compute the other's Gram matrix (20 x 20) exactly, and "
+        "often its records"
+    )
+
+
+def test_two_parties_are_enough_with_explicit_consent():
+    assert found(plan(counts=(200, 300)), Policy(consent_to_two=True)) == {}
+
+
+def test_a_policy_may_want_more_parties():
+    finding = found(plan(), Policy(parties_for_full=5))["parties"]
+    assert "3 parties, 5 are asked for: each can compute the sum of the other 2 Gram matrices exactly" in finding.text
+
+
+def test_top_directions_are_said_to_be_just_that():
+    finding = found(plan(Task.LSA, (200, 300), components=4))["parties"]
+    assert "in the top 4 of 20 directions" in finding.text
+
+
+def test_a_few_components_without_the_spectrum_may_go_to_two():
+    assert found(plan(Task.PCA, (200, 300), components=4)) == {}
+
+
+def test_with_the_spectrum_they_may_not():
+    release = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
+    assert set(found(plan(Task.PCA, (200, 300), components=4, release=release))) == {"parties"}
+
+
+@pytest.mark.parametrize("components", [None, 11, 20])
+def test_more_than_half_of_all_components_are_as_good_as_the_spectrum(components):
+    asked = plan(Task.PCA, (200, 300), components=components)
+    assert full_outputs(asked)
+    assert "as good as U and S here" in found(asked)["parties"].text
+
+
+def test_so_are_more_components_than_the_others_have_records():
+    """The rank of what is unknown is then below that of what is known (tests/adversary/test_outputs.py)."""
+    assert set(found(plan(Task.PCA, (200, 12), m=40, components=16))) == {"parties", "records"}
+    assert found(plan(Task.PCA, (200, 17), m=40, components=16)) == {}
+
+
+# Records.
+
+
+def test_full_outputs_want_a_hundred_records_of_each_party():
+    finding = found(plan(counts=(99, 200, 300)))["records"]
+    assert finding.below
+    assert finding.text.startswith("party 1 brings 99 records, 100 are asked for")
+    assert found(plan(counts=(100, 200, 300))) == {}
+
+
+def test_one_record_can_be_computed_and_the_owner_is_told_so():
+    (finding,) = findings(plan(counts=(200, 1, 300)), Policy())
+    assert finding.text == (
+        "party 2 brings 1 record, 100 are asked for: the others, who may pool what they hold, can compute it up to its "
+        "sign"
+    )
+    text = found(plan(counts=(200, 1)))["records"].text
+    assert "the other party can compute it up to its sign" in text
+
+
+@pytest.mark.parametrize("task", [Task.PCA, Task.LR])
+def test_components_and_coefficients_want_ten(task):
+    components = 3 if task is Task.PCA else None
+    assert found(plan(task, (10, 200, 300), components=components)) == {}
+    assert (
+        "party 1 brings 9 records, 10 are asked for"
+        in found(plan(task, (9, 200, 300), components=components))["records"].text
+    )
+
+
+def test_where_columns_are_split_columns_are_counted():
+    asked = plan(Task.LR, (4, 12), m=500, split=Split.VERTICAL, scheme=Scheme.MIXING)
+    assert found(asked)["records"].text.startswith("party 1 brings 4 columns, 10 are asked for")
+
+
+def test_every_party_that_is_short_gets_a_finding_of_its_own():
+    short = [finding.text[:7] for finding in findings(plan(counts=(1, 500, 20)), Policy())]
+    assert short == ["party 1", "party 3"]
+
+
+# Components, tasks, windows, schemes.
+
+
+def test_a_policy_may_limit_components():
+    assert found(plan(components=8), Policy(most_components=8)) == {}
+    finding = found(plan(components=9), Policy(most_components=8))["components"]
+    assert finding.text == "9 components are released, 8 are allowed at most"
+    assert "components" in found(plan(), Policy(most_components=19))  # a full SVD of 20 rows
+
+
+def test_a_policy_may_forbid_tasks():
+    finding = found(plan(Task.LR), Policy(tasks=(Task.PCA, Task.SVD)))["task"]
+    assert finding.text == "the task lr is not among those allowed (pca, svd)"
+
+
+def test_a_window_of_one_partys_columns_is_found():
+    asked = plan(counts=(2000, 1, 1000), scheme=Scheme.MIXING, right=Form.MIXING, window=512, m=50)
+    assert "windows" not in found(asked)  # two parties share every window
+    asked = plan(counts=(2000, 1), scheme=Scheme.MIXING, right=Form.MIXING, window=512, m=50)
+    finding = found(asked)["windows"]
+    assert finding.below
+    assert finding.text.startswith("3 of 4 windows of the mask hold one party's columns alone, because another party")
+    assert "windows" not in found(asked, Policy(shared_windows=False))
+
+
+PAPER = {"scheme": Scheme.PAPER, "left": Form.BLOCKS, "right": Form.BLOCKS, "block": 10}
+
+
+def test_the_papers_scheme_is_warned_of_by_the_name_of_each_correction_it_lacks():
+    assert set(found(plan(**PAPER))) == {"C1", "C3", "C4"}
+    assert set(found(plan(Task.PCA, components=3, **PAPER))) == {"C3", "C4"}
+    vertical = {"split": Split.VERTICAL, "centre": True, "m": 500, **PAPER}
+    assert set(found(plan(Task.LR, (20, 30, 40), **vertical))) == {"C3", "C4", "C8", "C10"}
+    assert set(found(plan(Task.LR, (20, 30, 40), **{**vertical, "centre": False}))) == {"C3", "C4", "C8"}
+
+
+def test_the_papers_warnings_have_this_jobs_numbers():
+    texts = {rule: finding.text for rule, finding in found(plan(counts=(205, 300, 400), m=25, **PAPER)).items()}
+    assert "each of the 3 parties" in texts["C1"]
+    assert texts["C3"].startswith("88 of 90 blocks of Q lie inside one party's columns")
+    assert "2 x 90 tiles" in texts["C4"]
+
+
+def test_the_aligned_scheme_is_warned_of():
+    finding = found(plan(scheme=Scheme.ALIGNED, counts=(150, 300, 400)))["aligned"]
+    assert finding.text.endswith("only as strong as the smallest n_i, 150")
+
+
+def test_published_leaks_are_below_a_policy_only_where_it_leaves_the_scheme_out():
+    for fields in (PAPER, {"scheme": Scheme.ALIGNED}):
+        assert not any(finding.below for finding in findings(plan(**fields), Policy()))
+        strict = Policy(schemes=(Scheme.COMPRESSED, Scheme.MIXING))
+        assert all(finding.below for finding in findings(plan(**fields), strict))
+    assert found(plan(), Policy(schemes=(Scheme.MIXING,)))["scheme"].below
+
+
+@settings(max_examples=50)
+@given(
+    st.sampled_from(list(Task)),
+    st.lists(st.integers(1, 500), min_size=2, max_size=5),
+    st.sampled_from([Scheme.COMPRESSED, Scheme.MIXING, Scheme.ALIGNED]),
+    st.sampled_from(list(Split)),
+    st.integers(1, 60),
+)
+def test_a_permissive_policy_finds_nothing_below_it_and_every_plan_has_its_ledger(task, counts, scheme, split, m):
+    asked = plan(task, tuple(counts), m=m, scheme=scheme, split=split)
+    assert not any(finding.below for finding in findings(asked, Policy.permissive()))
+    lines = what_each_role_learns(asked)
+    assert any(line.startswith("The CSP ") for line in lines)
+    assert all(line.endswith(".") for line in lines)
+
+
+# The ledger.
+
+
+def test_the_ledger_speaks_of_this_plan():
+    def lines(*args, **fields):
+        return "\n".join(what_each_role_learns(plan(*args, **fields)))
+
+    assert (
+        "singular values up to one secret factor in [1, 2), shapes (3 parties, 20 rows, 900 columns), nothing else"
+        in (lines())
+    )
+    assert "4 windows in one common rotated basis; that this is all is tested, not proven" in lines(
+        counts=(2000, 7), m=50, scheme=Scheme.MIXING, right=Form.MIXING, window=512
+    )
+    assert "Every party can compute the sum of the others' Gram matrices (20 x 20)." in lines()
+    assert "With two parties, each can compute the other's Gram matrix exactly" in lines(counts=(200, 300))
+    assert "Gram matrix times U, but for 4 numbers" in lines(Task.PCA, (200, 300), components=4)
+    assert "With two parties" not in lines()
+    assert "Every party learns the joint mean of each of the 20 features." in lines(Task.PCA, components=4)
+    assert "residual norms of each window" in lines(Task.LR)
+    assert "The CSP can compute every party's own masked share (eq. 6)." in lines(**PAPER)
+    assert "each party's singular values" in lines(scheme=Scheme.ALIGNED)
+    assert "trusted authority" not in lines()
+    assert "The trusted authority sees shapes and keys" in "\n".join(
+        what_each_role_learns(replace(plan(), trust=Trust.AUTHORITY))
+    )
+    two = lines(Task.PREDICT, (5, 6), split=Split.VERTICAL, label_user=2)
+    assert "party 2 learns the other's partial score of every record" in two
+    assert "nothing of scores" in two
+
+
+# The re-run rule.
+
+
+def test_fingerprints_say_which_records_are_equal_and_nothing_to_who_lacks_the_key():
+    rows = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [0.0, 5.0], [-0.0, 5.0]])
+    own = record_fingerprints(rows, KEY)
+    assert own.dtype == np.uint64
+    assert own[0] == own[2]
+    assert own[3] == own[4]
+    assert len(set(own.tolist())) == 3
+    assert not set(own.tolist()) & set(record_fingerprints(rows, Seed(bytes(32))).tolist())
+    assert np.array_equal(own[:2], record_fingerprints(np.asfortranarray(rows[:2]), KEY))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 9), max_size=30), st.lists(st.integers(0, 9), max_size=30))
+def test_changed_records_are_counted_as_a_multiset_whatever_their_order(old, new):
+    expected = max(
+        sum(max(old.count(value) - new.count(value), 0) for value in set(old)),
+        sum(max(new.count(value) - old.count(value), 0) for value in set(new)),
+    )
+    assert changed_records(np.array(old, np.uint64), np.array(new, np.uint64)) == expected
+
+
+def test_a_rerun_that_differs_by_a_few_records_is_found():
+    rows = np.random.default_rng(1).standard_normal((50, 3))
+    before = record_fingerprints(rows, KEY)
+    added = record_fingerprints(np.concatenate((rows, rows[:1] + 1.0)), KEY)
+    (finding,) = rerun_findings([before], added, Policy())
+    assert finding.rule == "re-run"
+    assert finding.below
+    assert finding.text.startswith("1 of your records changed since an earlier run, 10 are asked for")
+    dropped = record_fingerprints(rows[:-9], KEY)
+    assert len(rerun_findings([before], dropped, Policy())) == 1
+
+
+def test_a_rerun_on_the_same_records_or_on_quite_others_is_not():
+    rows = np.random.default_rng(2).standard_normal((50, 3))
+    before = record_fingerprints(rows, KEY)
+    assert rerun_findings([before], record_fingerprints(rows[::-1], KEY), Policy()) == ()
+    assert rerun_findings([before], record_fingerprints(rows[:-10], KEY), Policy()) == ()
+    assert rerun_findings([before], record_fingerprints(rows + 1.0, KEY), Policy()) == ()
+    assert rerun_findings([], before, Policy()) == ()
+    assert rerun_findings([before], record_fingerprints(rows[:-1], KEY), Policy(changed_records=1)) == ()
+
+
+def test_every_earlier_run_counts_not_the_last_alone():
+    rows = np.random.default_rng(3).standard_normal((50, 3))
+    first, second = (record_fingerprints(part, KEY) for part in (rows, rows + 1.0))
+    again = record_fingerprints(rows[:-2], KEY)
+    (finding,) = rerun_findings([first, second], again, Policy())
+    assert finding.text.startswith("2 of your records changed")
+
+
+# Where it stands: run_study.
+
+
+def parties(*counts):
+    rng = np.random.default_rng(4)
+    return [PartyData(open_source(rng.standard_normal((n_i, 8)))) for n_i in counts]
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Everything that any party sends."""
+    said, push = [], Hub.push
+
+    def noted(self, origin, to, message):
+        said.append(message)
+        push(self, origin, to, message)
+
+    monkeypatch.setattr(Hub, "push", noted)
+    return said
+
+
+def test_a_plan_below_an_enforced_policy_is_refused_before_anything_is_sent_or_read(sent, monkeypatch):
+    read = []
+    monkeypatch.setattr(federation, "expect_readable", read.append)
+    with pytest.raises(ReleaseRefused) as refusal:
+        run_study(Study(Task.SVD), parties(200, 1), policy=Policy(enforce=True))
+    assert sent == []
+    assert read == []
+    assert refusal.value.code == "FSVD-110"
+    assert isinstance(refusal.value, ConfigError)
+    assert "parties: U and S go to 2 parties" in refusal.value.fault
+    assert "records: party 2 brings 1 record" in refusal.value.fault
+    assert refusal.value.fix
+
+
+def test_a_plan_that_an_enforced_policy_allows_runs_without_a_word(sent):
+    run_study(Study(Task.SVD), parties(100, 100, 100), policy=Policy(enforce=True))
+    assert sent
+
+
+def test_without_a_policy_the_default_one_warns_once_for_each_finding_and_the_study_runs(sent):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        outcome = run_study(Study(Task.SVD), parties(200, 50))
+    assert [warning.category for warning in caught] == [PrivacyWarning] * 2
+    assert [str(warning.message).split(":")[0] for warning in caught] == ["parties", "records"]
+    assert all(warning.filename == __file__ for warning in caught)
+    assert [str(warning.message) for warning in caught] == [str(f) for f in findings(outcome.plan, Policy())]
+    assert sent
+
+
+def test_a_published_leak_is_warned_of_even_where_it_is_allowed_and_enforced():
+    with pytest.warns(PrivacyWarning) as caught:
+        run_study(Study(Task.SVD, scheme="paper", block_size=4), parties(100, 100, 100), policy=Policy(enforce=True))
+    assert {str(warning.message).split(":")[0] for warning in caught} == {"C1", "C3", "C4"}
+
+
+def test_a_permissive_policy_is_silent(sent):
+    for scheme in ("auto", "aligned", "paper"):
+        run_study(Study(Task.SVD, scheme=scheme), parties(20, 1), policy=Policy.permissive())
+    assert sent
+
+
+def test_a_session_that_starts_again_after_an_overflow_does_not_warn_again(monkeypatch):
+    real, runs = federation._run_once, []
+
+    def once(study, *rest):
+        runs.append(study.certain_bound)
+        if len(runs) == 1:
+            raise federation.FixedPointOverflow("beyond")
+        return real(study, *rest)
+
+    monkeypatch.setattr(federation, "_run_once", once)
+    with pytest.warns(PrivacyWarning) as caught:
+        run_study(Study(Task.SVD), parties(200, 200))
+    assert runs == [False, True]
+    assert len(caught) == 1
+
+
+def test_a_release_that_leaves_out_what_the_parties_learn_anyway_is_refused():
+    with pytest.raises(ConfigError, match=r"leaves out .* list components, mean"):
+        run_study(Study(Task.PCA, components=2, release=(Item.COMPONENTS,)), parties(20, 20))
+    with pytest.raises(ConfigError, match="list components, spectrum"):
+        run_study(Study(Task.SVD, release=()), parties(20, 20))
