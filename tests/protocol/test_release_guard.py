@@ -178,7 +178,7 @@ def test_the_papers_scheme_is_warned_of_by_the_name_of_each_correction_it_lacks(
 
 
 def test_the_papers_warnings_have_this_jobs_numbers():
-    texts = {rule: finding.text for rule, finding in found(plan(counts=(205, 300, 400), m=25, **PAPER)).items()}
+    texts = {rule: finding.text for rule, finding in found(plan(counts=(203, 300, 402), m=25, **PAPER)).items()}
     assert "each of the 3 parties" in texts["C1"]
     assert texts["C3"].startswith("88 of 90 blocks of Q lie inside one party's columns")
     assert "2 x 90 tiles" in texts["C4"]
@@ -220,10 +220,8 @@ def test_the_ledger_speaks_of_this_plan():
     def lines(*args, **fields):
         return "\n".join(what_each_role_learns(plan(*args, **fields)))
 
-    assert (
-        "singular values up to one secret factor in [1, 2), shapes (3 parties, 20 rows, 900 columns), nothing else"
-        in (lines())
-    )
+    shapes = "shapes (3 parties, 20 rows, 900 columns)"
+    assert f"singular values up to one secret factor in [1, 2), {shapes}, nothing else." in lines()
     assert "4 windows in one common rotated basis; that this is all is tested, not proven" in lines(
         counts=(2000, 7), m=50, scheme=Scheme.MIXING, right=Form.MIXING, window=512
     )
