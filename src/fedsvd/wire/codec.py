@@ -67,6 +67,17 @@ def _party() -> Field:
     return (lambda party: [struct.pack("<BI", roles.index(party.role), party.index)]), read
 
 
+def _array(kind: str, *dimensions: int) -> Field:
+    def read(reader: Reader) -> Any:
+        array = decode_array(reader)
+        # The header could say otherwise, and no handler is written for numbers of another kind or shape.
+        if array.dtype.kind != kind or array.ndim not in dimensions:
+            raise malformed()
+        return array
+
+    return encode_array, read
+
+
 def _optional(inner: Field) -> Field:
     write, read = inner
 
@@ -104,25 +115,26 @@ def _many(inner: Field) -> Field:
 
 _INT, _FLOAT, _TEXT, _PARTY = _number("<q", int), _number("<d", float), _text(), _party()
 _KEY, _LETTER = _blob(4096), _blob(1 << 40)
-_ARRAY: Field = (encode_array, decode_array)
+_VECTOR, _MATRIX = _array("f", 1), _array("f", 2)
+_HASHES, _WORDS, _PADDED = _array("u", 1), _array("u", 1, 2), _array("u", 2)
 
 _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.KeyOffer: (1, (_KEY, _KEY, _KEY)),
     said.KeyBook: (2, (_many(_record(_PARTY, _KEY, _KEY, _KEY)),)),
     said.Relay: (3, (_PARTY, _LETTER)),
     said.Relayed: (4, (_PARTY, _LETTER)),
-    said.RowIds: (5, (_ARRAY,)),
+    said.RowIds: (5, (_HASHES,)),
     said.RowsAgree: (6, ()),
-    said.SumShare: (7, (_TEXT, _ARRAY)),
-    said.SumReply: (8, (_TEXT, _ARRAY)),
+    said.SumShare: (7, (_TEXT, _WORDS)),
+    said.SumReply: (8, (_TEXT, _WORDS)),
     said.Ready: (9, (_record(_INT, _INT),)),
     said.BatchRequest: (10, (_INT,)),
-    said.PaddedBatch: (11, (_INT, _ARRAY)),
-    said.MaskedBatch: (12, (_INT, _ARRAY, _optional(_ARRAY))),
-    said.Factors: (13, (_ARRAY, _optional(_ARRAY), _FLOAT, _FLOAT)),
-    said.Solution: (14, (_ARRAY, _ARRAY, _INT, _FLOAT)),
-    said.BlindedRightMask: (15, (_many(_optional(_ARRAY)),)),
-    said.BlindedRightFactor: (16, (_many(_optional(_ARRAY)),)),
+    said.PaddedBatch: (11, (_INT, _PADDED)),
+    said.MaskedBatch: (12, (_INT, _MATRIX, _optional(_PADDED))),
+    said.Factors: (13, (_MATRIX, _optional(_VECTOR), _FLOAT, _FLOAT)),
+    said.Solution: (14, (_MATRIX, _MATRIX, _INT, _FLOAT)),
+    said.BlindedRightMask: (15, (_many(_optional(_MATRIX)),)),
+    said.BlindedRightFactor: (16, (_many(_optional(_MATRIX)),)),
     said.Finished: (17, ()),
     said.Aborted: (18, (_TEXT, _TEXT, _TEXT)),
 }

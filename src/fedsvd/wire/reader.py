@@ -13,10 +13,10 @@ def malformed() -> MalformedFrame:
 
 
 class Reader:
-    """Takes bytes from the front; never copies, never reads past the end."""
+    """Takes bytes from the front; never copies, never writes, never reads past the end."""
 
     def __init__(self, body: bytes | memoryview) -> None:
-        self._view = memoryview(body)
+        self._view = memoryview(body).cast("B").toreadonly()
         self._place = 0
 
     @property
