@@ -154,14 +154,17 @@ def test_a_long_matrix_that_the_csp_folds_meets_the_bars(matrix):
     assert len(run.plan.right_windows) >= 3
 
 
-def test_a_matrix_long_on_both_sides_gives_its_top_from_the_store():
+@pytest.mark.parametrize("n", [900, pytest.param(3200, id="3200, on disk")])
+def test_a_matrix_long_on_both_sides_gives_its_top_from_the_store(n, tmp_path):
     rng = np.random.default_rng(9)
-    m, n, r = 560, 900, 4
+    m, r = 560, 4
     X = rotation(m, rng)[:, :20] * np.geomspace(1, 1e-3, 20) @ rng.normal(size=(20, n)) / np.sqrt(n)
-    run = federation(X, Task.LSA, cuts=(400,), scheme="mixing", components=r, memory=48 * m * 520)
+    memory = 48 * m * 520
+    run = federation(X, Task.LSA, cuts=(400,), scheme="mixing", components=r, memory=memory, scratch=tmp_path)
     results = run.run()
     assert not folds(run.plan)
     assert not fits_whole(run.plan)
+    assert (8 * X.size > memory) == (n > 900)
     exact = np.linalg.svd(X, compute_uv=False)
     sigma, Vt = results[0].sigma, np.hstack([result.Vt_i for result in results])
     # An iterative solver stops at a residual of 1e-12.
@@ -169,6 +172,7 @@ def test_a_matrix_long_on_both_sides_gives_its_top_from_the_store():
     assert np.abs(np.linalg.norm(results[0].U * sigma @ Vt - X, 2) - exact[r]) <= 1e-12 * exact[0]
     assert np.abs(results[0].U.T @ results[0].U - np.eye(r)).max() <= ORTHONORMAL_BAR
     assert np.abs(Vt @ Vt.T - np.eye(r)).max() <= ORTHONORMAL_BAR
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("scheme", ["mixing", "aligned"])

@@ -9,6 +9,7 @@ The roles, messages and checks are those of a real session; only the dice are lo
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ class Federation:
         ids: Sequence[Any] | None = None,
         weights: Sequence[Any] | None = None,
         insecure_seed: bytes = INSECURE_SEED,
+        scratch: Path | None = None,
         **asked: Any,
     ) -> None:
         k = len(tables)
@@ -68,12 +70,13 @@ class Federation:
         )
         self.sent: list[tuple[Party, Party, Message]] = []
         self._seed = Seed(insecure_seed)
+        self._scratch = scratch
         self._session: Session | None = None
         self._run: Run | None = None
 
     def assemble(self) -> Session:
         """Fresh roles for one session."""
-        return assemble(self.study, self.parties, self._seed)
+        return assemble(self.study, self.parties, self._seed, self._scratch)
 
     def run(self, pick: Pick = first_sent, meddle: Meddle | None = None) -> tuple[Any, ...]:
         """What the users end with, user by user; or the error that stopped the session."""
