@@ -1,7 +1,7 @@
 """Numbers of any magnitude in the ring, so that their sum is exact: statistics that have no bound beforehand.
 
 A float64 is a 53-bit integer times a power of two. Here it is written into digits of 32 bits, one to a word of 64, so
-that 2^31 shares can be added without a carry between words; the digits cover the whole range of float64. The laws:
+that 2^30 shares can be added without a carry between words; the digits cover the whole range of float64. The laws:
 
     decode(encode(a)) = a                       exactly
     decode(sum_i encode(a_i)) = sum_i a_i       the exact sum, rounded once
