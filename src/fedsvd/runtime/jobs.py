@@ -43,10 +43,11 @@ def parties_named(names: tuple[str, ...]) -> Iterator[None]:
 
 
 def named(text: str, names: tuple[str, ...]) -> str:
-    """The text with ``party 2`` and ``user 2`` as ``party NAME``."""
+    """The text with ``party 2``, ``user 2`` and ``user-2`` as ``party NAME``."""
 
     def name(found: re.Match[str]) -> str:
-        index = int(found[1])
-        return f"party {names[index - 1]}" if 1 <= index <= len(names) else found[0]
+        index = int(found[2])
+        word = "Party" if found[1][0].isupper() else "party"
+        return f"{word} {names[index - 1]}" if 1 <= index <= len(names) else found[0]
 
-    return re.sub(r"\b(?:party|user)[ -](\d+)\b", name, text)
+    return re.sub(r"\b(party|user)[ -](\d+)\b", name, text, flags=re.IGNORECASE)

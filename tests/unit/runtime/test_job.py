@@ -318,8 +318,8 @@ def test_new_data_is_matched_to_the_features_by_name_or_by_position():
 
 
 def test_numbers_of_parties_become_their_names():
-    text = "party 2: user 1 and party 12 sent 3 rows"
-    assert named(text, ("bank", "shop")) == "party shop: party bank and party 12 sent 3 rows"
+    text = "Party 2: user 1 and user-2 and party 12 sent 3 rows"
+    assert named(text, ("bank", "shop")) == "Party shop: party bank and party shop and party 12 sent 3 rows"
 
 
 def test_a_job_that_is_written_as_json_is_the_same_job(tmp_path):

@@ -1,0 +1,97 @@
+"""The demo tells the truth about its errors, and progress shows life on a terminal and in a log."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer
+from tests.tolerances import spectrum
+
+from fedsvd.cli import demo as demo_module
+from fedsvd.cli import progress
+from fedsvd.cli.voice import Format, Voice, duration, size
+
+
+def test_the_demo_is_as_exact_as_it_says(fedsvd):
+    said = fedsvd("demo", "--format", "json")
+    assert said.code == 0
+    record = said.json
+    assert (record["rows"], record["columns"], record["parties"]) == (569, 30, 3)
+    pca, svd = record["runs"]
+    assert svd["errors"]["singular values"] < spectrum(569, 30)
+    assert svd["errors"]["reconstruction"] < spectrum(569, 30)
+    assert pca["errors"]["mean"] < spectrum(569, 30)
+    # Vectors are as exact as their singular values are apart.
+    Z = load_breast_cancer().data
+    Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
+    sigma = np.linalg.svd(Z, compute_uv=False)[:6]
+    gap = float(sigma[0] / -np.diff(sigma).max())
+    assert pca["errors"]["components"] < 10 * gap * spectrum(569, 30)
+    for run in record["runs"]:
+        assert run["bytes"] > 0
+        assert run["seconds"] > 0
+        assert run["seconds_numpy"] > 0
+
+
+def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
+    said = fedsvd("demo")
+    assert said.code == 0
+    for word in ("569 patients x 30 measurements", "protects nobody", "largest error", "NumPy alone", "kB", "e-1"):
+        assert word in said.out
+
+
+def test_the_demo_would_show_an_error_if_there_were_one(fedsvd, monkeypatch):
+    run_study = demo_module.run_study
+
+    def wrong(study, parties):
+        outcome = run_study(study, parties)
+        outcome.parties[0].sigma[0] *= 1 + 1e-6
+        return outcome
+
+    monkeypatch.setattr(demo_module, "run_study", wrong)
+    for run in fedsvd("demo", "--format", "json").json["runs"]:
+        assert run["errors"]["singular values"] == pytest.approx(1e-6, rel=1e-3)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_bars(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.shown(Voice(Format.TEXT), ("bank", "shop")) as report:
+        report("user-2", "compress", 1, 4)
+        report("user-2", "compress", 4, 4)
+    assert "party shop: compress" in terminal.getvalue()
+    assert "100 %" in terminal.getvalue()
+
+
+def test_a_log_gets_a_line_for_each_pass_and_more_for_long_ones(monkeypatch):
+    log, clock = io.StringIO(), iter([0.0, 1.0, 6.0, 7.0, 8.0])
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with progress.shown(Voice(Format.JSON), ("bank", "shop")) as report:
+        for done in range(1, 6):
+            report("user-1", "scores", done, 5)
+    assert log.getvalue().splitlines() == ["party bank: scores 60 %", "party bank: scores 100 %"]
+
+
+def test_quiet_is_quiet(monkeypatch):
+    with progress.shown(Voice(Format.TEXT, quiet=True), ("bank",)) as report:
+        assert report is None
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.5 GB"), (3e15, "3000.0 TB")]
+)
+def test_bytes_are_told_for_people(count, text):
+    assert size(count) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.0123, "0.012 s"), (59, "59 s"), (200, "3 min 20 s")])
+def test_times_are_told_for_people(seconds, text):
+    assert duration(seconds) == text
