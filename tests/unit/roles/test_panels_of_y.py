@@ -1,5 +1,8 @@
 """The panels a user uploads are ``c P A_i T_i Q_i``, whichever way they are computed."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from tests import explicit
@@ -89,3 +92,16 @@ def test_an_aligned_share_meets_the_own_rotation_alone():
     A_i = np.random.default_rng(5).normal(size=(40, COUNTS[1]))
     assert masks.written_out is None
     close(masks.column_panel(Dense(A_i), 0), masks.c * explicit.left(masks.P) @ A_i @ masks.rotation(0).explicit())
+
+
+def test_by_rows_no_window_of_the_left_mask_is_kept():
+    agreed = plan(40, task=Task.LR, window=25, targets=1)
+    masks = masks_of(agreed, 0)
+    first = weakref.ref(masks.P.window(0))
+    gc.collect()
+    assert first() is None
+
+
+def test_by_columns_the_left_mask_is_drawn_once():
+    P = masks_of(plan(40, window=25), 0).P
+    assert P.window(0) is P.window(0)

@@ -45,10 +45,10 @@ class Masks:
 
     @cached_property
     def P(self) -> LeftMask:
-        plan = self.plan
-        return LeftMask(
-            plan.left, plan.masked_rows, self.group.derive("P"), plan.block, plan.window, cuts=plan.left_windows
-        )
+        # By rows each window of P is met once, and there may be many; by columns all are met again to take P off.
+        plan, seed = self.plan, self.group.derive("P")
+        cuts = plan.left_windows
+        return LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, keep=not plan.by_rows, cuts=cuts)
 
     @cached_property
     def Q(self) -> RightMask | DealtRightMask:
