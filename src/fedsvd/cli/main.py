@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from fedsvd import __version__
+from fedsvd.cli import start
 from fedsvd.cli.demo import demo
 from fedsvd.cli.group import Commands
 from fedsvd.cli.lr import lr
@@ -18,6 +19,8 @@ from fedsvd.cli.svd import svd
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 for verb in (demo, run, svd, pca, lsa, lr, plan, predict):
     cli.command()(verb)
+for name, group in (("csp", start.csp), ("authority", start.authority), ("party", start.party)):
+    cli.add_typer(group, name=name)
 
 
 def _print_version(asked: bool) -> None:

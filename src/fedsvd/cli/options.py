@@ -50,3 +50,4 @@ Out = Annotated[Path | None, typer.Option("--out", help="The results folder; res
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace older results in that folder.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="What standard output carries.")]
+KitOption = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folder with this role's kit.")]

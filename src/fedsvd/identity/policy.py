@@ -49,11 +49,16 @@ _HEAD = """\
 
 def write_default_policy(path: Path) -> None:
     """A new file with every rule, its default and what it is for."""
+    files.create(path, spelt_policy(_DEFAULTS).encode())
+
+
+def spelt_policy(policy: Policy) -> str:
+    """A policy as the text of its file: every rule, its value and what it is for."""
     lines = [_HEAD]
     for key, _, comment in _RULES:
-        value = getattr(_DEFAULTS, key)
+        value = getattr(policy, key)
         lines.append(f"# {comment}\n{'# ' if value is None else ''}{key} = {_spelt(value)}\n")
-    files.create(path, "\n".join(lines).encode())
+    return "\n".join(lines)
 
 
 def read_policy(path: Path) -> Policy:

@@ -37,6 +37,16 @@ def without_data(file: Mapping[str, Any]) -> dict[str, Any]:
     return {**file, "party": parties}
 
 
+def file_of(job: Job) -> dict[str, Any]:
+    """A checked job as the file that is submitted: every key that is not its default, and no data."""
+    sections: dict[str, Any] = {
+        "job": job.study.model_dump(mode="json", exclude_defaults=True),
+        "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
+        "party": [{"name": party.name} for party in job.parties],
+    }
+    return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
+
+
 def party_caller(name: str) -> str:
     return f"party/{name}"
 

@@ -37,6 +37,7 @@ from fedsvd.transport.metered import Meter, Metered
 
 _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's book
+_LOOK_AFTER_TROUBLE = 2.0
 _LONGEST_GOODBYE = 10.0  # a pass over the data that takes longer is left: the CSP finds the line dead
 
 
@@ -116,10 +117,11 @@ class MemberNode:
                 try:
                     for record in desk.ask("jobs"):
                         self._consider(desk, record)
+                    self._stopping.wait(_LOOK)
                 except TransportError as error:
                     if not self._stopping.is_set():
                         _log.warning("role=%s %s", self.caller, error)
-                self._stopping.wait(_LOOK)
+                    self._stopping.wait(_LOOK_AFTER_TROUBLE)
         finally:
             deadline = monotonic() + _LONGEST_GOODBYE
             for thread in self._busy.values():

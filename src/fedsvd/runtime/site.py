@@ -1,6 +1,6 @@
 """An owner's site: the kit, what it allows, where its data is, what it approved, where results go.
 
-    KIT/site.toml              [csp] address; [data] default, or a path to each job's name; results
+    KIT/site.toml              [csp] address or listen; [data] default, or a path to each job's name; results
     KIT/policy.toml            the release guard, enforced here
     KIT/approvals/JOB.json     what the owner agreed to, with a digest of the job as it was then
     KIT/state/                 ledger, audit log, checkpoints
@@ -79,6 +79,10 @@ class Site:
         if not address:
             raise ConfigError("the CSP's address is not known", f'{SITE}: [csp] address = "host:7443"')
         return str(address)
+
+    def listen(self, default: str) -> str:
+        """Where this kit, a CSP's, listens."""
+        return str(self.settings().get("csp", {}).get("listen", default))
 
     def dialling(self, address: str | None = None, patience: float = 120.0) -> Dialling:
         """How this kit dials the CSP."""

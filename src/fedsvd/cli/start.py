@@ -1,0 +1,124 @@
+"""``fedsvd csp|authority|party start``: a role as a long-running process.
+
+One line on standard output when it is ready; one log line to an event on standard error, ``key=value``. SIGTERM and
+SIGINT end it cleanly with exit code 0: sessions under way are told, files are whole.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from fedsvd.cli.options import FormatOption, KitOption
+from fedsvd.cli.voice import Format
+from fedsvd.identity.names import KitRole
+from fedsvd.runtime.service import serve
+from fedsvd.runtime.site import Site
+
+Patience = Annotated[float, typer.Option(min=1, help="Seconds without any progress before a peer is given up.")]
+Csp = Annotated[str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")]
+WithParent = Annotated[bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")]
+_PATIENCE = 120.0
+
+csp = typer.Typer(no_args_is_help=True, help="The computing server, the one role that listens.")
+authority = typer.Typer(no_args_is_help=True, help="The Trusted Authority, which deals masks and sees no data.")
+party = typer.Typer(no_args_is_help=True, help="A party, which owns data.")
+
+
+@csp.callback()
+@authority.callback()
+@party.callback()
+def _role() -> None:
+    """Keeps ``start`` a word of its own: a group of one command would swallow it."""
+
+
+@csp.command("start")
+def start_csp(
+    kit: KitOption,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="HOST:PORT", help="Where to listen; port 0 lets the system pick.")
+    ] = None,
+    patience: Patience = _PATIENCE,
+    with_parent: WithParent = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Listen for parties, authority and researchers, and compute under masks."""
+    _serve(kit, KitRole.CSP, format, with_parent, listen=address, patience=patience)
+
+
+@authority.command("start")
+def start_authority(
+    kit: KitOption,
+    csp: Csp = None,
+    patience: Patience = _PATIENCE,
+    with_parent: WithParent = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Deal the masks of every job whose members are pinned in this kit."""
+    _serve(kit, KitRole.AUTHORITY, format, with_parent, csp=csp, patience=patience)
+
+
+@party.command("start")
+def start_party(
+    kit: KitOption,
+    csp: Csp = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Take part in every job that policy.toml allows.")
+    ] = False,
+    patience: Patience = _PATIENCE,
+    with_parent: WithParent = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Take part in the jobs that this party's owner approved."""
+    _serve(kit, KitRole.PARTY, format, with_parent, yes, csp=csp, patience=patience)
+
+
+def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="time=%(asctime)s level=%(levelname)s %(message)s",
+        datefmt="%Y-%m-%dT%H:%M:%S%z",
+    )
+    stop = threading.Event()
+    _heed_signals(stop)
+    if with_parent:
+        threading.Thread(target=_orphaned, args=(stop,), daemon=True).start()
+
+    def ready(facts: dict[str, Any]) -> None:
+        if format is Format.JSON:
+            typer.echo(json.dumps({"ready": facts}))
+        else:
+            where = f"listens at {facts['address']}" if "port" in facts else f"has reached the CSP at {facts['csp']}"
+            typer.echo(f"{facts['role']} {where}")
+        sys.stdout.flush()
+
+    serve(Site.at(kit, yes), role, stop, ready, **how)
+    logging.shutdown()
+    sys.stdout.flush()
+    # The transport's threads may sit in a call for a minute; everything that matters is on disk.
+    os._exit(0)
+
+
+def _heed_signals(stop: threading.Event) -> None:
+    def heed(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():  # asked twice: the person means now
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, heed)
+
+
+def _orphaned(stop: threading.Event) -> None:
+    """Set ``stop`` once whoever started us is gone."""
+    while sys.stdin.buffer.read(4096):
+        continue
+    stop.set()

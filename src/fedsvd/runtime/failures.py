@@ -1,0 +1,31 @@
+"""Why a job failed, from what its members told the CSP: the first cause, not its echo at the others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedsvd import errors
+from fedsvd.errors import FedSVDError, PeerAborted, PeerLost
+from fedsvd.runtime.enlisting import job_of
+from fedsvd.runtime.jobs import named
+
+_KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, FedSVDError)}
+
+
+def error_of(code: str, fault: str, fix: str = "") -> FedSVDError:
+    """The error with this code, of the class that has it."""
+    error = _KINDS.get(code, FedSVDError)(fault, fix)
+    error.code = code
+    return error
+
+
+def first_cause(record: Mapping[str, Any]) -> tuple[str, FedSVDError]:
+    """Who failed first, and with which error; parties are called by their names."""
+    failures = record["failures"]
+    if not failures:
+        return "", PeerLost(f"the job is {record['state']}", "see the CSP's log")
+    # A session that breaks off is reported by everybody in it; who was merely told has the least to say.
+    failure = next((each for each in failures if each["code"] != PeerAborted.code), failures[0])
+    names = tuple(party.name for party in job_of(record["file"]).parties)
+    stage = f" in {failure['stage']}" if failure.get("stage") else ""
+    fix = "put it right there, then resume the job"
+    return failure["who"], error_of(failure["code"], f"{failure['who']}{stage}: {named(failure['text'], names)}", fix)

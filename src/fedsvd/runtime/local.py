@@ -1,0 +1,192 @@
+"""The ``local`` rung: one process to each role, throw-away certificates, mutual TLS on 127.0.0.1.
+
+The same processes, messages and checks as between institutions; what is given up is that one person holds all keys and
+all data. Everything lies in one private temporary folder that is gone at the end, with every process. The release guard
+is enforced by each party's own policy, before anything of its data leaves its process.
+"""
+
+import json
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from fedsvd.errors import FedSVDError
+from fedsvd.identity import files
+from fedsvd.identity.policy import POLICY, spelt_policy
+from fedsvd.identity.temporary import temporary_federation
+from fedsvd.protocol.release import Policy
+from fedsvd.runtime.collect import collect
+from fedsvd.runtime.enlisting import authority_caller, file_of, member_callers, party_caller
+from fedsvd.runtime.failures import first_cause
+from fedsvd.runtime.job import Job
+from fedsvd.runtime.jobbook import JobState
+from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all
+from fedsvd.runtime.questions import Desk
+from fedsvd.runtime.site import SITE, Site
+from fedsvd.transport.grpc_client import Line
+
+_HOST = "127.0.0.1"
+_PATIENCE = 60.0
+_LAST_WORDS = 5.0  # seconds in which the roles tell what they have left to tell
+
+Seen = Callable[[Mapping[str, Any]], None]  # told the job's record whenever it changes
+
+
+@dataclass(frozen=True, repr=False)
+class LocalRun:
+    """What came of one job: its record in the CSP's book, and each party's own results folder."""
+
+    record: Mapping[str, Any]
+    folders: Mapping[str, Path]
+    seconds: float  # on the clock, from submitting to the last result
+
+    def write(self, target: Path, why: str, overwrite: bool = False) -> None:
+        """``results/JOB`` as on the sim rung: what all share, and below it each party's folder."""
+        collect(target, self.folders, self.record["progress"], why, overwrite)
+
+
+class LocalFederation:
+    """The processes of one throw-away federation; ``run`` as many jobs as you like."""
+
+    def __init__(self, root: Path, parties: Sequence[str], authority: str | None, policy: Policy) -> None:
+        taken = [*parties, *filter(None, (authority,))]
+        csp, self._researcher = _free("csp", taken), _free("researcher", taken)
+        self._kits = temporary_federation(
+            root / "kits",
+            parties,
+            with_authority=authority is not None,
+            authority=authority or "ta",
+            csp=csp,
+            researcher=self._researcher,
+            now=datetime.now(UTC),
+        )
+        self._csp = f"csp/{csp}"
+        self._members = [name for name in self._kits if name.startswith(("party/", "authority/"))]
+        for name in parties:
+            files.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
+        self._logs = files.private_folder(root / "logs")
+        self._environment = environment_for(len(self._members) + 1)
+        self.processes: list[RoleProcess] = []
+        self._desk: Desk | None = None
+
+    def start(self) -> None:
+        """Start everybody; all are ready when this returns."""
+        patience = ["--patience", str(_PATIENCE)]
+        listening = self._start(self._csp, ["--address", f"{_HOST}:0", *patience]).ready()
+        address = f"{_HOST}:{listening['port']}"
+        started = []
+        for member in self._members:
+            yes = ["--yes"] if member.startswith("party/") else []
+            started.append(self._start(member, ["--csp", address, *yes, *patience]))
+        for process in started:
+            process.ready()
+        site = Site.at(self._kits[f"researcher/{self._researcher}"])
+        self._desk = Desk(Line(site.dialling(address, patience=15.0)))
+
+    def stop(self) -> None:
+        """Nothing is left running."""
+        if self._desk is not None:
+            self._desk.close()
+        stop_all(self.processes)
+
+    def run(self, job: Job, seen: Seen = lambda record: None) -> LocalRun:
+        """Run a job to its end; the error of the role that failed first, if one did."""
+        assert self._desk is not None, "start first"
+        for party in job.parties:
+            path = json.dumps(str(job.data_of(party).absolute()), ensure_ascii=False)
+            text = f"[data]\n{json.dumps(job.study.name)} = {path}\n"
+            files.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
+        started = monotonic()
+        record = self._watched(self._desk.ask("submit", file=file_of(job)), seen)
+        if record["state"] != JobState.DONE:
+            raise self._cause(record)
+        sites = {party.name: Site.at(self._kits[party_caller(party.name)]) for party in job.parties}
+        folders = {name: site.results_of(record) for name, site in sites.items()}
+        return LocalRun(record, folders, monotonic() - started)
+
+    def _start(self, role: str, words: Sequence[str]) -> RoleProcess:
+        kind, _, _ = role.partition("/")
+        log = self._logs / f"{role.replace('/', '-')}.log"
+        process = RoleProcess(role, [kind, "start", "--kit", str(self._kits[role]), *words], log, self._environment)
+        self.processes.append(process)
+        return process
+
+    def _watched(self, record: Mapping[str, Any], seen: Seen) -> Mapping[str, Any]:
+        """The job's last record: everybody has said all there is to say, or had the time for it."""
+        assert self._desk is not None
+        last_words = None
+        while True:
+            for process in self.processes:
+                if not process.running:
+                    raise process.ended()
+            record = self._desk.ask("wait", id=record["id"], seconds=1.0, seen=record.get("seen", ""))
+            seen(record)
+            if record["state"] in (JobState.RECRUITING, JobState.RUNNING):
+                last_words = None
+                continue
+            last_words = last_words or monotonic() + _LAST_WORDS
+            if _said_all(record) or monotonic() > last_words:
+                return record
+
+    def _cause(self, record: Mapping[str, Any]) -> FedSVDError:
+        """Why a job failed: in the words of the party where it did, for all parties here are ours."""
+        who, error = first_cause(record)
+        if who in self._kits:
+            why = Site.at(self._kits[who]).failure(record)
+            if why is not None and why["code"] == error.code:
+                error.fault, error.fix = why["fault"], why["fix"]
+        return error
+
+
+@contextmanager
+def local_federation(
+    job: Job, *, policy: Policy | None = None, scratch: Path | None = None
+) -> Iterator[LocalFederation]:
+    """A throw-away federation of a job's members, running while the block lasts."""
+    parties = [party.name for party in job.parties]
+    needed = len(member_callers(job)) > len(parties)
+    authority = authority_caller(job).partition("/")[2] if needed else None
+    with tempfile.TemporaryDirectory(prefix="fedsvd-", dir=scratch) as root:  # made with mode 0700
+        federation = LocalFederation(Path(root), parties, authority, policy or Policy())
+        try:
+            federation.start()
+            yield federation
+        finally:
+            with _uninterrupted():
+                federation.stop()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C a second time does not leave processes behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _said_all(record: Mapping[str, Any]) -> bool:
+    told = record["progress"]
+    if record["state"] == JobState.DONE:
+        return all("bytes_by_link" in told.get(role, {}) for role in ("csp", *record["members"]))
+    failed = {failure["who"] for failure in record["failures"]} | set(record["finished"])
+    return set(record["members"]) <= failed
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """The name, numbered where a member has it."""
+    number, lower = 1, [other.lower() for other in taken]
+    while (numbered := name if number == 1 else f"{name}-{number}") in lower:
+        number += 1
+    return numbered

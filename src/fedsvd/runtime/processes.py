@@ -1,0 +1,117 @@
+"""Roles as child processes of this one: started, heard until they are ready, stopped whatever happens.
+
+A child's standard input is a pipe that we hold and never write to: when we are gone, however we went, it ends, and the
+child with it. Children are no part of our terminal's group, so that Ctrl-C reaches us alone and they end in order.
+"""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from fedsvd.errors import PeerLost, TimedOut
+
+READY_WITHIN = 120.0  # a loaded machine takes its time to import
+_STOP_WITHIN = 20.0
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class RoleProcess:
+    """One role in a process of its own; its log goes to a file."""
+
+    def __init__(self, name: str, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.log = log
+        self._said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        command = [sys.executable, "-m", "fedsvd", *words, "--with-parent", "--format", "json"]
+        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ready(self) -> dict[str, Any]:
+        """What the role says when others can count on it."""
+        deadline = monotonic() + READY_WITHIN
+        while True:
+            try:
+                line = self._said.get(timeout=max(deadline - monotonic(), 0.01))
+            except queue.Empty:
+                raise TimedOut(f"the process of {self.name} was not ready after {READY_WITHIN:.0f} s") from None
+            if line is None:
+                raise self.ended()
+            facts = json.loads(line)
+            if "error" in facts:
+                raise PeerLost(f"{self.name} did not start: {facts['error']['fault']}", facts["error"]["fix"])
+            if "ready" in facts:
+                return dict(facts["ready"])
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def ended(self) -> PeerLost:
+        """That this process ended, with its code, for raising."""
+        code = self._process.wait()
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return PeerLost(f"the process of {self.name} {how}", "run it again")
+
+    def ask_to_stop(self) -> None:
+        if self.running:
+            self._process.terminate()
+
+    def stop(self) -> None:
+        """Gone when this returns, by force if it must be."""
+        self.ask_to_stop()
+        try:
+            self._process.wait(_STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                self._said.put(line.decode())
+        except ValueError:
+            return  # closed under us, at the end
+        self._said.put(None)
+
+
+def environment_for(roles: int) -> dict[str, str]:
+    """Our environment for so many processes on one machine: BLAS threads shared out, no proxy between neighbours."""
+    environment = dict(os.environ)
+    share = max(1, (os.cpu_count() or 1) // roles)
+    for name in _THREADS:
+        environment.setdefault(name, str(share))
+    for name in ("no_grpc_proxy", "no_proxy", "NO_PROXY"):
+        environment[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1,localhost")))
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+def stop_all(processes: Sequence[RoleProcess]) -> None:
+    """Ask everybody at once, then see everybody off."""
+    for process in processes:
+        process.ask_to_stop()
+    for process in processes:
+        process.stop()

@@ -1,0 +1,133 @@
+"""A role as a process: started with its kit, ready when it can be reached or has reached the CSP, stopped on request.
+
+One kit runs once at a time: two processes with one ledger could open one session twice. Stopping ends what is under
+way with a word to the others, never in the middle of a line; what was being computed is resumed by ``job resume``.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import NotAuthenticated, StorageError, TransportError
+from fedsvd.identity import files
+from fedsvd.identity.names import KitRole
+from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.member_node import MemberNode
+from fedsvd.runtime.questions import Desk
+from fedsvd.runtime.site import Site
+from fedsvd.transport.grpc_client import Dialling, Line
+
+try:
+    import fcntl
+except ImportError:  # not POSIX: nothing keeps a second process from the kit
+    fcntl = None  # type: ignore[assignment]
+
+_log = logging.getLogger(__name__)
+LISTEN = "0.0.0.0:7443"
+SKEW = 60.0  # seconds that two clocks may differ before somebody is told
+_GREETING_PATIENCE = 5.0
+
+Ready = Callable[[dict[str, Any]], None]
+
+
+def serve(
+    site: Site,
+    role: KitRole,
+    stop: threading.Event,
+    ready: Ready,
+    *,
+    listen: str | None = None,
+    csp: str | None = None,
+    patience: float = 120.0,
+) -> None:
+    """Play this kit's role until ``stop`` is set; ``ready`` is told once, when others can count on us."""
+    if site.kit.identity.role is not role:
+        raise NotAuthenticated(f"this is the kit of {site.kit.identity}, not of a {role}", f"use the {role}'s own kit")
+    for warning in site.kit.warnings(datetime.now(UTC)):
+        _log.warning("role=%s %s", site.caller, warning)
+    with only_one(site.state):
+        if role is KitRole.CSP:
+            _serve_csp(site, listen or site.listen(LISTEN), patience, stop, ready)
+        else:
+            _serve_member(site, site.dialling(csp, patience), stop, ready)
+
+
+def _serve_csp(site: Site, address: str, patience: float, stop: threading.Event, ready: Ready) -> None:
+    node = CspNode(site.listening(address), site.authenticate, site.state, patience=patience)
+    node.start()
+    try:
+        host = address.rpartition(":")[0]
+        ready({"role": site.caller, "port": node.port, "address": f"{host}:{node.port}"})
+        stop.wait()
+    finally:
+        node.stop()
+
+
+def _serve_member(site: Site, dialling: Dialling, stop: threading.Event, ready: Ready) -> None:
+    node = MemberNode(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
+    if not _greeted(site, dialling, stop):
+        return
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            node.run()
+        except BaseException as error:
+            failed.append(error)
+            stop.set()
+
+    thread = threading.Thread(target=run, daemon=True, name=site.caller)
+    thread.start()
+    ready({"role": site.caller, "csp": dialling.address})
+    stop.wait()
+    node.stop()
+    thread.join(30.0)
+    if failed:
+        raise failed[0]
+
+
+def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
+    """Whether the CSP has answered before we were stopped; one that refuses us ends the service."""
+    while not stop.is_set():
+        desk = Desk(Line(_hasty(dialling)))
+        try:
+            there = datetime.fromisoformat(desk.ask("now")["now"])
+        except NotAuthenticated:
+            raise
+        except TransportError as error:
+            _log.warning("role=%s waits for the CSP at %s: %s", site.caller, dialling.address, error)
+        else:
+            apart = abs((datetime.now(UTC) - there).total_seconds())
+            if apart > SKEW:
+                _log.warning("role=%s the clocks here and at the CSP are %.0f s apart", site.caller, apart)
+            return True
+        finally:
+            desk.close()
+    return False
+
+
+def _hasty(dialling: Dialling) -> Dialling:
+    """The same line with little patience, so that a stop does not wait for a CSP that is away."""
+    patience = min(dialling.patience, _GREETING_PATIENCE)
+    return Dialling(dialling.address, dialling.key, dialling.certificate, dialling.ca, channels=1, patience=patience)
+
+
+@contextmanager
+def only_one(state: Path) -> Iterator[None]:
+    """This process alone has the state folder; a second one is refused at once."""
+    files.private_folder(state)
+    descriptor = os.open(state / ".running", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StorageError("this kit is running already", "stop the other process first") from None
+        yield
+    finally:
+        os.close(descriptor)
