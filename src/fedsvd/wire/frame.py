@@ -1,13 +1,10 @@
-"""A message on its way: cut into frames of at most 2 MiB, each with a checksum, so that any of them can be said twice.
+"""A message on its way: cut into frames of at most 2 MiB, each with a digest, so that any of them can be said twice.
 
-    magic "FSVF" | version u8 | session 16 bytes | number u64 | part u32 | parts u32 | size u64 | checksum 16 | body
+    magic "FSVF" | version u8 | session 16 bytes | number u64 | part u32 | parts u32 | size u64 | SHA-256 | body
 
-``number`` counts the messages on one link, ``part`` the frames of one message, ``size`` is that of the whole message. A
-frame that arrives again is the same bytes or it is malformed; which frames have come is all a receiver must remember.
-
-The checksum is AES-GMAC under a key that everybody knows. It finds what software damages; it authenticates nobody, for
-TLS does, and what users say to each other is sealed besides. Who could forge it is who wrote the content. SHA-256 on
-both ends would take nearly as long as the whole of TLS.
+``number`` counts the messages on one link, ``part`` the frames of one message, ``size`` is that of the whole message.
+All frames of a message but the last are of one length, at least 1 KiB. A frame that arrives again is the same bytes or
+it is malformed; which frames have come is all a receiver must remember.
 """
 
 import hashlib
@@ -15,21 +12,18 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from fedsvd.errors import ConfigError
 from fedsvd.types import SessionId
 from fedsvd.wire.reader import Reader, malformed
 
 FRAME = 1 << 20
 LARGEST_FRAME = 2 << 20
+SMALLEST_FRAME = 1 << 10  # else a large message could be promised in more frames than a receiver can remember
 VERSION = 1
 _MAGIC = b"FSVF"
 _HEAD = struct.Struct("<4sB16sQIIQ")
-_CHECKSUM = 16
-OVERHEAD = _HEAD.size + _CHECKSUM
-_GMAC = AESGCM(b"fedsvd/frame/1".ljust(16, b"\x00"))
+_DIGEST = 32
+OVERHEAD = _HEAD.size + _DIGEST
 
 Parts = Sequence[bytes | memoryview]
 
@@ -57,8 +51,8 @@ def cut(session: SessionId, number: int, parts: Parts, frame: int = FRAME) -> It
 
 def frame_count(parts: Parts, frame: int = FRAME) -> int:
     """How many frames a message takes."""
-    if not 1 <= frame <= LARGEST_FRAME - OVERHEAD:
-        raise ConfigError(f"frames of {frame} bytes", f"between 1 and {LARGEST_FRAME - OVERHEAD}")
+    if not SMALLEST_FRAME <= frame <= LARGEST_FRAME - OVERHEAD:
+        raise ConfigError(f"frames of {frame} bytes", f"between {SMALLEST_FRAME} and {LARGEST_FRAME - OVERHEAD}")
     return max(1, -(-length(parts) // frame))
 
 
@@ -79,10 +73,8 @@ def length(parts: Parts) -> int:
 
 def encode_frame(frame: Frame) -> bytes:
     """A frame as bytes."""
-    head = _HEAD.pack(
-        _MAGIC, VERSION, bytes.fromhex(frame.session), frame.number, frame.part, frame.parts, frame.size
-    )
-    return b"".join((head, _checksum(head, frame.body), frame.body))
+    head = _HEAD.pack(_MAGIC, VERSION, bytes.fromhex(frame.session), frame.number, frame.part, frame.parts, frame.size)
+    return b"".join((head, hashlib.sha256(frame.body).digest(), frame.body))
 
 
 def decode_frame(body: bytes) -> Frame:
@@ -90,12 +82,12 @@ def decode_frame(body: bytes) -> Frame:
     if len(body) > LARGEST_FRAME:
         raise malformed()
     reader = Reader(body)
-    head, checksum = reader.take(_HEAD.size), reader.take(_CHECKSUM)
+    head, digest = reader.take(_HEAD.size), reader.take(_DIGEST)
     magic, version, session, number, part, parts, size = _HEAD.unpack(head)
     rest = reader.take(reader.left)
-    if magic != _MAGIC or version != VERSION or part >= parts or len(rest) > size or parts > max(1, size):
+    if magic != _MAGIC or version != VERSION or not _fits(part, parts, size, len(rest)):
         raise malformed()
-    if _checksum(head, rest) != checksum:
+    if hashlib.sha256(rest).digest() != digest:
         raise malformed()
     return Frame(SessionId(session.hex()), number, part, parts, size, rest)
 
@@ -109,69 +101,51 @@ def session_of(body: bytes) -> SessionId:
 
 
 class Assembly:
-    """A message coming together from its frames, in any order, each any number of times; bounded from the start.
-
-    All frames but the last are of one length, so each has its place from the start and nothing is joined at the end.
-    """
+    """A message coming together from its frames, in any order, each any number of times; bounded from the start."""
 
     def __init__(self, first: Frame, limit: int) -> None:
         if first.size > limit:
             raise malformed()
         self._parts = first.parts
         self._size = first.size
-        self._frame = _frame_length(first)
-        self._have: set[int] = set()
-        try:
-            # Not a bytearray: pages of this one become resident as they are written, whatever was promised.
-            self._whole = memoryview(np.empty(self._size, np.uint8)) if self._parts > 1 else memoryview(first.body)
-        except MemoryError:
-            raise malformed() from None
+        self._bodies: dict[int, bytes | memoryview] = {}
+        self._held = 0
 
     def add(self, frame: Frame) -> None:
         """Take a frame in; the same one again changes nothing."""
         if (frame.parts, frame.size) != (self._parts, self._size):
             raise malformed()
-        start = frame.part * self._frame
-        place = self._whole[start : start + self._frame]
-        if len(place) != len(frame.body) or (frame.part in self._have and place != frame.body):
+        if frame.part in self._bodies:
+            if self._bodies[frame.part] != frame.body:
+                raise malformed()
+            return
+        if self._held + len(frame.body) > self._size:
             raise malformed()
-        if self._parts > 1 and frame.part not in self._have:
-            place[:] = frame.body
-        self._have.add(frame.part)
+        self._held += len(frame.body)
+        self._bodies[frame.part] = frame.body
 
     @property
     def complete(self) -> bool:
-        return len(self._have) == self._parts
+        return len(self._bodies) == self._parts
 
     @property
     def missing(self) -> list[int]:
-        return [part for part in range(self._parts) if part not in self._have]
+        return [part for part in range(self._parts) if part not in self._bodies]
 
-    def message(self) -> memoryview:
+    def message(self) -> bytes:
         """All parts in order."""
-        if not self.complete:
+        whole = b"".join(self._bodies[part] for part in range(self._parts))
+        if len(whole) != self._size:
             raise malformed()
-        return self._whole.toreadonly()
+        return whole
 
 
-def _frame_length(frame: Frame) -> int:
-    """The length of all frames but the last, from any one of them."""
-    others = frame.parts - 1
-    if frame.part < others or not others:
-        each = len(frame.body)
-    else:
-        each, rest = divmod(frame.size - len(frame.body), others)
-        if rest:
-            raise malformed()
-    last = frame.size - others * each
-    if not (0 < last <= each or (not others and last == 0)):
-        raise malformed()
-    return each
-
-
-def _checksum(head: bytes | memoryview, body: bytes | memoryview) -> bytes:
-    """Of header and body."""
-    return _GMAC.encrypt(hashlib.sha256(head).digest()[:12], b"", body)
+def _fits(part: int, parts: int, size: int, length: int) -> bool:
+    """Whether a message of this size can have a frame of this length in this place."""
+    if parts < 2 or part >= parts:
+        return (part, parts, size) == (0, 1, length)
+    each, rest = (length, 0) if part < parts - 1 else divmod(size - length, parts - 1)
+    return rest == 0 and each >= SMALLEST_FRAME and (parts - 1) * each < size <= parts * each
 
 
 def _window(parts: Parts, start: int, stop: int) -> list[memoryview]:
