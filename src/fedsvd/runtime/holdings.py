@@ -27,7 +27,10 @@ from fedsvd.types import Float
 
 @dataclass(frozen=True, repr=False)
 class Holding:
-    """Named arrays, the same as tables for people, and what is worth saying about them."""
+    """Named arrays, the same as tables for people, and what is worth saying about them.
+
+    Arrays and columns are views of the outcome: a party's own part may be as large as its data.
+    """
 
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
@@ -95,7 +98,7 @@ def _table(name: str, label: str, index: Sequence[object] | NDArray[Any], column
 def _components(features: tuple[str, ...], U: Float) -> Holding:
     columns = dict(zip(_numbered("component", U.shape[1]), U.T, strict=True))
     table = _table("components", "feature", features, columns)
-    return Holding({"components": np.ascontiguousarray(U.T)}, (table,))
+    return Holding({"components": U.T}, (table,))
 
 
 def by_sample(
@@ -105,14 +108,14 @@ def by_sample(
     by_column = dict(zip(columns or _numbered("component", values.shape[1]), values.T, strict=True))
     index = np.arange(len(values)) if ids is None else ids
     table = _table(name, "row" if ids is None else "id", index, by_column)
-    return Holding({name: np.ascontiguousarray(values)}, (table,))
+    return Holding({name: values}, (table,))
 
 
 def by_feature(name: str, values: Float, features: Sequence[str] | None) -> Holding:
     """Numbers with one row for each feature, under its name."""
     names = features if features is not None else [f"x{j}" for j in range(len(values))]
     by_column = dict(zip(_numbered("component", values.shape[1]), values.T, strict=True))
-    return Holding({name: np.ascontiguousarray(values)}, (_table(name, "feature", names, by_column),))
+    return Holding({name: values}, (_table(name, "feature", names, by_column),))
 
 
 def _spectrum(sigma: Float) -> Holding:
@@ -169,6 +172,17 @@ def _scored(prepared: Prepared, name: str, values: Float, i: int) -> Holding:
     if data.labels is None:
         return holding
     return holding | Holding(facts={"score": score(prepared.targets, data.labels, values)})
+
+
+def score_of(prepared: Prepared, outcome: Outcome) -> dict[str, dict[str, float | None]] | None:
+    """How well the label holder's labels are fitted, where the plan released a score."""
+    if not prepared.study.label_user:
+        return None
+    place = prepared.study.label_user - 1
+    result, labels = outcome.parties[place], prepared.parties[place].labels
+    if not isinstance(result, RegressionResult) or result.fitted is None or labels is None:
+        return None
+    return score(prepared.targets, labels, result.fitted)
 
 
 def score(targets: tuple[str, ...], y: Float, fitted: Float) -> dict[str, dict[str, float | None]]:

@@ -30,7 +30,7 @@ from fedsvd.runtime.job_faults import first_fault, near, one_of
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
 SCHEMES = ("auto", *Scheme)
 # A name becomes the name of a folder: no separators, nothing hidden, nothing that a shell would change.
-_NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
+NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # What may be released beyond what a task needs to be that task.
 _ON_REQUEST = {Task.SVD: (), Task.LSA: (), Task.PCA: (Item.SPECTRUM,), Task.LR: (Item.SCORE,)}
@@ -55,7 +55,7 @@ def bytes_of(text: object) -> object:
     return int(float(found[1]) * _UNITS[found[2]])
 
 
-Name = Annotated[str, StringConstraints(pattern=_NAME)]
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 Column = Annotated[str, StringConstraints(min_length=1)]
 Columns = Annotated[tuple[Column, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
 Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1)]

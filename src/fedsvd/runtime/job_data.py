@@ -111,7 +111,8 @@ def party_named(name: str) -> Iterator[None]:
     try:
         yield
     except FedSVDError as error:
-        raise type(error)(f"party {name}: {error.fault}", error.fix) from None
+        error.fault = f"party {name}: {error.fault}"
+        raise
 
 
 def vertical(job: Job) -> bool:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from fedsvd.errors import ConfigError
 
-_NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
+NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit"
 
 
 def one_of(value: object, allowed: Iterable[str]) -> object:
@@ -37,7 +37,7 @@ def first_fault(invalid: ValidationError, keys: Mapping[str, Sequence[str]]) -> 
         return ConfigError(f"the job lacks {where}", "see docs/job-file.md for an example")
     text = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if fault["type"] == "string_pattern_mismatch":
-        text = 'host:port, such as "csp.example.org:7443"' if place[-1] == "address" else _NAME_RULE
+        text = 'host:port, such as "csp.example.org:7443"' if place[-1] == "address" else NAME_RULE
     elif place == ("party",):
         text = "write one [[party]] table, with double brackets, for each party"
     return ConfigError(f"{where} of the job is not usable", text)

@@ -39,7 +39,8 @@ def parties_named(names: tuple[str, ...]) -> Iterator[None]:
     try:
         yield
     except FedSVDError as error:
-        raise type(error)(named(error.fault, names), error.fix) from error
+        error.fault = named(error.fault, names)
+        raise
 
 
 def named(text: str, names: tuple[str, ...]) -> str:

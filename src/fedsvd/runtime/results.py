@@ -38,6 +38,7 @@ from fedsvd.runtime.folder import (
     save_table,
 )
 from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
+from fedsvd.runtime.job import NAME
 from fedsvd.runtime.job_data import Prepared
 
 FORMAT = "fedsvd-results/1"
@@ -202,7 +203,7 @@ def _stored(folder: Path, record: Mapping[str, Any]) -> Stored:
         job=record["job"],
         task=Task(record["task"]),
         split=Split(record["split"]),
-        party=record["party"],
+        party=_party_name(record["party"]),
         index=record["index"],
         label_holder=record["label_holder"],
         features=None if record["features"] is None else tuple(record["features"]),
@@ -213,6 +214,13 @@ def _stored(folder: Path, record: Mapping[str, Any]) -> Stored:
         certificate=_certificate(record["certificate"]),
         arrays={name: load_array(folder, name) for name in arrays},
     )
+
+
+def _party_name(name: str | None) -> str | None:
+    """A name that is safe as that of a folder, as in job files."""
+    if name is not None and re.fullmatch(NAME, name) is None:
+        raise ValueError("a party's name that is no name")
+    return name
 
 
 def _plan(record: Mapping[str, Any]) -> SessionPlan:
