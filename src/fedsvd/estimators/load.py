@@ -96,7 +96,7 @@ def _factors(here: Stored, parts: Sequence[Stored]) -> Federated:
     found.components_ = padded(arrays["components"], wanted, axis=0)
     found.U_ = padded(arrays["left_vectors"], wanted, axis=1)
     found.singular_values_ = padded(sigma, wanted, axis=0)
-    found.rank_ = here.certificate.rank
+    found.rank_ = here.rank
     if whole and pieces:
         found._explain(wanted == min(plan.m, plan.n))
     return _described(found, here, parts)
@@ -107,7 +107,7 @@ def _pca(here: Stored, parts: Sequence[Stored]) -> Federated:
     spectrum = plan.releases(Item.SPECTRUM)
     found = FederatedPCA(plan.components, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
     wanted = plan.components or min(plan.m, plan.n)
-    found.rank_, found.n_components_, found.n_samples_ = len(arrays["components"]), wanted, plan.n
+    found.rank_, found.n_components_, found.n_samples_ = here.rank, wanted, plan.n
     found.mean_ = arrays["mean"]
     found.components_ = padded(arrays["components"], wanted, axis=0)
     if "scale" in arrays:
@@ -133,7 +133,7 @@ def _regression(here: Stored, parts: Sequence[Stored]) -> Federated:
     intercept = here.arrays["intercept"]
     found.coef_ = coefficients[0] if flat else coefficients
     found.intercept_ = (float(intercept[0]) if flat else intercept) if plan.centre else 0.0
-    found.rank_ = here.certificate.rank
+    found.rank_ = here.rank
     held = [_held_coefficients(part, flat, found.intercept_) for part in parts]
     found.parties_ = tuple(held)
     return _described(found, here, parts)

@@ -60,6 +60,7 @@ class Stored:
     features: tuple[str, ...] | None  # column names, where the data has names and this folder's reader may know them
     targets: tuple[str, ...]
     id: str | None
+    rank: int
     facts: Mapping[str, Any]
     plan: SessionPlan
     certificate: Certificate
@@ -151,6 +152,11 @@ def _write(folder: Path, holding: Holding, record: Mapping[str, Any]) -> None:
     save_manifest(folder, {**record, "facts": holding.facts, "only_as_npy": left_out})
 
 
+def rank_of(outcome: Outcome) -> int:
+    """The rank the users found; with square factors the CSP cannot cut at it."""
+    return int(getattr(outcome.parties[0], "rank", outcome.certificate.rank))
+
+
 def _seen_by(certificate: Certificate, me: Party) -> Certificate:
     """The certificate without what was sent by, sent to or timed at another user."""
 
@@ -180,7 +186,7 @@ def _record(prepared: Prepared, outcome: Outcome, created: str, certificate: Cer
         "targets": prepared.targets,
         "id": prepared.id,
         "shape": _joint_shape(plan),
-        "rank": certificate.rank,
+        "rank": rank_of(outcome),
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
         "versions": certificate.versions,
@@ -209,6 +215,7 @@ def _stored(folder: Path, record: Mapping[str, Any]) -> Stored:
         features=None if record["features"] is None else tuple(record["features"]),
         targets=tuple(record["targets"]),
         id=record["id"],
+        rank=record["rank"],
         facts=record["facts"],
         plan=_plan(record["plan"]),
         certificate=_certificate(record["certificate"]),
