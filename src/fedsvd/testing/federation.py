@@ -80,7 +80,8 @@ class Federation:
 
     def run(self, pick: Pick = first_sent, meddle: Meddle | None = None) -> tuple[Any, ...]:
         """What the users end with, user by user; or the error that stopped the session."""
-        self._run, hub = None, MeddledHub(pick, meddle)
+        self._run, self._session = None, None
+        hub = MeddledHub(pick, meddle)
         self.sent = hub.sent
         self._session = self.assemble()
         driver = Driver(self._session.machines, hub, record=True)

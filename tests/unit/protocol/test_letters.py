@@ -1,0 +1,130 @@
+"""Session keys: signed for one session and party, and letters that only their addressee opens."""
+
+from dataclasses import replace
+
+import pytest
+
+from fedsvd.errors import FedSVDError, NotSealed
+from fedsvd.protocol.letters import SessionKeys, commitment, dealer
+from fedsvd.protocol.messages import KeyBook
+from fedsvd.protocol.parties import TA, user
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.randomness.seed import Seed
+from fedsvd.sealing.sign import SigningKey
+from fedsvd.types import SessionId
+
+ONE, TWO = user(1), user(2)
+PARTIES = (TA, ONE, TWO)
+GROUP = Seed(b"g" * 32)
+
+
+def secret(party):
+    return Seed(bytes([7 + party.index]) * 32)
+
+
+def identity(party):
+    return SigningKey(Seed(bytes([70 + party.index]) * 32))
+
+
+PLAN = SessionPlan(
+    SessionId("one"),
+    Task.SVD,
+    Split.VERTICAL,
+    Scheme.MIXING,
+    Trust.AUTHORITY,
+    m=3,
+    counts=(2, 2),
+    release=(Item.COMPONENTS,),
+    identities=tuple(identity(party).public.hex() for party in (ONE, TWO, TA)),
+)
+
+
+def bound(plan, offers):
+    """The book of these offers."""
+    return KeyBook(plan.digest, tuple((p, o.public, o.commitment, o.signature) for p, o in offers.items()))
+
+
+def keys(plan=PLAN):
+    """Everybody's keys, each having read the same book."""
+    held = {party: SessionKeys(party, plan, secret(party), identity(party)) for party in PARTIES}
+    offers = {party: held[party].offer(commitment(GROUP) if party == TA else b"") for party in PARTIES}
+    book = bound(plan, offers)
+    for one in held.values():
+        one.read(book)
+    return held
+
+
+def test_the_dealer_is_user_1_or_the_ta():
+    assert dealer(PLAN) == TA
+    assert dealer(replace(PLAN, trust=Trust.PEERS)) == ONE
+
+
+def test_a_letter_opens_at_its_addressee_and_nowhere_else():
+    held = keys()
+    sealed = held[TA].seal(ONE, b"dear user 1")
+    assert b"dear" not in sealed
+    assert held[ONE].open(TA, sealed) == b"dear user 1"
+    with pytest.raises(NotSealed):
+        held[TWO].open(TA, held[TA].seal(ONE, b"dear user 1"))
+
+
+def test_letters_have_an_order_and_open_once():
+    held = keys()
+    first, second = held[ONE].seal(TWO, b"first"), held[ONE].seal(TWO, b"second")
+    assert held[TWO].open(ONE, first) == b"first"
+    with pytest.raises(NotSealed):
+        held[TWO].open(ONE, first)
+    assert held[TWO].open(ONE, second) == b"second"
+
+
+def test_a_letter_that_overtook_another_does_not_open():
+    held = keys()
+    held[ONE].seal(TWO, b"first")
+    with pytest.raises(NotSealed):
+        held[TWO].open(ONE, held[ONE].seal(TWO, b"second"))
+
+
+def test_a_letter_does_not_open_in_the_other_direction():
+    held = keys()
+    with pytest.raises(NotSealed):
+        held[ONE].open(TWO, held[ONE].seal(TWO, b"mine"))
+
+
+@pytest.mark.parametrize("change", [{"session": "two"}, {"memory": 5}], ids=repr)
+def test_an_offer_is_signed_for_its_session_and_its_plan(change):
+    stale = SessionKeys(TWO, PLAN, secret(TWO), identity(TWO)).offer()
+    plan = replace(PLAN, **change)
+    held = {party: SessionKeys(party, plan, secret(party), identity(party)) for party in PARTIES}
+    offers = [held[TA].offer(commitment(GROUP)), held[ONE].offer(), stale]
+    book = bound(plan, dict(zip(PARTIES, offers, strict=True)))
+    with pytest.raises(NotSealed):
+        held[ONE].read(book)
+
+
+def test_an_offer_is_signed_for_its_party():
+    """User 2's key under user 1's name, by user 2: the identity is wrong."""
+    held = {party: SessionKeys(party, PLAN, secret(party), identity(party)) for party in PARTIES}
+    offers = [held[TA].offer(commitment(GROUP)), held[TWO].offer(), held[TWO].offer()]
+    book = bound(PLAN, dict(zip(PARTIES, offers, strict=True)))
+    with pytest.raises(NotSealed):
+        held[TWO].read(book)
+
+
+def test_the_group_seed_is_the_one_that_was_committed_to():
+    held = keys()
+    assert held[ONE].open_group_seed(GROUP.reveal() + b"slices").reveal() == GROUP.reveal()
+    for letter in (b"h" * 32, b"", b"g" * 31):
+        with pytest.raises(FedSVDError):
+            held[ONE].open_group_seed(letter)
+
+
+def test_a_commitment_says_nothing_and_binds():
+    assert commitment(GROUP) == commitment(Seed(b"g" * 32))
+    assert commitment(GROUP) != commitment(Seed(b"h" * 32))
+    assert commitment(GROUP) != GROUP.reveal()
+    assert len(commitment(GROUP)) == 32
+
+
+def test_keys_show_whose_they_are_and_nothing_else():
+    assert repr(keys()[ONE]) == "SessionKeys(user 1)"

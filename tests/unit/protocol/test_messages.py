@@ -1,0 +1,68 @@
+"""Messages show their shapes and never their content; their size is what a wire would carry."""
+
+import numpy as np
+import pytest
+
+from fedsvd.protocol.messages import (
+    Aborted,
+    BlindedRightMask,
+    Factors,
+    KeyBook,
+    KeyOffer,
+    PaddedBatch,
+    Ready,
+    Relay,
+    Solution,
+    SumShare,
+    size,
+)
+from fedsvd.protocol.parties import CSP, TA, user
+from fedsvd.protocol.views import Views
+from fedsvd.types import Digest
+
+DIGEST = Digest("d" * 64)
+SECRET = b"271828 secret 271828"
+
+
+@pytest.mark.parametrize(
+    ("message", "shown", "content"),
+    [
+        (KeyOffer(DIGEST, SECRET, b"", SECRET), "<20 bytes>", 40),
+        (Relay(DIGEST, user(2), SECRET), "to=user 2", 8 + 20),
+        (
+            SumShare(DIGEST, "norm", np.full((2, 67), 271828, np.uint64)),
+            "name=norm, payload=<uint64 (2, 67)>",
+            4 + 1072,
+        ),
+        (PaddedBatch(DIGEST, 3, np.full((2, 3), 271828, np.uint64)), "batch=3, payload=<uint64 (2, 3)>", 8 + 48),
+        (Factors(DIGEST, np.full((4, 2), 271828.0), None, 1e-15, 0.0), "U_masked=<float64 (4, 2)>", 64 + 16),
+        (Solution(DIGEST, np.full((4, 1), 271828.0), np.zeros((4, 0)), 4, 0.0), "<float64 (4, 1)>", 32 + 16),
+        (BlindedRightMask(DIGEST, (np.full((2, 2), 271828.0), None)), "<2 items>", 32),
+        (KeyBook(DIGEST, ((user(1), SECRET, b"", SECRET),)), "<1 items>", 8 + 40),
+        (Ready(DIGEST, (40, 41)), "<2 items>", 16),
+        (Aborted(DIGEST, "FSVD-412", "aggregating", "text"), "code=FSVD-412", 8 + 11 + 4),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str | int) else "",
+)
+def test_a_message_shows_shapes_and_counts_its_bytes(message, shown, content):
+    assert shown in repr(message)
+    assert "271828" not in repr(message)
+    assert DIGEST not in repr(message)
+    assert size(message) == content + 64
+
+
+def test_parties_have_names_for_people_and_for_links():
+    assert [str(party) for party in (CSP, TA, user(3))] == ["CSP", "TA", "user 3"]
+    assert [party.name for party in (CSP, TA, user(3))] == ["csp", "ta", "user-3"]
+
+
+def test_views_keep_who_said_what_in_order():
+    views = Views()
+    assert views.of(CSP, Ready) == []
+    assert views.kinds(CSP) == set()
+    said = [Ready(DIGEST, (1, 1)), Relay(DIGEST, user(2), b""), Ready(DIGEST, (2, 2))]
+    for speaker, message in zip((user(1), user(1), user(2)), said, strict=True):
+        views.record(CSP, speaker, message)
+    assert views.of(CSP, Ready) == [(user(1), said[0]), (user(2), said[2])]
+    assert views.kinds(CSP) == {Ready, Relay}
+    assert views.of(user(1), Ready) == []

@@ -1,0 +1,158 @@
+"""A plan is public, frozen and the same at every party: its digest, and the shapes that follow from it."""
+
+import itertools
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedsvd.errors import ConfigError
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.parties import CSP, TA, user
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.types import SessionId
+
+IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
+PLAN = SessionPlan(
+    SessionId("a session"),
+    Task.SVD,
+    Split.VERTICAL,
+    Scheme.MIXING,
+    Trust.PEERS,
+    m=6,
+    counts=(4, 9),
+    release=(Item.COMPONENTS, Item.SPECTRUM),
+    identities=IDENTITIES,
+)
+OTHER = {
+    "session": "another",
+    "task": Task.LSA,
+    "split": Split.HORIZONTAL,
+    "scheme": Scheme.COMPRESSED,
+    "trust": Trust.AUTHORITY,
+    "m": 7,
+    "counts": (9, 4),
+    "release": (Item.COMPONENTS,),
+    "components": 2,
+    "centre": True,
+    "unit_variance": True,
+    "full_matrices": True,
+    "targets": 1,
+    "label_user": 1,
+    "alpha": 0.5,
+    "left": Form.MIXING,
+    "right": Form.BLOCKS,
+    "block": 3,
+    "window": 512,
+    "compress": True,
+    "check_ids": True,
+    "certain_bound": True,
+    "memory": 1 << 20,
+    "identities": IDENTITIES[::-1],
+    "protocol": 99,
+}
+
+
+def regression(**changes):
+    return replace(PLAN, **{"task": Task.LR, "targets": 2, "label_user": 1, "centre": True, **changes})
+
+
+def test_every_field_is_in_the_digest():
+    assert set(OTHER) == {field.name for field in fields(SessionPlan)}
+    digests = {name: replace(PLAN, **{name: value}).digest for name, value in OTHER.items()}
+    assert len({PLAN.digest, *digests.values()}) == len(OTHER) + 1
+
+
+def test_the_digest_is_that_of_equal_plans_everywhere():
+    assert replace(PLAN).digest == PLAN.digest
+    assert len(PLAN.digest) == 64
+    assert set(PLAN.digest) <= set("0123456789abcdef")
+
+
+def test_a_plan_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        PLAN.m = 7
+
+
+def test_parties_and_identities():
+    assert PLAN.parties == (CSP, user(1), user(2))
+    assert replace(PLAN, trust=Trust.AUTHORITY).parties == (CSP, TA, user(1), user(2))
+    assert [PLAN.identity(party).hex() for party in (user(1), user(2), TA)] == list(IDENTITIES)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"counts": (4,)}, {"counts": ()}, {"counts": (4, 0)}, {"m": 0}, {"components": 0}, {"components": 7}],
+    ids=repr,
+)
+def test_plans_without_sense_are_refused(changes):
+    with pytest.raises(ConfigError):
+        replace(PLAN, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "widths", "M"),
+    [
+        ({}, (4, 9), 6),
+        ({"compress": True}, (4, 6), 6),
+        ({"compress": True, "centre": True}, (4, 7), 6),
+        ({"compress": True, "counts": (6, 7), "centre": True}, (6, 7), 6),
+    ],
+    ids=repr,
+)
+def test_widths_of_the_masked_matrix(changes, widths, M):
+    plan = replace(PLAN, **changes)
+    assert (plan.widths, plan.M, plan.N) == (widths, M, sum(widths))
+    assert plan.n == sum(plan.counts)
+
+
+def test_a_vertical_regression_has_the_ridge_below_its_samples():
+    plan = regression()
+    assert (plan.M, plan.widths, plan.by_rows) == (6, (4, 9), True)
+    ridge = regression(alpha=1.0)
+    assert (ridge.ridge_rows, ridge.M, ridge.ridge_columns) == (13, 19, 0)
+    assert all(window.columns[1].stop > window.columns[1].start for window in ridge.row_windows)
+
+
+def test_a_horizontal_regression_has_labels_as_rows_and_a_ridge_as_columns_of_user_1():
+    plan = regression(split=Split.HORIZONTAL)
+    assert (plan.M, plan.masked_rows, plan.by_rows) == (8, 6, False)
+    ridge = regression(split=Split.HORIZONTAL, alpha=1.0)
+    assert (ridge.ridge_columns, ridge.widths) == (6, (10, 9))
+
+
+def test_the_papers_bias_is_a_column_of_the_last_user():
+    plan = regression(scheme=Scheme.PAPER)
+    assert (plan.biased, plan.widths) == (True, (4, 10))
+    assert not regression(scheme=Scheme.PAPER, centre=False).biased
+    assert not regression(scheme=Scheme.MIXING).biased
+
+
+@given(
+    counts=st.lists(st.integers(1, 200), min_size=2, max_size=5),
+    m=st.integers(1, 300),
+    left=st.sampled_from(Form),
+    right=st.sampled_from(Form),
+    block=st.integers(1, 40),
+    window=st.integers(5, 100),
+    alpha=st.sampled_from([0.0, 1.0]),
+    task=st.sampled_from([Task.SVD, Task.LR]),
+)
+def test_windows_cover_every_row_and_column_once(counts, m, left, right, block, window, alpha, task):
+    plan = replace(
+        PLAN, task=task, counts=tuple(counts), m=m, left=left, right=right, block=block, window=window, alpha=alpha,
+        targets=int(task is Task.LR),
+    )  # fmt: skip
+    assert [row for rows in plan.left_windows for row in range(rows.start, rows.stop)] == list(range(plan.masked_rows))
+    outputs = [column for w in plan.right_windows for column in range(w.outputs.start, w.outputs.stop)]
+    assert outputs == list(range(plan.N))
+    for i, width in enumerate(plan.widths):
+        own = [range(w.columns[i].start, w.columns[i].stop) for w in plan.right_windows]
+        assert list(itertools.chain(*own)) == list(range(width))
+    cells = sum(rows * width for rows, width in plan.panels)
+    assert cells == plan.M * (plan.N + (plan.targets if plan.by_rows else 0))
+    rows, columns = plan.smallest_window
+    assert rows >= 1
+    assert columns == min(w.width for w in plan.right_windows)

@@ -1,0 +1,108 @@
+"""A study in one process: fresh secrets unless a test asks otherwise, one more try where a bound was too narrow."""
+
+import numpy as np
+import pytest
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import FixedPointOverflow
+from fedsvd.protocol.messages import PaddedBatch
+from fedsvd.protocol.parties import CSP, user
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.runtime.federation import PartyData, run_study
+from fedsvd.runtime.planning import Study
+from fedsvd.secagg import fixed_point
+
+SILENT = Policy(warn=False)
+X = np.random.default_rng(0).normal(size=(5, 9))
+SVD = Study(Task.SVD, Split.VERTICAL)
+
+
+def parties(cuts=(4,)):
+    return [PartyData(open_source(X_i)) for X_i in np.split(X, cuts, axis=1)]
+
+
+def run(study=SVD, **options):
+    return run_study(study, parties(), policy=SILENT, **options)
+
+
+def payload(outcome):
+    """The first padded share the CSP heard."""
+    return outcome.views.of(CSP, PaddedBatch)[0][1].payload
+
+
+def test_each_run_has_its_own_session_keys_masks_and_pads():
+    first, second = run(record=True), run(record=True)
+    assert first.plan.session != second.plan.session
+    assert not set(first.plan.identities) & set(second.plan.identities)
+    assert not np.any(payload(first) == payload(second))
+
+
+def test_a_random_state_repeats_every_bit_and_another_one_none():
+    first, again, other = (run(random_state=state, record=True) for state in (3, 3, 4))
+    np.testing.assert_array_equal(payload(first), payload(again))
+    assert first.parties[0].U.tobytes() == again.parties[0].U.tobytes()
+    assert first.plan == again.plan
+    assert not np.any(payload(first) == payload(other))
+
+
+def test_parties_have_secrets_of_their_own():
+    outcome = run(random_state=0, record=True)
+    shares = [message.payload for _, message in outcome.views.of(CSP, PaddedBatch)]
+    assert not np.any(shares[0] == shares[1])
+    assert len(set(outcome.plan.identities)) == 3
+
+
+def test_an_overflow_of_the_usual_bound_starts_again_under_the_certain_one(monkeypatch):
+    monkeypatch.setattr(fixed_point, "_TAIL", 0.05)
+    outcome = run(record=True)
+    assert outcome.plan.certain_bound
+    np.testing.assert_allclose(outcome.parties[0].sigma, np.linalg.svd(X, compute_uv=False), rtol=1e-13)
+
+
+def test_the_second_try_is_a_session_of_its_own(monkeypatch):
+    usual = run(random_state=5)
+    monkeypatch.setattr(fixed_point, "_TAIL", 0.05)
+    again = run(random_state=5)
+    assert (usual.plan.certain_bound, again.plan.certain_bound) == (False, True)
+    assert usual.plan.session != again.plan.session
+
+
+def test_an_overflow_of_the_certain_bound_is_an_error(monkeypatch):
+    monkeypatch.setattr("fedsvd.roles.user.work.bound", lambda *sizes: 1e-9)
+    monkeypatch.setattr("fedsvd.roles.user.svd.entry_bound", lambda work, F: 1e-9)
+    with pytest.raises(FixedPointOverflow, match="beyond the bound"):
+        run()
+
+
+def test_progress_names_party_stage_and_how_far():
+    seen = []
+    run(progress=lambda *told: seen.append(told))
+    assert {party for party, *_ in seen} == {"user-1", "user-2"}
+    assert ("user-1", "right vectors", 4, 4) in seen
+    assert all(0 < done <= total for _, _, done, total in seen)
+
+
+def test_views_are_there_when_asked_for():
+    assert run().views is None
+    outcome = run(record=True)
+    assert set(outcome.views.heard) == {CSP, user(1), user(2)}
+
+
+def test_the_outcome_says_why_and_how_good():
+    outcome = run_study(Study(Task.SVD, Split.VERTICAL, trust=Trust.AUTHORITY), parties(), policy=SILENT)
+    assert outcome.why
+    assert outcome.certificate.rank == 5
+    assert "ta -> csp" in outcome.certificate.bytes_by_link
+    record = outcome.certificate.record()
+    assert record["bytes_total"] == sum(record["bytes_by_link"].values())
+    assert record["plan_digest"] == outcome.plan.digest
+    assert set(record["versions"]) == {"fedsvd", "protocol", "python", "numpy", "scipy"}
+
+
+def test_results_and_data_do_not_show_numbers():
+    outcome = run()
+    assert repr(outcome.parties[0]) == "FactorsResult(U=(5, 5), rank=5)"
+    assert repr(parties()[0]) == "PartyData(table=(5, 4), labels=False)"
+    numbers = [f"{abs(value):.3f}" for value in (*outcome.parties[0].sigma, *X.ravel())]
+    assert not [number for number in numbers if number in repr(outcome)]
