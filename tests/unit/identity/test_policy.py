@@ -3,7 +3,7 @@
 import pytest
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.identity.policy import read_policy, write_default_policy
+from fedsvd.identity.policy import read_policy, spelt_policy, write_default_policy
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Scheme, Task
 
@@ -23,6 +23,11 @@ def test_the_file_written_first_is_the_default_and_is_enforced(tmp_path):
     for line in values:
         before = text[: text.index(line)].rstrip().splitlines()[-1]
         assert before.startswith("# "), "every rule says what it is for"
+
+
+def test_a_policy_is_read_as_it_was_spelt(tmp_path):
+    policy = Policy(tasks=(Task.LR,), schemes=(), consent_to_two=True, records=77, most_components=3, enforce=True)
+    assert policy_of(tmp_path, spelt_policy(policy)) == policy
 
 
 def test_a_file_that_is_there_is_not_written_over(tmp_path):

@@ -36,6 +36,14 @@ def test_kits_hold_what_is_needed_and_nobody_else_can_read_them(tmp_path, now):
     assert not (folders["csp/csp"] / "policy.toml").exists()
 
 
+def test_roles_are_called_as_the_job_calls_them(tmp_path, now):
+    folders = temporary_federation(
+        tmp_path / "f", ["a"], with_authority=True, csp="centre", authority="dealer", now=now
+    )
+    assert set(folders) == {"csp/centre", "party/a", "authority/dealer"}
+    assert str(Kit.read(folders["csp/centre"]).identity) == "csp/centre"
+
+
 def test_it_does_not_last(tmp_path, now):
     folders = temporary_federation(tmp_path / "f", ["a"], now=now)
     assert Kit.read(folders["party/a"]).warnings(now)

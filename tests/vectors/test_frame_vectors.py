@@ -1,0 +1,189 @@
+"""Known answers for messages and frames on the wire, checked by a second implementation.
+
+The second implementation is below: it writes bytes with ``struct`` from a plain description, reads the format from its
+specification (``wire/codec.py``, ``wire/frame.py``, first paragraphs) and shares no code with the product.
+``frames.json`` was written by it (run this file to write it anew). If a test here fails, old peers no longer understand
+us: that is another version of the protocol.
+"""
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedsvd.protocol import messages as said
+from fedsvd.protocol.parties import Party, Role
+from fedsvd.types import Digest, SessionId
+from fedsvd.wire.codec import decode, encode
+from fedsvd.wire.frame import cut, decode_frame, encode_frame
+
+VECTORS = Path(__file__).with_name("frames.json")
+PLAN = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+SESSION = "f0e1d2c3b4a5968778695a4b3c2d1e0f"
+
+# A description: the type's number, then its fields, each (kind, value); numbers that must be exact are text.
+DESCRIPTIONS = {
+    "Finished": [17],
+    "RowsAgree": [6],
+    "KeyOffer": [1, ("blob", "00ff" * 16), ("blob", ""), ("blob", "ab" * 64)],
+    "KeyBook": [2, ("many", [[("party", [2, 1]), ("blob", "01"), ("blob", ""), ("blob", "02")]])],
+    "Relay": [3, ("party", [2, 7]), ("blob", "c0ffee")],
+    "RowIds": [5, ("array", ["u", "C", [3], ["0", "1", "18446744073709551615"]])],
+    "SumShare": [7, ("text", "mean"), ("array", ["u", "C", [1, 2], ["9223372036854775808", "7"]])],
+    "Ready": [9, ("whole", -52), ("whole", 17)],
+    "BatchRequest": [10, ("whole", 3)],
+    "PaddedBatch": [11, ("whole", 3), ("array", ["u", "F", [2, 3], ["1", "4", "2", "5", "3", "6"]])],
+    "MaskedBatch": [12, ("whole", 0), ("array", ["f", "C", [1, 2], ["0x1.8p+0", "-0x0.0p+0"]]), ("missing", None)],
+    "Factors": [
+        13,
+        ("array", ["f", "C", [2, 2], ["0x1p+0", "0x0p+0", "0x0p+0", "-0x1p+0"]]),
+        ("there", ("array", ["f", "C", [2], ["0x1.921fb54442d18p+1", "0x1p-1074"]])),
+        ("real", "0x1p-53"),
+        ("real", "inf"),
+    ],
+    "Solution": [
+        14,
+        ("array", ["f", "C", [1, 1], ["0x1p+1023"]]),
+        ("array", ["f", "C", [3, 0], []]),
+        ("whole", 1),
+        ("real", "0x0p+0"),
+    ],
+    "BlindedRightMask": [15, ("many", [[("missing", None)], [("there", ("array", ["f", "C", [1, 1], ["0x1p+0"]]))]])],
+    "Aborted": [18, ("text", "FSVD-413"), ("text", "keys"), ("text", "die Pläne weichen ab")],
+}
+
+
+def write_field(kind: str, value: object) -> bytes:
+    """One field, from its description."""
+    if kind == "blob":
+        return struct.pack("<Q", len(bytes.fromhex(value))) + bytes.fromhex(value)
+    if kind == "text":
+        return struct.pack("<Q", len(value.encode("utf-8"))) + value.encode("utf-8")
+    if kind == "party":
+        return struct.pack("<BI", *value)
+    if kind == "whole":
+        return struct.pack("<q", value)
+    if kind == "real":
+        return struct.pack("<d", float.fromhex(value))
+    if kind == "missing":
+        return b"\x00"
+    if kind == "there":
+        return b"\x01" + write_field(*value)
+    if kind == "many":
+        return struct.pack("<I", len(value)) + b"".join(write_field(*field) for item in value for field in item)
+    code, order, shape, numbers = value
+    head = code.encode() + order.encode() + struct.pack(f"<B{len(shape)}Q", len(shape), *shape)
+    one = (
+        (lambda text: struct.pack("<Q", int(text))) if code == "u" else (lambda t: struct.pack("<d", float.fromhex(t)))
+    )
+    return head + b"".join(map(one, numbers))
+
+
+def write_message(description: list) -> bytes:
+    number, *fields = description
+    head = b"FSVD" + struct.pack("<BB", 1, number) + bytes.fromhex(PLAN)
+    return head + b"".join(write_field(*field) for field in fields)
+
+
+def write_frames(number: int, content: bytes, length: int) -> list[bytes]:
+    parts = [content[start : start + length] for start in range(0, len(content), length)]
+    return [
+        b"FSVF"
+        + struct.pack("<B16sQIIQ", 1, bytes.fromhex(SESSION), number, part, len(parts), len(content))
+        + hashlib.sha256(rest).digest()
+        + rest
+        for part, rest in enumerate(parts)
+    ]
+
+
+def vectors() -> dict[str, object]:
+    messages = {name: write_message(description).hex() for name, description in DESCRIPTIONS.items()}
+    long = write_message([3, ("party", [0, 0]), ("blob", bytes(range(256)).hex() * 6)])
+    framed = {
+        "of one": [frame.hex() for frame in write_frames(0, write_message(DESCRIPTIONS["Finished"]), 1024)],
+        "of two": [frame.hex() for frame in write_frames(2**40, long, 1024)],
+    }
+    return {"plan": PLAN, "session": SESSION, "messages": messages, "frames": framed}
+
+
+def real(*shape_and_values):
+    shape, *values = shape_and_values
+    return np.array(values, np.float64).reshape(shape)
+
+
+def words(shape, *values):
+    return np.array(values, np.uint64).reshape(shape)
+
+
+# The same, as the product says it.
+MESSAGES = {
+    "Finished": said.Finished(Digest(PLAN)),
+    "RowsAgree": said.RowsAgree(Digest(PLAN)),
+    "KeyOffer": said.KeyOffer(Digest(PLAN), b"\x00\xff" * 16, b"", b"\xab" * 64),
+    "KeyBook": said.KeyBook(Digest(PLAN), ((Party(Role.USER, 1), b"\x01", b"", b"\x02"),)),
+    "Relay": said.Relay(Digest(PLAN), Party(Role.USER, 7), b"\xc0\xff\xee"),
+    "RowIds": said.RowIds(Digest(PLAN), words(3, 0, 1, 2**64 - 1)),
+    "SumShare": said.SumShare(Digest(PLAN), "mean", words((1, 2), 2**63, 7)),
+    "Ready": said.Ready(Digest(PLAN), (-52, 17)),
+    "BatchRequest": said.BatchRequest(Digest(PLAN), 3),
+    "PaddedBatch": said.PaddedBatch(Digest(PLAN), 3, np.asfortranarray(words((2, 3), 1, 2, 3, 4, 5, 6))),
+    "MaskedBatch": said.MaskedBatch(Digest(PLAN), 0, real((1, 2), 1.5, -0.0), None),
+    "Factors": said.Factors(Digest(PLAN), real((2, 2), 1, 0, 0, -1), real(2, np.pi, 5e-324), 2.0**-53, float("inf")),
+    "Solution": said.Solution(Digest(PLAN), real((1, 1), 2.0**1023), np.zeros((3, 0)), 1, 0.0),
+    "BlindedRightMask": said.BlindedRightMask(Digest(PLAN), (None, real((1, 1), 1.0))),
+    "Aborted": said.Aborted(Digest(PLAN), "FSVD-413", "keys", "die Pläne weichen ab"),
+}
+PINNED = json.loads(VECTORS.read_text()) if VECTORS.exists() else {"messages": {}, "frames": {}}
+
+
+def alike(left, right):
+    if isinstance(left, np.ndarray):
+        return isinstance(right, np.ndarray) and (left.shape, left.dtype, left.tobytes()) == (
+            right.shape,
+            right.dtype,
+            right.tobytes(),
+        )
+    if isinstance(left, tuple):
+        return isinstance(right, tuple) and len(left) == len(right) and all(map(alike, left, right))
+    return left == right
+
+
+def test_the_pinned_vectors_are_those_of_the_second_implementation():
+    assert vectors() == PINNED
+    assert set(PINNED["messages"]) == set(MESSAGES)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_is_written_as_it_is_pinned(name):
+    assert b"".join(encode(MESSAGES[name])).hex() == PINNED["messages"][name]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_the_pinned_bytes_are_read_as_the_message(name):
+    message = decode(bytes.fromhex(PINNED["messages"][name]))
+    assert type(message) is type(MESSAGES[name])
+    assert alike(tuple(vars(message).values()), tuple(vars(MESSAGES[name]).values()))
+
+
+def test_frames_are_cut_as_they_are_pinned():
+    (one,) = PINNED["frames"]["of one"]
+    finished = list(cut(SessionId(SESSION), 0, encode(MESSAGES["Finished"]), 1024))
+    assert [encode_frame(frame).hex() for frame in finished] == [one]
+    relay = said.Relay(Digest(PLAN), Party(Role.TA), bytes(range(256)) * 6)
+    frames = list(cut(SessionId(SESSION), 2**40, encode(relay), 1024))
+    assert [encode_frame(frame).hex() for frame in frames] == PINNED["frames"]["of two"]
+
+
+def test_the_pinned_frames_are_read_as_their_parts():
+    first, last = (decode_frame(bytes.fromhex(text)) for text in PINNED["frames"]["of two"])
+    assert (first.session, first.number, first.part, first.parts) == (SESSION, 2**40, 0, 2)
+    assert (last.part, last.size) == (1, len(first.body) + len(last.body))
+    relay = decode(bytes(first.body) + bytes(last.body))
+    assert relay.sealed == bytes(range(256)) * 6
+
+
+if __name__ == "__main__":
+    VECTORS.write_text(json.dumps(vectors(), indent=1) + "\n")
