@@ -380,3 +380,12 @@ def test_a_release_that_leaves_out_what_the_parties_learn_anyway_is_refused():
         run_study(Study(Task.PCA, components=2, release=(Item.COMPONENTS,)), parties(20, 20))
     with pytest.raises(ConfigError, match="list components, spectrum"):
         run_study(Study(Task.SVD, release=()), parties(20, 20))
+
+
+def test_a_study_may_name_its_choices_in_words_and_a_word_that_is_none_is_refused():
+    """An authority asked for in words must not become peers because a word is not the choice itself."""
+    study = Study("svd", "horizontal", trust="authority")
+    assert (study.task, study.split, study.trust) == (Task.SVD, Split.HORIZONTAL, Trust.AUTHORITY)
+    assert study.trust is Trust.AUTHORITY
+    with pytest.raises(ConfigError, match="trust is 'nobody'"):
+        Study(Task.SVD, trust="nobody")

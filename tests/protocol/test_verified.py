@@ -1,0 +1,80 @@
+"""The CSP verifies before it releases: a solver or a memory that went wrong in silence ends the session with an error.
+
+Each test breaks one thing inside the CSP, as a flipped bit or a broken library could, and nobody hears of factors.
+"""
+
+import numpy as np
+import pytest
+
+from fedsvd.errors import VerificationFailed
+from fedsvd.linalg.dense_svd import SVD, dense_svd
+from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.protocol.messages import Factors, Solution
+from fedsvd.protocol.parties import user
+from fedsvd.roles.service_provider import factorise
+from fedsvd.testing.federation import Federation
+from fedsvd.testing.links import every_order
+
+from .cases import lr_horizontal, lr_vertical, pca, svd
+
+FAULTS = {
+    "a singular value": lambda U, s, Vt: SVD(U, s * (1 + 1e-9 * (np.arange(len(s)) == 1)), Vt),
+    "a left vector": lambda U, s, Vt: SVD(U + 1e-9 * (np.arange(U.size).reshape(U.shape) == 1), s, Vt),
+    "a right vector": lambda U, s, Vt: SVD(U, s, Vt + 1e-9 * (np.arange(Vt.size).reshape(Vt.shape) == 1)),
+    "two vectors exchanged": lambda U, s, Vt: SVD(U[:, np.r_[1, 0, 2 : U.shape[1]]], s, Vt),
+    "not a number": lambda U, s, Vt: SVD(U, s * np.where(np.arange(len(s)) == 0, np.nan, 1.0), Vt),
+}
+
+
+def nobody_heard(federation):
+    return not any(federation.views.of(user(i), kind) for i in (1, 2) for kind in (Factors, Solution))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("make", [svd, pca, lambda: svd(scheme="paper"), lambda: svd(scheme="aligned")])
+def test_a_wrong_factorisation_is_not_released(fault, make, monkeypatch):
+    monkeypatch.setattr(factorise, "dense_svd", lambda A: FAULTS[fault](*dense_svd(A)))
+    federation = make()
+    with pytest.raises(VerificationFailed, match="nothing was released"):
+        federation.run()
+    assert nobody_heard(federation)
+
+
+@pytest.mark.parametrize("make", [lr_vertical, lr_horizontal])
+@pytest.mark.parametrize("fault", ["a singular value", "a left vector", "two vectors exchanged"])
+def test_a_wrong_solution_is_not_released(fault, make, monkeypatch):
+    monkeypatch.setattr(factorise, "dense_svd", lambda A: FAULTS[fault](*dense_svd(A)))
+    federation = make()
+    with pytest.raises(VerificationFailed, match="nothing was released"):
+        federation.run()
+    assert nobody_heard(federation)
+
+
+@pytest.mark.parametrize("make", [lr_vertical, lr_horizontal, lambda: folded()])
+def test_a_factor_that_went_wrong_while_panels_came_in_is_not_used(make, monkeypatch):
+    """The panels are forgotten by then: the probe beside the factor finds it."""
+    factor = StreamingFactor.factor
+
+    def flipped(self):
+        R = np.array(factor(self))
+        R[0, -1] *= 1 + 1e-6
+        return R
+
+    monkeypatch.setattr("fedsvd.roles.service_provider.collect.StreamingFactor.factor", flipped)
+    federation = make()
+    with pytest.raises(VerificationFailed, match="disagrees with its probe"):
+        federation.run()
+    assert nobody_heard(federation)
+
+
+def folded():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8, 1300))
+    return Federation(np.split(X, [400], axis=1), scheme="mixing", memory=48 * 8 * 560)
+
+
+def test_what_is_released_was_verified_to_rounding():
+    federation = svd()
+    for _ in every_order(federation.run):
+        assert federation.certificate.residual <= 1e-14
+        assert federation.certificate.orthogonality <= 1e-14
