@@ -17,7 +17,7 @@ def test_the_demo_is_as_exact_as_it_says(fedsvd):
     said = fedsvd("demo", "--format", "json")
     assert said.code == 0
     record = said.json
-    assert (record["rows"], record["columns"], record["parties"]) == (569, 30, 3)
+    assert (record["rows"], record["columns"], record["parties"], record["processes"]) == (569, 30, 3, 5)
     pca, svd = record["runs"]
     assert svd["errors"]["singular values"] < spectrum(569, 30)
     assert svd["errors"]["reconstruction"] < spectrum(569, 30)
@@ -42,14 +42,14 @@ def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
 
 
 def test_the_demo_would_show_an_error_if_there_were_one(fedsvd, monkeypatch):
-    run_study = demo_module.run_study
+    read_results = demo_module.read_results
 
-    def wrong(study, parties):
-        outcome = run_study(study, parties)
-        outcome.parties[0].sigma[0] *= 1 + 1e-6
-        return outcome
+    def wrong(folder):
+        stored = read_results(folder)
+        stored.arrays["singular_values"][0] *= 1 + 1e-6
+        return stored
 
-    monkeypatch.setattr(demo_module, "run_study", wrong)
+    monkeypatch.setattr(demo_module, "read_results", wrong)
     for run in fedsvd("demo", "--format", "json").json["runs"]:
         assert run["errors"]["singular values"] == pytest.approx(1e-6, rel=1e-3)
 

@@ -1,0 +1,135 @@
+"""A job on the ``local`` rung at the command line: who may see what is settled first, then processes are started."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
+from fedsvd.cli.watching import watched
+from fedsvd.errors import ConfigError
+from fedsvd.identity.policy import read_policy
+from fedsvd.protocol.release import Policy
+from fedsvd.runtime.folder import Table, expect_free
+from fedsvd.runtime.job import Job
+from fedsvd.runtime.job_data import prepare
+from fedsvd.runtime.jobs import parties_named, plan_job
+from fedsvd.runtime.local import LocalRun, local_federation
+from fedsvd.runtime.planning import guard
+from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
+
+_ROWS_SHOWN = 5
+PolicyOption = Annotated[
+    Path | None, typer.Option("--policy", help="local: the policy.toml that every party keeps to; the default's rules.")
+]
+Consent = Annotated[
+    bool, typer.Option("--consent", help="local: all data here is yours to show; no rule on sizes or parties holds.")
+]
+
+
+def policy_of(policy: Path | None, consent: bool) -> Policy:
+    """The policy that the parties of a local run keep to."""
+    if policy is not None and consent:
+        raise ConfigError("--policy and --consent exclude each other", "leave one of them out")
+    if consent:
+        return Policy.permissive()
+    return Policy() if policy is None else read_policy(policy)
+
+
+def carry_out_locally(
+    voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch: Path | None, policy: Policy
+) -> None:
+    """Run a job with one process to each role, write its results, and tell what came of it."""
+    target = out or Path("results") / job.study.name
+    expect_free(target, overwrite)
+    prepared = prepare(job, scratch)
+    planned = plan_job(prepared)
+    with voice.heeding(prepared.names), parties_named(prepared.names):
+        # The parties look again, each with its own eyes; here it is said before anything is started.
+        guard(planned.plan, replace(policy, enforce=True))
+    voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
+    with ended_by_signals(), local_federation(job, policy=policy, scratch=scratch) as federation:
+        with watched(voice) as seen:
+            run = federation.run(job, seen)
+        run.write(target, planned.why, overwrite)
+    stored = read_results(target)
+    score = _score(target)
+    voice.answer(
+        _record(stored, run, target, score, planned.why),
+        lambda console: _show(console, stored, run, target, score, planned.why),
+    )
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does: with everything put away."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _score(target: Path) -> dict[str, Any] | None:
+    """How well the label holder's values are fitted, where the plan released a score."""
+    found = [read_results(folder).facts.get("score") for folder in party_folders(target)]
+    return next((score for score in found if score is not None), None)
+
+
+def _record(stored: Stored, run: LocalRun, target: Path, score: dict[str, Any] | None, why: str) -> dict[str, Any]:
+    plan, certificate = stored.plan, stored.certificate
+    return {
+        "job": stored.job,
+        "task": plan.task,
+        "split": plan.split,
+        "scheme": plan.scheme,
+        "why": why,
+        "trust": plan.trust,
+        "released": plan.release,
+        "rank": certificate.rank,
+        "residual": certificate.residual,
+        "orthogonality": certificate.orthogonality,
+        "bytes": certificate.bytes_total,
+        "seconds": certificate.seconds_total,
+        "seconds_on_the_clock": run.seconds,
+        "plan_digest": plan.digest,
+        "out": str(target),
+        "parties": {folder.name: str(folder) for folder in party_folders(target)},
+        "score": score,
+    }
+
+
+def _show(
+    console: Console, stored: Stored, run: LocalRun, target: Path, score: dict[str, Any] | None, why: str
+) -> None:
+    plan, certificate = stored.plan, stored.certificate
+    processes = len(plan.parties)
+    console.print(
+        facts(
+            {
+                "job": f"{stored.job}: {plan.task}, {plan.split} split, {plan.k} parties in {processes} processes",
+                "scheme": f"{plan.scheme} ({why}), masks dealt by {plan.trust}",
+                "rank": certificate.rank,
+                "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
+                "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
+                "time": f"{duration(run.seconds)}, over mutual TLS",
+                "results": f"{target}/, each party's in {target / PARTIES}/",
+            }
+        )
+    )
+    for name in ("singular_values", "intercept"):
+        values = stored.arrays.get(name)
+        if values is not None:
+            console.print(top_of(Table(name, {"": range(1, 1 + len(values)), name: values}), _ROWS_SHOWN))
+    for name, fit in (score or {}).items():
+        console.print(f"{name}: mean squared error {number(fit['mse'])}, R^2 {number(fit['r2'])}")

@@ -1,0 +1,171 @@
+"""A job under way, for a person: every role's stage, how much of it is done, bytes, rate and the time that is left.
+
+A table that is drawn anew on a terminal, lines otherwise. Rates and times left come from what was told before; where
+nothing says how much there is to do, nothing is said of the time left.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from fedsvd.cli.voice import Voice, duration, size
+from fedsvd.protocol.tasks import Scheme
+from fedsvd.runtime.enlisting import job_of, plan_of
+from fedsvd.runtime.jobbook import JobState
+from fedsvd.types import SessionId
+
+_SECONDS_BETWEEN_LINES = 5.0
+_HEADER = ("role", "stage", "done", "sent", "rate", "time left")
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """How far one role is."""
+
+    role: str
+    stage: str
+    share: float | None = None  # of this stage, 0 to 1
+    sent: int = 0  # bytes
+    rate: float | None = None  # bytes a second
+    left: float | None = None  # seconds
+
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.role,
+            self.stage,
+            "" if self.share is None else f"{100 * self.share:.0f} %",
+            size(self.sent) if self.sent else "",
+            "" if self.rate is None else f"{size(self.rate)}/s",
+            "" if self.left is None else duration(self.left),
+        )
+
+    def __str__(self) -> str:
+        _, stage, share, sent, rate, left = self.cells()
+        parts = [f"{stage} {share}".strip(), sent and f"{sent} sent", rate, left and f"{left} left"]
+        return f"{self.role}: {', '.join(filter(None, parts))}"
+
+
+@dataclass
+class _Mark:
+    """What a role told when its stage began, and last."""
+
+    stage: str
+    began: float
+    first_done: int
+    first_sent: int
+    last: float
+    last_sent: int
+    rate: float | None = None
+
+
+class Pace:
+    """Turns one record after another into rows."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, _Mark] = {}
+        self._upload: tuple[str, int | None] = ("", None)
+
+    def rows(self, record: Record, now: float) -> list[Row]:
+        """One row to each role of a job, as its record says at this time."""
+        return [self._row(record, role, now) for role in ("csp", *record["members"])]
+
+    def _row(self, record: Record, role: str, now: float) -> Row:
+        told = record.get("progress", {}).get(role, {})
+        if record["state"] == JobState.RECRUITING:
+            return Row(role, "") if role == "csp" else Row(role, _recruited(record, role))
+        stage, sent = str(told.get("stage", "")), int(told.get("sent", 0))
+        mark = self._marked(role, stage, int(told.get("done", 0)), sent, now)
+        share, left = self._share(record, role, told, mark, now)
+        over = stage == "done"
+        return Row(role, stage, None if over else share, sent, None if over else mark.rate, None if over else left)
+
+    def _marked(self, role: str, stage: str, done: int, sent: int, now: float) -> _Mark:
+        mark = self._marks.get(role)
+        if mark is None or mark.stage != stage:
+            mark = self._marks[role] = _Mark(stage, now, done, sent, now, sent)
+        elif sent > mark.last_sent and now > mark.last:
+            rate = (sent - mark.last_sent) / (now - mark.last)
+            mark.rate = rate if mark.rate is None else 0.7 * mark.rate + 0.3 * rate
+            mark.last, mark.last_sent = now, sent
+        return mark
+
+    def _share(
+        self, record: Record, role: str, told: Record, mark: _Mark, now: float
+    ) -> tuple[float | None, float | None]:
+        """How much of the stage is done, and the seconds that the rest takes at the pace so far."""
+        if told.get("total"):
+            done, total, first = int(told["done"]), int(told["total"]), mark.first_done
+        elif mark.stage == "uploading" and (upload := self._uploads(record)):
+            done, total, first = int(told.get("sent", 0)) - mark.first_sent, upload, 0
+        else:
+            return None, None
+        share = min(done / total, 1.0)
+        if done <= first or now <= mark.began:
+            return share, None
+        return share, max(total - done, 0) * (now - mark.began) / (done - first)
+
+    def _uploads(self, record: Record) -> int | None:
+        """Bytes that a party uploads under this record's plan."""
+        digest = record["plan_digest"]
+        if self._upload[0] != digest and record["plan"] is not None:
+            file, told = job_of(record["file"]), record["plan"]
+            plan = plan_of(file, record["enlisted"], SessionId(told["session"]), told["certain_bound"])
+            shared = plan.scheme is not Scheme.ALIGNED  # there, every party sends its own columns alone
+            upload = 8 * sum(rows * width for rows, width in plan.panels) if shared else None
+            self._upload = digest, upload
+        return self._upload[1]
+
+
+@contextmanager
+def watched(voice: Voice) -> Iterator[Callable[[Record], None]]:
+    """What is told a job's record whenever it changes."""
+    pace = Pace()
+    if voice.quiet:
+        yield lambda record: None
+    elif sys.stderr.isatty():
+        with Live(console=Console(stderr=True, highlight=False), transient=True, refresh_per_second=4) as live:
+            yield lambda record: live.update(_table(record, pace.rows(record, monotonic())))
+    else:
+        yield _Lines(voice, pace)
+
+
+def _recruited(record: Record, role: str) -> str:
+    return "enlisted" if role in record["enlisted"] else "awaited"
+
+
+def _table(record: Record, rows: list[Row]) -> Table:
+    attempt = f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
+    table = Table(*_HEADER, title=f"{record['name']} ({record['id'][:8]}): {record['state']}{attempt}")
+    for row in rows:
+        table.add_row(*row.cells())
+    return table
+
+
+class _Lines:
+    """A line when a role comes to another stage, and more for long ones."""
+
+    def __init__(self, voice: Voice, pace: Pace) -> None:
+        self._voice = voice
+        self._pace = pace
+        self._state = ""
+        self._told: dict[str, tuple[str, float]] = {}
+
+    def __call__(self, record: Record) -> None:
+        now = monotonic()
+        if record["state"] != self._state:
+            self._state = record["state"]
+            self._voice.line(f"{record['name']} ({record['id'][:8]}): {self._state}")
+        for row in self._pace.rows(record, now):
+            stage, when = self._told.get(row.role, ("", now))
+            if row.stage and (row.stage != stage or now - when > _SECONDS_BETWEEN_LINES):
+                self._told[row.role] = row.stage, now
+                self._voice.line(str(row))
