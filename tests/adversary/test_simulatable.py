@@ -102,3 +102,15 @@ def test_the_exponent_of_the_upload_says_the_norm_within_a_factor_of_two_and_no_
         ready.append({message.exponents for _, message in csp_view(outcome).of(CSP, Ready)})
     assert ready[0] == ready[1]
     assert len(ready[0]) == 1
+
+
+def test_masks_are_drawn_anew_for_every_run(tables):
+    """A mask that came back would make two uploads of one table comparable; their singular vectors are strangers."""
+    sides = []
+    for _ in range(2):
+        outcome = watched(columns(tables[0], WIDTHS), scheme="mixing", random_state=None)
+        U, _, Vt = np.linalg.svd(X_masked(outcome.plan, csp_view(outcome)), full_matrices=False)
+        sides.append((U, Vt.T))
+    for first, second in zip(*sides, strict=True):
+        cosines = np.abs(np.sum(first * second, axis=0))
+        assert cosines.mean() < 4.0 / np.sqrt(len(first))

@@ -41,6 +41,14 @@ class Study:
     check_ids: bool = False
     certain_bound: bool = False
 
+    def __post_init__(self) -> None:
+        # Roles compare by identity: a word that only equals a choice would silently choose the other one.
+        for name, kind in (("task", Task), ("split", Split), ("trust", Trust)):
+            try:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+            except ValueError:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}", f"one of {', '.join(kind)}") from None
+
 
 @dataclass(frozen=True)
 class Planned:
