@@ -19,6 +19,7 @@ ROLES: dict[str, tuple[type[Machine], str, Role]] = {
     "service-provider": (ServiceProvider, "The Computation Service Provider", Role.CSP),
     "user": (User, "A user", Role.USER),
 }
+_SPEAKERS = {Role.TA: "the TA", Role.CSP: "the CSP", Role.USER: "a user"}
 
 
 def diagram(name: str) -> str:
@@ -66,13 +67,9 @@ def _arrows(rows: list[Row], machine: type[Machine]) -> list[str]:
 
 
 def _line(row: Row, machine: type[Machine], role: Role) -> str:
-    speaker = (
-        "its own runtime" if row.speaker is role else str(row.speaker).replace("user", "a user").replace("csp", "CSP")
-    )
-    handler = f"`{row.handler.__name__}`"
-    return (
-        f"| {row.state.name} | {row.message.__name__} | {speaker} | {handler} | {', '.join(_ordered(row, machine))} |"
-    )
+    speaker = "its own runtime" if row.speaker is role else _SPEAKERS[row.speaker]
+    cells = (row.state.name, row.message.__name__, speaker, f"`{row.handler.__name__}`")
+    return f"| {' | '.join(cells)} | {', '.join(_ordered(row, machine))} |"
 
 
 def _ordered(row: Row, machine: type[Machine]) -> list[str]:
