@@ -1,105 +1,31 @@
-"""The dialling end, at users and the TA: pushes and pulls frames over several TLS connections.
+"""The dialling end, at users and the TA: pushes what is said, pulls what is to be heard.
 
-One connection cannot fill a fast path with a long delay, so frames go over several. Every call may be repeated, so the
-answer to any trouble is to call again, until nothing has got through for longer than ``patience``: time out on lack of
-progress, never on total duration.
+Two threads keep the line alive whatever the role computes: one pushes frames of queued messages, one pulls the next
+message. A failure of either is the failure of the link, told to whoever sends or receives next.
 """
 
 import queue
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import cycle
-from time import monotonic, sleep
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from time import monotonic
 
-import grpc
-
-from fedsvd.errors import FedSVDError, LocalProtocolError, MalformedFrame, NotAuthenticated, PeerLost, TimedOut
+from fedsvd.errors import FedSVDError, LocalProtocolError, PeerLost
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.transport.calls import ASK, OPTIONS, PULL, PUSH, Wanted
-from fedsvd.transport.links import Inbox, Outbox
+from fedsvd.randomness.entropy import fresh_bytes
+from fedsvd.transport.calls import JOIN, LEAVE, NOTHING, PULL, PUSH, Joining, Leaving, Wanted
+from fedsvd.transport.line import Dialling as Dialling
+from fedsvd.transport.line import Line as Line
+from fedsvd.transport.links import Inbox, Outbox, Whole
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import FRAME, Frame, decode_frame, encode_frame
+from fedsvd.wire.frame import decode_frame, encode_frame
+from fedsvd.wire.reader import malformed
 
-_WAIT_MS = 5000
-_CALL_SECONDS = 60.0
-_TRANSIENT = {
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.UNKNOWN,
-    grpc.StatusCode.INTERNAL,
-}
-
-
-@dataclass(frozen=True)
-class Dialling:
-    """How to reach the CSP: address, our PEM key and certificate, the federation's CA."""
-
-    address: str
-    key: bytes
-    certificate: bytes
-    ca: bytes
-    channels: int = 4
-    patience: float = 120.0
-    frame: int = FRAME
-    held: int = 64 << 20  # bytes queued before ``send`` waits
-
-
-class Line:
-    """Connections to the CSP, and calls over them that survive bad weather."""
-
-    def __init__(self, dialling: Dialling) -> None:
-        self._patience = dialling.patience
-        self.progress = monotonic()
-        self._stopped = threading.Event()
-        credentials = grpc.ssl_channel_credentials(dialling.ca, dialling.key, dialling.certificate)
-        options = [*OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
-        self._channels = [grpc.secure_channel(dialling.address, credentials, options) for _ in range(dialling.channels)]
-        self._turn = cycle(range(dialling.channels))
-        self._lock = threading.Lock()
-        self._calls = {name: [channel.unary_unary(name) for channel in self._channels] for name in (PUSH, PULL, ASK)}
-
-    def call(self, method: str, body: bytes) -> bytes:
-        """The answer to a call, repeated over the connections in turn while that can help."""
-        pause = 0.05
-        while True:
-            if self._stopped.is_set():
-                raise PeerLost("the line was hung up")
-            with self._lock:
-                which = next(self._turn)
-            try:
-                answer: bytes = self._calls[method][which](body, timeout=_CALL_SECONDS)
-            except grpc.RpcError as error:
-                self._weigh(error)
-                sleep(pause)
-                pause = min(2 * pause, 2.0)
-            else:
-                self.progress = monotonic()
-                return answer
-
-    def _weigh(self, error: Any) -> None:
-        """Raise, unless calling again can help."""
-        status, text = error.code(), str(error.details() or "")
-        if status is grpc.StatusCode.PERMISSION_DENIED:
-            raise NotAuthenticated(_without_code(text))
-        if status is grpc.StatusCode.FAILED_PRECONDITION:
-            raise PeerLost(_without_code(text))
-        if status not in _TRANSIENT:
-            raise MalformedFrame(_without_code(text))
-        if status is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            self.progress = monotonic()  # the CSP answers; it is only busy
-        if monotonic() - self.progress > self._patience:
-            raise TimedOut(f"nothing got through to the CSP for {self._patience:.0f} s", "check network and CSP")
-
-    def close(self) -> None:
-        self._stopped.set()
-        for channel in self._channels:
-            channel.close()
+_LONGEST_WAIT = 5.0  # seconds that one Pull waits for a message
+_FAREWELL = 3.0  # seconds to say that we leave
 
 
 class Dialled:
@@ -107,19 +33,25 @@ class Dialled:
 
     def __init__(self, dialling: Dialling, session: SessionId) -> None:
         self._session = session
-        self._line = Line(dialling)
+        self._patience = dialling.patience
         self._held = dialling.held
+        self._line = Line(dialling)
+        self._changed = threading.Condition()  # guards what follows
         self._outbox = Outbox(session, dialling.frame)
+        self._left: dict[int, int] = {}  # frames of each message that were not answered yet
         self._inbox = Inbox(session)
-        self._sent: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        self._arrived: queue.SimpleQueue[tuple[Party, Message] | FedSVDError] = queue.SimpleQueue()
-        self._changed = threading.Condition()
+        self._arrived: deque[Whole] = deque()
+        self._arrived_bytes = 0
         self._failure: FedSVDError | None = None
-        self._in_flight = threading.Semaphore(2 * dialling.channels)
-        self._pool = ThreadPoolExecutor(2 * dialling.channels, thread_name_prefix="frames")
-        self._threads = [
-            threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in (self._pushing, self._pulling)
-        ]
+        self._closing = False
+        self._sent: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        try:
+            self._line.call(JOIN, Joining(session, fresh_bytes(16)).encode())
+        except FedSVDError:
+            self._line.close()
+            raise
+        works = (self._pushing, self._pulling)
+        self._threads = [threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in works]
         for thread in self._threads:
             thread.start()
 
@@ -127,83 +59,147 @@ class Dialled:
         """Queue a message to the CSP; waits while too much is queued."""
         if to != CSP:
             raise LocalProtocolError(f"a link to {to}: all links end at the CSP")
+        parts = encode(message)
         with self._changed:
-            while self._outbox.bytes > self._held and self._failure is None:
-                self._changed.wait(1.0)
-            if self._failure is not None:
-                raise self._failure
-            self._sent.put(self._outbox.put(encode(message)))
+            self._changed.wait_for(lambda: self._outbox.bytes <= self._held or self._failure or self._closing)
+            self._expect_up()
+            number = self._outbox.put(parts)
+            self._left[number] = self._outbox.frames(number)
+            self._sent.put(number)
 
     def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
-        try:
-            arrived = self._arrived.get(timeout=wait) if wait > 0 else self._arrived.get_nowait()
-        except queue.Empty:
-            return None
-        if isinstance(arrived, FedSVDError):
-            raise arrived
-        return arrived
+        with self._changed:
+            self._changed.wait_for(lambda: self._arrived or self._failure or self._closing, wait)
+            if self._closing:
+                self._expect_up()
+            if not self._arrived:
+                # To look is free; to wait for one who has hung up would be for ever.
+                if wait > 0 or not isinstance(self._failure, PeerLost):
+                    self._expect_up()
+                return None
+            whole = self._arrived.popleft()
+            self._arrived_bytes -= len(whole)
+            self._changed.notify_all()
+        return CSP, decode(whole)
 
     def flush(self) -> None:
-        """Wait until the CSP has everything we said, or the line is given up."""
+        """Wait until the CSP has everything we said, or the line is given up, or for our patience nothing was taken."""
         with self._changed:
+            left, deadline = -1, 0.0
             while not self._outbox.empty and self._failure is None:
+                now = sum(self._left.values())
+                if now != left:
+                    left, deadline = now, monotonic() + self._patience
+                if monotonic() >= deadline:
+                    return
                 self._changed.wait(0.2)
 
     def close(self) -> None:
-        self._failure = self._failure or PeerLost("the line was hung up")
+        """Hang up once the CSP has everything we said; it is told whether all was well."""
+        with self._changed:
+            if self._closing:
+                return
+            self._closing = True
+            self._changed.notify_all()
+        self.flush()
+        leaving = Leaving(self._session, self._inbox.next, self._failure is None and self._outbox.empty)
+        with suppress(FedSVDError):  # where it does not hear us, it will notice our silence
+            self._line.call(LEAVE, leaving.encode(), min(_FAREWELL, self._patience))
         self._sent.put(None)
         self._line.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for thread in self._threads:
+            thread.join(_FAREWELL)
+        with self._changed:
+            self._arrived.clear()
+            self._outbox.clear()
 
-    def _guarded(self, work: Any) -> None:
+    def _expect_up(self) -> None:
+        if self._closing:
+            raise PeerLost("the line was hung up")
+        if self._failure is not None:
+            raise self._failure
+
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
         except FedSVDError as error:
             with self._changed:
-                self._failure = self._failure or error
+                if not self._line.closed:
+                    self._failure = self._failure or error
                 self._changed.notify_all()
-            self._arrived.put(error)
-        except (ValueError, RuntimeError):
-            if self._failure is None:  # the channel was closed under a call: only after close()
-                raise
+
+    # --- pushing --------------------------------------------------------------------------------------------------
 
     def _pushing(self) -> None:
         while (number := self._sent.get()) is not None:
-            pending = [self._push(frame) for frame in self._outbox.frames(number)]
-            for done in pending:
-                done.result()
+            for (done, _), _ in self._line.stream(PUSH, self._queued(number), self._frame):
+                self._delivered(done)
+
+    def _queued(self, first: int) -> Iterator[tuple[int, int]]:
+        """Every frame of a message, and of those queued behind it by then."""
+        number: int | None = first
+        while number is not None:
             with self._changed:
-                self._outbox.acknowledge(number + 1)
+                count = self._outbox.frames(number)
+            yield from ((number, part) for part in range(count))
+            try:
+                number = self._sent.get_nowait()
+            except queue.Empty:
+                return
+        self._sent.put(None)
+
+    def _frame(self, place: tuple[int, int]) -> bytes:
+        with self._changed:
+            frame = self._outbox.frame(*place)
+        return encode_frame(frame)
+
+    def _delivered(self, number: int) -> None:
+        """One more frame of a message has reached the CSP."""
+        with self._changed:
+            self._left[number] -= 1
+            if not self._left[number]:
+                del self._left[number]
+                self._outbox.forget(number)
                 self._changed.notify_all()
 
-    def _push(self, frame: Frame) -> "Future[bytes]":
-        self._in_flight.acquire()
-        future = self._pool.submit(self._line.call, PUSH, encode_frame(frame))
-        future.add_done_callback(lambda _: self._in_flight.release())
-        return future
+    # --- pulling --------------------------------------------------------------------------------------------------
 
     def _pulling(self) -> None:
-        while self._failure is None:
-            answer = self._line.call(PULL, self._wanted(0, _WAIT_MS))
-            if not answer:
-                continue
-            first = decode_frame(answer)
-            for whole in self._whole(first):
-                self._arrived.put((CSP, decode(whole)))
+        wait = min(_LONGEST_WAIT, self._patience / 4)
+        while True:
+            asked = monotonic()
+            if self._full():
+                self._line.call(PULL, self._wanted(NOTHING, 0))  # we are here, and have enough to read
+            elif answer := self._line.call(PULL, self._wanted(self._inbox.next, 0, wait)):
+                self._fetch(answer)
+            elif monotonic() - asked < wait / 2:
+                self._line.pause(min(wait, 0.2))  # the CSP has no thread to spare for our waiting
 
-    def _whole(self, first: Frame) -> list[bytes]:
-        """The message a first frame begins, its other frames fetched side by side."""
-        others = [self._pool.submit(self._line.call, PULL, self._wanted(part, 0)) for part in range(1, first.parts)]
-        handed = self._inbox.add(first)
-        for answer in others:
-            handed += self._inbox.add(decode_frame(answer.result()))
-        return handed
+    def _full(self) -> bool:
+        """Whether too much waits to be read, and still does after a while."""
+        with self._changed:
+            return not self._changed.wait_for(lambda: self._arrived_bytes <= self._held or self._closing, 1.0)
 
-    def _wanted(self, part: int, wait_ms: int) -> bytes:
+    def _fetch(self, answer: bytes) -> None:
+        """The rest of the message that a first frame begins, frames side by side."""
         number = self._inbox.next
-        return Wanted(self._session, number, number, part, wait_ms).encode()
+        parts = self._take(number, 0, answer)
+        others = self._line.stream(PULL, range(1, parts), lambda part: self._wanted(number, part))
+        for part, other in others:
+            self._take(number, part, other)
 
+    def _take(self, number: int, part: int, answer: bytes) -> int:
+        """Take in the frame that was asked for; how many its message has."""
+        frame = decode_frame(answer)
+        if (frame.number, frame.part) != (number, part):
+            raise malformed()
+        with self._changed:
+            whole = self._inbox.add(frame)
+            self._arrived += whole
+            self._arrived_bytes += sum(len(message) for message in whole)
+            if whole:
+                self._changed.notify_all()
+        return frame.parts
 
-def _without_code(text: str) -> str:
-    """The fault in a status text, without the code it starts with."""
-    return text.partition(": ")[2].partition(". Fix:")[0] or text
+    def _wanted(self, number: int, part: int, wait: float = 0.0) -> bytes:
+        return Wanted(self._session, self._inbox.next, number, part, round(1000 * wait)).encode()

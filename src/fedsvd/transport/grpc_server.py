@@ -2,32 +2,38 @@
 
 A caller is who its certificate says it is, checked at every call, so that a revoked one stops at its next. What it may
 push to or pull from is the room's roster. A call that cannot be answered changes nothing.
+
+Calls that wait hold a thread each. They may hold most of the threads, never all: beyond that a poll is answered at once
+and a question is put off, so that frames always get through.
 """
 
-import queue
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 
-from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
-from fedsvd.protocol.messages import Message
+from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost
 from fedsvd.protocol.parties import Party
-from fedsvd.transport.calls import ASK, OPTIONS, PULL, PUSH, Wanted
-from fedsvd.transport.links import Inbox, Outbox
+from fedsvd.transport.calls import ASK, BUSY, JOIN, LEAVE, OPTIONS, PULL, PUSH, Joining, Leaving, Wanted
+from fedsvd.transport.room import Caller as Caller
+from fedsvd.transport.room import Room as Room
 from fedsvd.types import SessionId
-from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import decode_frame, encode_frame
+from fedsvd.wire.frame import session_of
 
-Caller = str  # the identity in a certificate, e.g. "party/hospital-a"
 Authenticate = Callable[[bytes], Caller]  # a peer's certificate in PEM to its identity, or NotAuthenticated
 Answer = Callable[[Caller, bytes], bytes]
+Call = Callable[[bytes, Caller], bytes]
 
-_LONGEST_WAIT = 20.0
+_KEEP_UNFETCHED = 600.0  # seconds after the end of a session
+_STATUS = {
+    NotAuthenticated.code: grpc.StatusCode.PERMISSION_DENIED,
+    PeerLost.code: grpc.StatusCode.FAILED_PRECONDITION,
+}
 
 
 @dataclass(frozen=True)
@@ -38,129 +44,37 @@ class Listening:
     key: bytes
     certificate: bytes
     ca: bytes
-    workers: int = 128
-
-
-class Room:
-    """The links of one session at the CSP."""
-
-    def __init__(self, session: SessionId, roster: Mapping[Caller, Party], held: int) -> None:
-        self.session = session
-        self._roster = dict(roster)
-        self._held = held
-        self._changed = threading.Condition()
-        self._inboxes = {party: Inbox(session) for party in roster.values()}
-        self._outboxes = {party: Outbox(session) for party in roster.values()}
-        self._arrived: queue.SimpleQueue[tuple[Party, Message] | FedSVDError] = queue.SimpleQueue()
-        self._arrived_bytes = 0
-        self.received = 0  # bytes of whole messages, for those who watch
-        self._heard = dict.fromkeys(roster.values(), monotonic())
-        self._open = True
-
-    def party(self, caller: Caller) -> Party:
-        if caller not in self._roster:
-            raise NotAuthenticated(f"{caller} takes no part in this session")
-        return self._roster[caller]
-
-    def push(self, party: Party, body: bytes) -> bool:
-        """Take a frame in; False when too much is waiting to be read."""
-        with self._changed:
-            if not self._open:
-                raise PeerLost("the session is over")
-            self._heard[party] = monotonic()
-            if self._arrived_bytes > self._held:
-                return False
-            try:
-                for whole in self._inboxes[party].add(decode_frame(body)):
-                    self._arrived_bytes += len(whole)
-                    self.received += len(whole)
-                    self._arrived.put((party, decode(whole)))
-            except FedSVDError as error:
-                self._arrived.put(error)
-                raise
-        return True
-
-    def pull(self, party: Party, wanted: Wanted) -> bytes:
-        """The frame asked for, or nothing after the time asked for."""
-        deadline = monotonic() + min(wanted.wait_ms / 1000, _LONGEST_WAIT)
-        with self._changed:
-            box = self._outboxes[party]
-            box.acknowledge(wanted.below)
-            self._changed.notify_all()
-            while True:
-                self._heard[party] = monotonic()
-                if box.has(wanted.number):
-                    frame = box.frame(wanted.number, wanted.part)
-                    break
-                if not self._open:
-                    raise PeerLost("the session is over")
-                if not self._changed.wait(deadline - monotonic()) and monotonic() >= deadline:
-                    return b""
-        return encode_frame(frame)
-
-    # --- the CSP's own end ----------------------------------------------------------------------------------------
-
-    def send(self, to: Party, message: Message) -> None:
-        with self._changed:
-            if not self._open:
-                raise PeerLost("the session is over")
-            self._outboxes[to].put(encode(message))
-            self._changed.notify_all()
-
-    def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
-        try:
-            arrived = self._arrived.get(timeout=wait) if wait > 0 else self._arrived.get_nowait()
-        except queue.Empty:
-            return None
-        if isinstance(arrived, FedSVDError):
-            raise arrived
-        with self._changed:
-            self._arrived_bytes = 0 if self._arrived.empty() else self._arrived_bytes
-        return arrived
-
-    def expect_signs_of_life(self, patience: float, but: Collection[Party] = ()) -> None:
-        """Raise ``TimedOut`` for a party that has not called for longer than this, unless it is done."""
-        now = monotonic()
-        for party, heard in self._heard.items():
-            if now - heard > patience and party not in but:
-                raise TimedOut(f"{party} has been silent for {now - heard:.0f} s", "check that party, then resume")
-
-    def drain(self, patience: float) -> None:
-        """Wait until everything sent has been fetched, as long as parties keep fetching."""
-        deadline = monotonic() + patience
-        with self._changed:
-            left = sum(box.bytes for box in self._outboxes.values())
-            while left and monotonic() < deadline:
-                self._changed.wait(0.2)
-                now = sum(box.bytes for box in self._outboxes.values())
-                if now < left:
-                    deadline = monotonic() + patience
-                left = now
-
-    def close(self) -> None:
-        with self._changed:
-            self._open = False
-            self._changed.notify_all()
+    workers: int = 512
 
 
 class Exchange:
     """The CSP's server: rooms for sessions, and one door for questions about jobs."""
 
     def __init__(self, listening: Listening, authenticate: Authenticate, answer: Answer, held: int = 256 << 20) -> None:
-        self._authenticate = authenticate
         self._answer = answer
         self._held = held
         self._rooms: dict[SessionId, Room] = {}
+        self._over: set[SessionId] = set()
         self._lock = threading.Lock()
+        self._polls = threading.Semaphore(max(1, listening.workers // 2))
+        self._questions = threading.Semaphore(max(1, listening.workers // 4))
         self._pool = ThreadPoolExecutor(listening.workers, thread_name_prefix="exchange")
         self._server = grpc.server(self._pool, options=[*OPTIONS, ("grpc.so_reuseport", 0)])
-        self._server.add_generic_rpc_handlers((_Handlers({PUSH: self._push, PULL: self._pull, ASK: self._ask}),))
+        calls = {JOIN: self._join, PUSH: self._push, PULL: self._pull, LEAVE: self._leave, ASK: self._ask}
+        self._server.add_generic_rpc_handlers((_Handlers(calls, authenticate),))
+        self.port = self._bind(listening)
+
+    def _bind(self, listening: Listening) -> int:
         credentials = grpc.ssl_server_credentials(
             [(listening.key, listening.certificate)], root_certificates=listening.ca, require_client_auth=True
         )
-        self.port = self._server.add_secure_port(listening.address, credentials)
-        if self.port == 0:
+        try:
+            port = int(self._server.add_secure_port(listening.address, credentials))
+        except RuntimeError:
+            port = 0
+        if port == 0:
             raise PeerLost(f"cannot listen at {listening.address}", "choose another port, or stop what uses it")
+        return port
 
     def start(self) -> None:
         self._server.start()
@@ -177,72 +91,98 @@ class Exchange:
     def open(self, session: SessionId, roster: Mapping[Caller, Party]) -> Room:
         """A room for a session; a session id is never used twice."""
         with self._lock:
-            if session in self._rooms:
-                raise PeerLost("this session was opened before")
+            self._sweep()
+            if session in self._rooms or session in self._over:
+                raise PeerLost("this session was opened before", "resume opens a new session")
             room = self._rooms[session] = Room(session, roster, self._held)
         return room
 
-    def _push(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        with _Refusing(context):
-            caller = self._caller(context)
-            frame = decode_frame(body)
-            room = self._room(frame.session)
-            if not room.push(room.party(caller), body):
-                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much is waiting; push again")
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def _join(self, body: bytes, caller: Caller) -> bytes:
+        joining = Joining.decode(body)
+        room = self._room(joining.session)
+        room.join(room.party(caller), joining)
         return b""
 
-    def _pull(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        with _Refusing(context):
-            caller = self._caller(context)
-            wanted = Wanted.decode(body)
-            room = self._room(wanted.session)
-            return room.pull(room.party(caller), wanted)
+    def _push(self, body: bytes, caller: Caller) -> bytes:
+        room = self._room(session_of(body))
+        if not room.push(room.party(caller), body):
+            raise _Busy
         return b""
 
-    def _ask(self, body: bytes, context: grpc.ServicerContext) -> bytes:
-        with _Refusing(context):
-            return self._answer(self._caller(context), body)
+    def _pull(self, body: bytes, caller: Caller) -> bytes:
+        wanted = Wanted.decode(body)
+        room = self._room(wanted.session)
+        with _slot(self._polls) as free:
+            return room.pull(room.party(caller), wanted, free)
+
+    def _leave(self, body: bytes, caller: Caller) -> bytes:
+        leaving = Leaving.decode(body)
+        room = self._room(leaving.session)
+        room.leave(room.party(caller), leaving)
         return b""
+
+    def _ask(self, body: bytes, caller: Caller) -> bytes:
+        with _slot(self._questions) as free:
+            if not free:
+                raise _Busy
+            return self._answer(caller, body)
 
     def _room(self, session: SessionId) -> Room:
         with self._lock:
             room = self._rooms.get(session)
-        if room is None:
-            raise PeerLost("no such session")
+            if room is None:
+                raise PeerLost("the session is over" if session in self._over else "no such session")
         return room
+
+    def _sweep(self) -> None:
+        """Forget rooms that are over, once nothing is left in them to fetch or nobody came for it."""
+        for session, room in list(self._rooms.items()):
+            if room.closed is not None and (room.fetched or monotonic() - room.closed > _KEEP_UNFETCHED):
+                self._over.add(session)
+                del self._rooms[session]
+
+
+class _Busy(Exception):
+    """The call changed nothing and may succeed a little later."""
+
+
+@contextmanager
+def _slot(places: threading.Semaphore) -> Iterator[bool]:
+    """Whether there was a place; it is given back at the end."""
+    free = places.acquire(blocking=False)
+    try:
+        yield free
+    finally:
+        if free:
+            places.release()
+
+
+class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Who calls is found out first; our errors become gRPC's status codes: code and text, never a traceback."""
+
+    def __init__(self, calls: Mapping[str, Call], authenticate: Authenticate) -> None:
+        self._authenticate = authenticate
+        self._methods = {name: grpc.unary_unary_rpc_method_handler(self._handler(call)) for name, call in calls.items()}
+
+    def service(self, details: Any) -> Any:
+        return self._methods.get(details.method)
+
+    def _handler(self, call: Call) -> Callable[[bytes, grpc.ServicerContext], bytes]:
+        def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
+            try:
+                return call(body, self._caller(context))
+            except _Busy:
+                context.abort(BUSY, "too much is waiting; call again")
+            except FedSVDError as error:
+                context.abort(_STATUS.get(error.code, grpc.StatusCode.INVALID_ARGUMENT), str(error))
+            raise AssertionError("abort raises")
+
+        return handle
 
     def _caller(self, context: grpc.ServicerContext) -> Caller:
         certificates = context.auth_context().get("x509_pem_cert", [])
         if not certificates:
             raise NotAuthenticated("a caller without a certificate")
         return self._authenticate(certificates[0])
-
-
-class _Refusing:
-    """Turns our errors into gRPC's status codes: code and text, never a traceback."""
-
-    def __init__(self, context: grpc.ServicerContext) -> None:
-        self._context = context
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, FedSVDError):
-            self._refuse(error)
-
-    def _refuse(self, error: FedSVDError) -> NoReturn:
-        status = {
-            NotAuthenticated.code: grpc.StatusCode.PERMISSION_DENIED,
-            PeerLost.code: grpc.StatusCode.FAILED_PRECONDITION,
-        }.get(error.code, grpc.StatusCode.INVALID_ARGUMENT)
-        self._context.abort(status, str(error))
-        raise error
-
-
-class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
-    def __init__(self, methods: dict[str, Callable[[bytes, grpc.ServicerContext], bytes]]) -> None:
-        self._methods = {name: grpc.unary_unary_rpc_method_handler(method) for name, method in methods.items()}
-
-    def service(self, details: Any) -> Any:
-        return self._methods.get(details.method)

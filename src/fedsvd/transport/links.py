@@ -4,16 +4,18 @@ Messages are numbered on each link. A sender keeps a message until the other end
 order and takes any frame any number of times. Nothing here waits, retries or locks: that is the carriers' business.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.types import SessionId
-from fedsvd.wire.frame import FRAME, Assembly, Frame, cut
+from fedsvd.wire.frame import FRAME, Assembly, Frame, frame_count, length, one_frame
 from fedsvd.wire.reader import malformed
 
 MESSAGE_LIMIT = 1 << 36  # no message of ours comes near; a peer's that claims more is malformed
-_AHEAD = 64  # messages a peer may be ahead of the one we wait for
+_AHEAD = 64  # messages that may have begun to come before the one that is due
+
+Parts = Sequence[bytes | memoryview]
+Whole = bytes | memoryview
 
 
 class Outbox:
@@ -22,44 +24,46 @@ class Outbox:
     def __init__(self, session: SessionId, frame: int = FRAME) -> None:
         self._session = session
         self._frame = frame
-        self._kept: OrderedDict[int, list[bytes | memoryview]] = OrderedDict()
+        self._kept: dict[int, Parts] = {}  # in the order of their numbers
         self._next = 0
         self.bytes = 0
 
-    def put(self, parts: list[bytes | memoryview]) -> int:
+    def put(self, parts: Parts) -> int:
         """Keep an encoded message until it is acknowledged; its number."""
         number = self._next
         self._next += 1
         self._kept[number] = parts
-        self.bytes += _length(parts)
+        self.bytes += length(parts)
         return number
 
     def has(self, number: int) -> bool:
         return number in self._kept
 
+    def frames(self, number: int) -> int:
+        """How many frames a kept message has."""
+        return frame_count(self._kept[number], self._frame)
+
     def frame(self, number: int, part: int) -> Frame:
         """One frame of a kept message."""
         if number not in self._kept:
             raise malformed()
-        parts = self._kept[number]
-        size = _length(parts)
-        count = max(1, -(-size // self._frame))
-        if part >= count:
-            raise malformed()
-        body = _window(parts, part * self._frame, min((part + 1) * self._frame, size))
-        return Frame(self._session, number, part, count, size, body)
+        return one_frame(self._session, number, self._kept[number], part, self._frame)
 
-    def frames(self, number: int) -> Iterator[Frame]:
-        """All frames of a kept message, made one at a time."""
-        return cut(self._session, number, self._kept[number], self._frame)
+    def forget(self, number: int) -> None:
+        """The other end has this message."""
+        self.bytes -= length(self._kept.pop(number))
 
     def acknowledge(self, below: int) -> None:
         """The other end has every message numbered below this."""
         if below > self._next:
             raise malformed()
-        while self._kept and next(iter(self._kept)) < below:
-            _, parts = self._kept.popitem(last=False)
-            self.bytes -= _length(parts)
+        for number in [number for number in self._kept if number < below]:
+            self.forget(number)
+
+    def clear(self) -> None:
+        """Nobody will ask for any of it."""
+        self._kept.clear()
+        self.bytes = 0
 
     @property
     def empty(self) -> bool:
@@ -74,19 +78,32 @@ class Inbox:
         self._limit = limit
         self.next = 0  # the message that will be handed on next
         self._coming: dict[int, Assembly] = {}
-        self._whole: dict[int, bytes] = {}
+        self._whole: dict[int, Whole] = {}
 
-    def add(self, frame: Frame) -> list[bytes]:
+    def begins(self, frame: Frame) -> bool:
+        """Whether a frame is the first to come of its message."""
+        return frame.number >= self.next and frame.number not in self._coming and frame.number not in self._whole
+
+    def too_early(self, frame: Frame) -> bool:
+        """Whether too many messages before this one are still missing for it to be kept."""
+        return frame.number >= self.next + _AHEAD
+
+    @property
+    def growing(self) -> bool:
+        """Whether the message that is due has begun to come."""
+        return self.next in self._coming
+
+    def add(self, frame: Frame) -> list[Whole]:
         """Take a frame in; the messages that can now be handed on, in order."""
         if frame.session != self._session:
             raise LocalProtocolError("a frame of another session")
         if frame.number < self.next or frame.number in self._whole:
             return []  # said again after it was acknowledged
-        if frame.number > self.next + _AHEAD:
+        if self.too_early(frame):
             raise malformed()
-        assembly = self._coming.get(frame.number)
-        if assembly is None:
-            assembly = self._coming[frame.number] = Assembly(frame, self._limit)
+        if frame.number not in self._coming:
+            self._coming[frame.number] = Assembly(frame, self._limit)
+        assembly = self._coming[frame.number]
         assembly.add(frame)
         if assembly.complete:
             self._whole[frame.number] = self._coming.pop(frame.number).message()
@@ -96,17 +113,10 @@ class Inbox:
             self.next += 1
         return handed
 
-
-def _length(parts: list[bytes | memoryview]) -> int:
-    return sum(memoryview(part).nbytes for part in parts)
-
-
-def _window(parts: list[bytes | memoryview], start: int, stop: int) -> bytes:
-    """Bytes start .. stop of the parts laid end to end."""
-    taken = []
-    for part in parts:
-        view = memoryview(part).cast("B")
-        if start < len(view) and stop > 0:
-            taken.append(view[max(start, 0) : min(stop, len(view))])
-        start, stop = start - len(view), stop - len(view)
-    return b"".join(taken)
+    def clear(self) -> int:
+        """Forget what has not been handed on; how many bytes were promised."""
+        promised = sum(assembly.size for assembly in self._coming.values())
+        promised += sum(len(whole) for whole in self._whole.values())
+        self._coming.clear()
+        self._whole.clear()
+        return promised

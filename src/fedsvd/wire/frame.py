@@ -107,19 +107,19 @@ class Assembly:
         if first.size > limit:
             raise malformed()
         self._parts = first.parts
-        self._size = first.size
+        self.size = first.size
         self._bodies: dict[int, bytes | memoryview] = {}
         self._held = 0
 
     def add(self, frame: Frame) -> None:
         """Take a frame in; the same one again changes nothing."""
-        if (frame.parts, frame.size) != (self._parts, self._size):
+        if (frame.parts, frame.size) != (self._parts, self.size):
             raise malformed()
         if frame.part in self._bodies:
             if self._bodies[frame.part] != frame.body:
                 raise malformed()
             return
-        if self._held + len(frame.body) > self._size:
+        if self._held + len(frame.body) > self.size:
             raise malformed()
         self._held += len(frame.body)
         self._bodies[frame.part] = frame.body
@@ -135,7 +135,7 @@ class Assembly:
     def message(self) -> bytes:
         """All parts in order."""
         whole = b"".join(self._bodies[part] for part in range(self._parts))
-        if len(whole) != self._size:
+        if len(whole) != self.size:
             raise malformed()
         return whole
 

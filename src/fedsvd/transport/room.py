@@ -1,0 +1,226 @@
+"""The links of one session at the CSP: what members push and pull, and the CSP's own end of it.
+
+A member's message may come in when there is room for it, so that the bytes waiting to be read stay within what may be
+held, or are one message. Who speaks too early is told to try again. A member that breaks the rules ends the session at
+both ends. gRPC is not here.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Collection, Mapping
+from time import monotonic, sleep
+
+from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
+from fedsvd.protocol.messages import Message
+from fedsvd.protocol.parties import Party
+from fedsvd.transport.calls import Joining, Leaving, Wanted
+from fedsvd.transport.links import Inbox, Outbox, Whole
+from fedsvd.types import SessionId
+from fedsvd.wire.codec import decode, encode
+from fedsvd.wire.frame import Frame, decode_frame, encode_frame
+
+Caller = str  # the identity in a certificate, e.g. "party/hospital-a"
+_LONGEST_WAIT = 20.0
+
+
+class _Link:
+    """One member's link; ``changed`` guards all of it."""
+
+    def __init__(self, session: SessionId) -> None:
+        self.changed = threading.Condition()
+        self.inbox = Inbox(session)
+        self.outbox = Outbox(session)
+        self.instance: bytes | None = None
+        self.heard = monotonic()
+        self.polls = 0  # calls that wait for a message right now
+        self.fetched = 0  # frames
+        self.gone = False
+
+
+class Room:
+    """The links of one session at the CSP."""
+
+    def __init__(self, session: SessionId, roster: Mapping[Caller, Party], held: int) -> None:
+        self.session = session
+        self._roster = dict(roster)
+        self._held = held
+        self._links = {party: _Link(session) for party in roster.values()}
+        # Taken after a link's own lock, never before.
+        self._arrival = threading.Condition()
+        self._arrived: deque[tuple[Party, Whole]] = deque()
+        self._promised = 0  # bytes of all messages that have begun to come and were not read yet
+        self._growing: set[Party] = set()  # whose next message has begun to come
+        self._failure: FedSVDError | None = None
+        self.received = 0  # bytes of whole messages, for those who watch
+        self.closed: float | None = None  # when
+
+    # --- the members' calls ---------------------------------------------------------------------------------------
+
+    def party(self, caller: Caller) -> Party:
+        if caller not in self._roster:
+            raise NotAuthenticated(f"{caller} takes no part in this session")
+        return self._roster[caller]
+
+    def join(self, party: Party, joining: Joining) -> None:
+        """A member is here, in one process: a second one would number its messages from nought again."""
+        link = self._links[party]
+        with link.changed:
+            self._expect_open(link)
+            link.heard = monotonic()
+            if link.instance not in (None, joining.instance):
+                raise PeerLost(f"{party} joined this session before", "resume opens a new session")
+            link.instance = joining.instance
+
+    def push(self, party: Party, body: bytes) -> bool:
+        """Take a frame in; False when it must be said again later."""
+        link = self._links[party]
+        try:
+            frame = decode_frame(body)
+            with link.changed:
+                self._expect_open(link)
+                link.heard = monotonic()
+                if link.inbox.begins(frame) and not self._admit(party, link, frame):
+                    return False
+                self._hand_on(party, link, link.inbox.add(frame))
+        except PeerLost:
+            raise
+        except FedSVDError as error:
+            self._fail(error)
+            raise
+        return True
+
+    def pull(self, party: Party, wanted: Wanted, may_wait: bool = True) -> bytes:
+        """The frame asked for, or nothing after the time asked for."""
+        link = self._links[party]
+        deadline = monotonic() + (min(wanted.wait_ms / 1000, _LONGEST_WAIT) if may_wait else 0.0)
+        with link.changed:
+            link.heard = monotonic()
+            link.outbox.acknowledge(wanted.below)
+            if not self._await(link, wanted.number, deadline):
+                return b""
+            frame = link.outbox.frame(wanted.number, wanted.part)
+            link.fetched += 1
+        return encode_frame(frame)
+
+    def leave(self, party: Party, leaving: Leaving) -> None:
+        """A member hangs up: what it said is heard, what was on its way to it is lost."""
+        link = self._links[party]
+        with link.changed:
+            if link.gone:
+                return
+            link.gone = True
+            link.outbox.clear()
+            with self._arrival:
+                self._promised -= link.inbox.clear()
+                self._growing.discard(party)
+            link.changed.notify_all()
+        if not leaving.whole:
+            self._fail(PeerLost(f"{party} has hung up in the middle of the session", "resume when it is back"))
+
+    def _admit(self, party: Party, link: _Link, frame: Frame) -> bool:
+        """Whether a message may begin to come."""
+        due = frame.number == link.inbox.next
+        with self._arrival:
+            # Over what may be held only where nobody could read anything else, now or soon: or all would wait for ever.
+            last_hope = due and not self._arrived and not self._growing
+            if link.inbox.too_early(frame) or not (self._promised + frame.size <= self._held or last_hope):
+                return False
+            self._promised += frame.size
+            if due:
+                self._growing.add(party)
+        return True
+
+    def _hand_on(self, party: Party, link: _Link, messages: list[Whole]) -> None:
+        with self._arrival:
+            self._arrived.extend((party, whole) for whole in messages)
+            self.received += sum(len(whole) for whole in messages)
+            (self._growing.add if link.inbox.growing else self._growing.discard)(party)
+            if messages:
+                self._arrival.notify_all()
+
+    def _await(self, link: _Link, number: int, deadline: float) -> bool:
+        """Whether a message is there to be fetched before the deadline."""
+        link.polls += 1
+        try:
+            while not link.outbox.has(number):
+                self._expect_open(link)
+                left = deadline - monotonic()
+                if left <= 0:
+                    return False
+                link.changed.wait(left)
+            return True
+        finally:
+            link.polls -= 1
+            link.heard = monotonic()
+
+    def _expect_open(self, link: _Link) -> None:
+        if not self._open or link.gone:
+            raise PeerLost("the session is over")
+
+    def _fail(self, error: FedSVDError) -> None:
+        with self._arrival:
+            self._failure = self._failure or error
+            self._arrival.notify_all()
+
+    # --- the CSP's own end ----------------------------------------------------------------------------------------
+
+    def send(self, to: Party, message: Message) -> None:
+        link, parts = self._links[to], encode(message)
+        with link.changed:
+            if not self._open:
+                raise PeerLost("the session is over")
+            if link.gone:
+                raise PeerLost(f"{to} has hung up")
+            link.outbox.put(parts)
+            link.changed.notify_all()
+
+    def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
+        with self._arrival:
+            self._arrival.wait_for(lambda: self._arrived or self._failure or not self._open, wait)
+            if not self._open:
+                raise PeerLost("the session is over")
+            if not self._arrived:
+                if self._failure is not None:
+                    raise self._failure
+                return None
+            party, whole = self._arrived.popleft()
+            self._promised -= len(whole)
+        return party, decode(whole)
+
+    def expect_signs_of_life(self, patience: float, but: Collection[Party] = ()) -> None:
+        """Raise for a member that has not called for longer than this, unless it has hung up or is done."""
+        now = monotonic()
+        if all(link.gone for link in self._links.values()) and not self._arrived:
+            raise PeerLost("everybody has hung up")
+        for party, link in self._links.items():
+            if not link.gone and not link.polls and party not in but and now - link.heard > patience:
+                raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
+
+    def drain(self, patience: float) -> None:
+        """Wait until everything sent has been fetched, as long as members keep fetching."""
+        deadline, before = monotonic() + patience, -1
+        while not self.fetched and monotonic() < deadline:
+            now = sum(link.fetched for link in self._links.values())
+            if now != before:
+                deadline, before = monotonic() + patience, now
+            sleep(0.02)
+
+    @property
+    def fetched(self) -> bool:
+        """Whether nothing is left for anybody to fetch."""
+        return all(link.outbox.empty for link in self._links.values())
+
+    @property
+    def _open(self) -> bool:
+        return self.closed is None
+
+    def close(self) -> None:
+        """Hang up: what was sent before can still be fetched."""
+        with self._arrival:
+            self.closed = self.closed or monotonic()
+            self._arrived.clear()
+            self._arrival.notify_all()
+        for link in self._links.values():
+            with link.changed:
+                link.inbox.clear()
+                link.changed.notify_all()
