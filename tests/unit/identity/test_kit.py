@@ -9,10 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.identity.authority import init_federation
+from fedsvd.identity.certificates import federation_of
 from fedsvd.identity.kit import Kit, accept, accept_revocations
 from fedsvd.identity.request import make_request, renew
 
@@ -98,6 +102,35 @@ def test_an_operator_is_not_a_role_and_a_role_not_an_operator(members, now):
     csp = members.join("csp", "csp")
     with pytest.raises(NotAuthenticated, match="not the certificate of a federation's operator"):
         accept(folder, csp.certificate_pem, csp.certificate_pem, operator.fingerprint, now=now)
+
+
+@pytest.mark.parametrize(
+    ("limits", "uris", "is_operator"),
+    [
+        (x509.BasicConstraints(ca=True, path_length=0), 1, True),
+        (x509.BasicConstraints(ca=True, path_length=None), 1, False),  # could let others sign
+        (x509.BasicConstraints(ca=True, path_length=1), 1, False),
+        (x509.BasicConstraints(ca=False, path_length=None), 1, False),
+        (None, 1, False),
+        (x509.BasicConstraints(ca=True, path_length=0), 0, False),  # of no federation
+        (x509.BasicConstraints(ca=True, path_length=0), 2, False),  # of two
+    ],
+)
+def test_an_operators_certificate_signs_for_one_federation_and_lets_nobody_else_sign(limits, uris, is_operator, now):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Operator")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now - DAY).not_valid_after(now + DAY)
+    names = [x509.UniformResourceIdentifier(f"fedsvd://{number:032x}") for number in range(uris)]
+    builder = builder.add_extension(x509.SubjectAlternativeName(names or [x509.DNSName("a.org")]), critical=False)
+    if limits is not None:
+        builder = builder.add_extension(limits, critical=True)
+    operator = builder.sign(key, hashes.SHA256())
+    if is_operator:
+        assert federation_of(operator) == "0" * 32
+    else:
+        with pytest.raises(NotAuthenticated, match="not the certificate of a federation's operator"):
+            federation_of(operator)
 
 
 def test_a_certificate_out_of_its_period_is_refused_and_the_clock_is_given(members, now):
