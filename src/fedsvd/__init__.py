@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.protocol.release import Policy
+    from fedsvd.runtime.connect import connect
 
 __version__ = "0.1.0"
 
@@ -23,6 +24,7 @@ __all__ = [
     "FederatedSVD",
     "Policy",
     "__version__",
+    "connect",
     "load",
 ]
 
@@ -50,6 +52,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.protocol import release
 
             return release.Policy
+        case "connect":
+            from fedsvd.runtime import connect as connecting
+
+            return connecting.connect
         case "load":
             from fedsvd.estimators import load as loading
 

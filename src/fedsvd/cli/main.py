@@ -6,8 +6,12 @@ import typer
 
 from fedsvd import __version__
 from fedsvd.cli import start
+from fedsvd.cli.audit_log import audit_log
 from fedsvd.cli.demo import demo
+from fedsvd.cli.federation import federation
 from fedsvd.cli.group import Commands
+from fedsvd.cli.job import job
+from fedsvd.cli.join import join
 from fedsvd.cli.lr import lr
 from fedsvd.cli.lsa import lsa
 from fedsvd.cli.pca import pca
@@ -19,7 +23,15 @@ from fedsvd.cli.svd import svd
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 for verb in (demo, run, svd, pca, lsa, lr, plan, predict):
     cli.command()(verb)
-for name, group in (("csp", start.csp), ("authority", start.authority), ("party", start.party)):
+for name, group in (
+    ("federation", federation),
+    ("join", join),
+    ("csp", start.csp),
+    ("authority", start.authority),
+    ("party", start.party),
+    ("job", job),
+    ("audit-log", audit_log),
+):
     cli.add_typer(group, name=name)
 
 

@@ -51,3 +51,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace older resu
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="What standard output carries.")]
 KitOption = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folder with this role's kit.")]
+CspOption = Annotated[
+    str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")
+]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or the beginning of it.")]

@@ -16,14 +16,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fedsvd.cli.options import FormatOption, KitOption
+from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.voice import Format
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.service import serve
 from fedsvd.runtime.site import Site
 
 Patience = Annotated[float, typer.Option(min=1, help="Seconds without any progress before a peer is given up.")]
-Csp = Annotated[str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")]
 WithParent = Annotated[bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")]
 _PATIENCE = 120.0
 
@@ -56,7 +55,7 @@ def start_csp(
 @authority.command("start")
 def start_authority(
     kit: KitOption,
-    csp: Csp = None,
+    csp: CspOption = None,
     patience: Patience = _PATIENCE,
     with_parent: WithParent = False,
     format: FormatOption = Format.TEXT,
@@ -68,10 +67,8 @@ def start_authority(
 @party.command("start")
 def start_party(
     kit: KitOption,
-    csp: Csp = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Take part in every job that policy.toml allows.")
-    ] = False,
+    csp: CspOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Take part in every job that policy.toml allows.")] = False,
     patience: Patience = _PATIENCE,
     with_parent: WithParent = False,
     format: FormatOption = Format.TEXT,

@@ -116,6 +116,8 @@ def verify_audit(path: Path) -> int:
         raise StorageError(f"there is no audit log at {path}", "give the role's own audit.jsonl")
     last, count = "", 0
     for record in _lines(path):
+        if not isinstance(record, dict):
+            raise StorageError(f"line {count + 1} of {path.name} is not of an audit log", "give a role's audit.jsonl")
         found = record.pop("hash", None)
         if record.get("before") != last or record.get("number") != count + 1 or found != _chained(record):
             raise StorageError(f"the audit log {path.name} was changed at line {count + 1}", "keep it as evidence")

@@ -41,6 +41,13 @@ from fedsvd.transport.grpc_server import Listening
 
 SITE = "site.toml"
 POLICY = "policy.toml"
+_DATA = """\
+# results = "results"            # where results go, seen from this folder
+
+[data]
+# default = "data/table.parquet"  # what a job reads, seen from this folder
+# three-hospitals = "data/other.csv"  # for the job of this name
+"""
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
 
 
@@ -63,15 +70,21 @@ class Site:
     def state(self) -> Path:
         return self.kit.directory / "state"
 
+    def scratch(self) -> Path:
+        """A private folder for temporary files."""
+        return files.private_folder(self.state / "scratch")
+
     def settings(self) -> dict[str, Any]:
         """``site.toml``; empty where there is none."""
         path = self.kit.directory / SITE
         if not path.exists():
             return {}
         try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
+            settings = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             raise ConfigError(f"{path} is not TOML", "see docs/deployment.md for an example") from None
+        _expect_settings(path, settings)
+        return settings
 
     def address(self, given: str | None = None) -> str:
         """Where the CSP is."""
@@ -194,6 +207,29 @@ class Site:
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{_plain(id)}.json"
+
+
+def _expect_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    """A misspelt key is an error: what is silently ignored may be what somebody relies on."""
+    csp, data = settings.get("csp", {}), settings.get("data", {})
+    keys = [*(key for key in settings if key not in ("csp", "data", "results"))]
+    keys += [f"csp.{key}" for key in csp if key not in ("address", "listen")] if isinstance(csp, Mapping) else ["csp"]
+    if keys:
+        raise ConfigError(f"{keys[0][:80]!r} in {path} is not a setting", "results, [csp] address or listen, [data]")
+    texts = [*csp.values(), *(data.values() if isinstance(data, Mapping) else [data]), settings.get("results", "")]
+    if not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"a value in {path} is not a text", "see docs/deployment.md for an example")
+
+
+def write_site(kit: Kit, csp: str | None) -> None:
+    """A first ``site.toml``, with what is not known yet commented out."""
+    address = f"address = {json.dumps(csp)}" if csp else '# address = "csp.example.org:7443"'
+    sections = {
+        KitRole.CSP: '[csp]\n# listen = "0.0.0.0:7443"\n',
+        KitRole.PARTY: f"{_DATA}\n[csp]\n{address}\n",
+    }
+    text = sections.get(kit.identity.role, f"[csp]\n{address}\n")
+    files.create(kit.directory / SITE, f"# This site, for fedsvd; see docs/deployment.md.\n{text}".encode())
 
 
 def _plain(id: str) -> str:

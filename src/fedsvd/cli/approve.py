@@ -1,0 +1,107 @@
+"""``fedsvd job approve``: an owner is shown exactly what leaves the site and what each role can derive, then asked."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedsvd.cli.cost import cost_record, cost_table
+from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption
+from fedsvd.cli.plan import leaves_each_site
+from fedsvd.cli.voice import Format, Voice, facts, listing
+from fedsvd.identity.names import grouped
+from fedsvd.protocol.cost import predict
+from fedsvd.protocol.release import what_each_role_learns
+from fedsvd.runtime.approval import Considered, Standing, agree, consider
+from fedsvd.runtime.connect import Connection
+from fedsvd.runtime.jobs import named
+
+
+def approve(
+    job: JobId,
+    kit: KitOption,
+    csp: CspOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked, and pin the keys shown.")] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Show what a job means for this site, and approve it."""
+    voice = Voice(format)
+    with Connection(kit, csp) as connection:
+        record = connection.job(job)
+        considered = consider(connection.site, record, connection.certificates(record["id"]))
+        site = connection.site
+    told = _record(considered)
+    if format is Format.TEXT:
+        voice.answer(told, lambda console: _show(console, considered, told))
+    considered.expect_everybody()
+    considered.expect_allowed()
+    if not yes:
+        typer.confirm(_question(considered), abort=True, err=True)
+    agree(site, considered)
+    if format is Format.JSON:
+        voice.answer({**told, "approved": True}, lambda console: None)
+    else:
+        voice.line(f"approved: {record['name']} ({record['id'][:8]})")
+
+
+def _question(considered: Considered) -> str:
+    if any(peer.standing is Standing.NEW for peer in considered.peers):
+        return "Have you compared the new fingerprints with their owners, and do you approve this job?"
+    return "Do you approve this job?"
+
+
+def _record(considered: Considered) -> dict[str, Any]:
+    record, plan = considered.record, considered.plan
+    names = tuple(party.name for party in considered.job.parties)
+    told: dict[str, Any] = {
+        "job": record["id"],
+        "name": record["name"],
+        "task": considered.job.study.task,
+        "submitter": record["submitter"],
+        "data": None if considered.data is None else str(considered.data),
+        "members": [
+            {"member": peer.member, "key": grouped(peer.fingerprint), "standing": peer.standing}
+            for peer in considered.peers
+        ],
+    }
+    if plan is None:
+        return told
+    return {
+        **told,
+        "assumed": list(considered.assumed),
+        "leaves_this_site": leaves_each_site(plan),
+        "released": [str(item) for item in plan.release],
+        "learns": [named(line, names) for line in what_each_role_learns(plan)],
+        "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
+        "cost": cost_record(plan, predict(plan), names),
+    }
+
+
+def _show(console: Console, considered: Considered, told: dict[str, Any]) -> None:
+    plan, study = considered.plan, considered.job.study
+    about = {
+        "job": f"{told['name']} ({told['job'][:8]}), submitted by {told['submitter']}",
+        "task": f"{study.task}, {study.split} split, {len(considered.job.parties)} parties",
+    }
+    if plan is not None:
+        about |= {"our data": told["data"], "scheme": f"{plan.scheme}, masks dealt by {plan.trust}"}
+    console.print(facts(about))
+    rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
+    console.print(listing(("other members", "key", "fingerprint: compare new ones with their owners"), rows))
+    if plan is None:
+        console.print("This kit brings no data: nothing of the kind leaves it.")
+        return
+    if considered.assumed:
+        console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
+    _list(console, "What leaves this site", told["leaves_this_site"])
+    _list(console, "What is released", told["released"])
+    _list(console, "What each role can derive", told["learns"])
+    _list(console, "What your policy says", [each["text"] for each in told["findings"]] or ["nothing against it"])
+    console.print(cost_table(plan, predict(plan), tuple(party.name for party in considered.job.parties)))
+
+
+def _list(console: Console, title: str, lines: list[str]) -> None:
+    console.print()
+    console.print(title, style="bold")
+    for line in lines:
+        console.print(f"- {line}")

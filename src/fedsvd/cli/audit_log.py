@@ -1,0 +1,29 @@
+"""``fedsvd audit-log``: whether a role's audit log is as it was written."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedsvd.cli.options import FormatOption
+from fedsvd.cli.voice import Format, Voice
+from fedsvd.runtime.ledger import verify_audit
+
+audit_log = typer.Typer(no_args_is_help=True, help="A role's audit log: JSON lines, chained by hashes.")
+
+
+@audit_log.callback()
+def _group() -> None:
+    """Keeps ``verify`` a word of its own."""
+
+
+@audit_log.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="The role's audit.jsonl, in its kit's state folder.")],
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Check every line's place in the chain; lines cut off at the end leave no trace in the file itself."""
+    lines = verify_audit(file)
+    record = {"file": str(file), "lines": lines, "intact": True}
+    text = f"{lines} lines, none changed and none missing before the last"
+    Voice(format).answer(record, lambda console: console.print(text))

@@ -1,0 +1,148 @@
+"""``fedsvd job``: a study among institutions, asked for by a researcher and followed by everybody in it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedsvd.cli.approve import approve
+from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
+from fedsvd.cli.voice import Format, Voice, facts, listing
+from fedsvd.cli.watching import watched
+from fedsvd.runtime.connect import Connection, Results
+from fedsvd.runtime.failures import first_cause
+from fedsvd.runtime.job import read_job
+from fedsvd.runtime.jobbook import JobState
+from fedsvd.runtime.site import Site
+
+job = typer.Typer(no_args_is_help=True, help="Jobs of a federation: submit, approve, watch, resume, stop, results.")
+job.command()(approve)
+
+
+@job.command()
+def submit(
+    file: Annotated[Path, typer.Argument(metavar="JOB.TOML", help="The job file; data it names is not submitted.")],
+    kit: KitOption,
+    csp: CspOption = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Ask a federation for a study; it runs when every member has approved it."""
+    read = read_job(file)
+    known = csp or Site.at(kit).settings().get("csp", {}).get("address") or read.csp.address
+    with Connection(kit, known) as connection:
+        record = connection.job(connection.submit(read))
+    text = f"submitted as {record['id']}; it awaits {', '.join(record['members'])}"
+    Voice(format).answer(_short(record), lambda console: console.print(text))
+
+
+@job.command("list")
+def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Format.TEXT) -> None:
+    """The jobs that this kit submitted or takes part in."""
+    with Connection(kit, csp) as connection:
+        jobs, site = connection.jobs(), connection.site
+    shown = [{**_short(record), "approved": _approved(site, record)} for record in jobs]
+    rows = [
+        (each["job"][:8], each["name"], each["task"], each["state"], each["submitter"], each["approved"])
+        for each in shown
+    ]
+    header = ("job", "name", "task", "state", "submitted by", "here")
+    Voice(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
+
+
+@job.command()
+def watch(
+    job: JobId, kit: KitOption, csp: CspOption = None, quiet: Quiet = False, format: FormatOption = Format.TEXT
+) -> None:
+    """Follow a job to its end; exit code 1 unless that is a good one."""
+    voice = Voice(format, quiet)
+    with Connection(kit, csp) as connection:
+        with watched(voice) as seen:
+            record = connection.watch(job, seen)
+        if record["state"] != JobState.DONE:
+            raise _cause(connection.site, record)
+        _tell(voice, connection.results(record["id"]), record)
+
+
+@job.command()
+def resume(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption = Format.TEXT) -> None:
+    """Try a broken job again, in a new session with fresh seeds."""
+    with Connection(kit, csp) as connection:
+        record = connection.resume(job)
+    text = f"{record['name']} ({record['id'][:8]}) recruits again, attempt {record['attempt']}"
+    Voice(format).answer(_short(record), lambda console: console.print(text))
+
+
+@job.command()
+def stop(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption = Format.TEXT) -> None:
+    """End a job for good."""
+    with Connection(kit, csp) as connection:
+        record = connection.stop(job)
+    text = f"{record['name']} ({record['id'][:8]}) is {record['state']}"
+    Voice(format).answer(_short(record), lambda console: console.print(text))
+
+
+@job.command()
+def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption = Format.TEXT) -> None:
+    """Where this party's results are; for a researcher, how the job stands."""
+    with Connection(kit, csp) as connection:
+        record = connection.job(job)
+        _tell(Voice(format), connection.results(record["id"]), record, _failures(connection.site, record))
+
+
+def _tell(
+    voice: Voice, found: Results, record: Mapping[str, Any], failures: list[dict[str, Any]] | None = None
+) -> None:
+    told = {
+        **_short(record),
+        "finished": list(found.finished),
+        "awaited": list(found.awaited),
+        "folder": None if found.folder is None else str(found.folder),
+        "plan_digest": record["plan_digest"],
+        "failures": failures or [],
+    }
+    shown = {
+        "job": f"{record['name']} ({record['id'][:8]}): {record['state']}",
+        "finished": ", ".join(found.finished) or "nobody yet",
+        "results": found.folder or "in the folders of the parties, not here",
+    }
+    for failure in failures or []:
+        shown[f"failed: {failure['who']}"] = f"{failure['code']} in {failure['stage'] or 'starting'}: {failure['text']}"
+    voice.answer(told, lambda console: console.print(facts(shown)))
+
+
+def _short(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "job": record["id"],
+        "name": record["name"],
+        "task": record["file"]["job"]["task"],
+        "state": record["state"],
+        "attempt": record["attempt"],
+        "submitter": record["submitter"],
+        "members": list(record["members"]),
+        "enlisted": sorted(record["enlisted"]),
+    }
+
+
+def _approved(site: Site, record: Mapping[str, Any]) -> str:
+    if site.caller not in record["members"]:
+        return "submitted"
+    return "approved" if site.approved(record) else "awaits approval"
+
+
+def _failures(site: Site, record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the members told, and of our own failure the reason, which stayed here."""
+    ours = site.failure(record) if site.caller in record["members"] else None
+    told = [dict(failure) for failure in record["failures"]]
+    for failure in told:
+        if ours is not None and failure["who"] == site.caller:
+            failure["text"] = f"{ours['fault']}. Fix: {ours['fix']}" if ours["fix"] else ours["fault"]
+    return told
+
+
+def _cause(site: Site, record: Mapping[str, Any]) -> Exception:
+    who, error = first_cause(record)
+    ours = site.failure(record) if who == site.caller else None
+    if ours is not None:
+        error.fault, error.fix = ours["fault"], ours["fix"]
+    return error

@@ -1,0 +1,164 @@
+"""``fedsvd join``: a site becomes a member. Keys are made here and stay here; only a request leaves.
+
+Three fingerprints are read aloud, each on another way than the file it belongs to: the request's to the operator, the
+federation's by the operator, and the key's to every other owner, who pins it.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedsvd.cli.options import FormatOption, KitOption
+from fedsvd.cli.voice import Format, Voice, facts
+from fedsvd.identity import files
+from fedsvd.identity import request as requests
+from fedsvd.identity.kit import Kit, accept_revocations
+from fedsvd.identity.kit import accept as accept_certificate
+from fedsvd.identity.names import KitRole, grouped
+from fedsvd.identity.pins import pin as pin_key
+from fedsvd.identity.request import REQUEST, Request, make_request
+from fedsvd.runtime.site import SITE, write_site
+
+join = typer.Typer(no_args_is_help=True, help="Become a member: request, accept, renew, pin.")
+
+Addresses = Annotated[
+    list[str] | None,
+    typer.Option("--address", metavar="HOST", help="CSP only: a name or address it is reached at; once for each."),
+]
+
+
+@join.command()
+def request(
+    kit: KitOption,
+    federation: Annotated[str, typer.Option(help="The federation's id, from the operator.")],
+    role: Annotated[KitRole, typer.Option("--role", help="What you will be.")],
+    name: Annotated[str, typer.Option("--name", help="Your id in job files, such as hospital-a.")],
+    address: Addresses = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Make keys in a new kit, and the request for their certificate."""
+    _tell_request(kit, make_request(kit, federation, role, name, address or ()), format)
+
+
+@join.command()
+def accept(
+    kit: KitOption,
+    certificate: Annotated[Path, typer.Option(help="The certificate that the operator sent.")],
+    ca: Annotated[Path | None, typer.Option("--ca", help="The operator's own certificate, the first time.")] = None,
+    fingerprint: Annotated[
+        str | None, typer.Option(help="The federation's fingerprint, as the operator read it out; the first time.")
+    ] = None,
+    csp: Annotated[
+        str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is, for a new site.toml.")
+    ] = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Take the certificate into the kit, once it is what was asked for, from whom it was asked."""
+    taken = accept_certificate(
+        kit, files.read(certificate), None if ca is None else files.read(ca), fingerprint, now=_now()
+    )
+    if not (kit / SITE).exists():
+        write_site(taken, csp)
+    _tell_kit(taken, format)
+
+
+@join.command()
+def renew(
+    kit: KitOption,
+    address: Addresses = None,
+    keep_tls_key: Annotated[bool, typer.Option("--keep-tls-key", help="Ask for the old TLS key again.")] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Ask for this kit's next certificate; the identity stays, so nobody has to pin anything again."""
+    _tell_request(kit, requests.renew(kit, addresses=address or None, new_tls_key=not keep_tls_key), format)
+
+
+@join.command()
+def pin(
+    kit: KitOption,
+    name: Annotated[str, typer.Argument(help="The other owner's id.")],
+    fingerprint: Annotated[str, typer.Argument(help="The key's fingerprint, as its owner read it out.")],
+    instead: Annotated[bool, typer.Option("--instead", help="The owner changed its key: replace the pin.")] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Trust this key, and no other, to be that owner's."""
+    pin_key(kit, name, fingerprint, instead=instead)
+    _tell_kit(Kit.read(kit), format)
+
+
+@join.command()
+def revocations(
+    kit: KitOption,
+    file: Annotated[Path, typer.Argument(metavar="LIST", help="The operator's revoked.pem.")],
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Take the operator's newest revocation list into the kit; it counts from the next connection on."""
+    accept_revocations(kit, files.read(file))
+    _tell_kit(Kit.read(kit), format)
+
+
+@join.command()
+def show(kit: KitOption, format: FormatOption = Format.TEXT) -> None:
+    """Who this kit is, whom it knows, and what its owner should see to."""
+    _tell_kit(Kit.read(kit), format)
+
+
+def _tell_request(kit: Path, made: Request, format: Format) -> None:
+    record = {
+        "role": str(made.claim.identity.role),
+        "name": made.claim.identity.party_id,
+        "request": str(kit / REQUEST),
+        "fingerprint": made.fingerprint,
+        "key_fingerprint": made.key_fingerprint,
+    }
+
+    def show(console: Console) -> None:
+        console.print(f"Send {kit / REQUEST} to the operator. Keep the rest: keys never leave {kit}.")
+        console.print(
+            facts(
+                {
+                    "for the operator": f"{made.fingerprint}: read this out on another way",
+                    "for other owners": f"{made.key_fingerprint}: they pin this",
+                }
+            )
+        )
+
+    Voice(format).answer(record, show)
+
+
+def _tell_kit(kit: Kit, format: Format) -> None:
+    warnings, revoked = kit.warnings(_now()), kit.revocations()
+    record: dict[str, Any] = {
+        "role": str(kit.identity.role),
+        "name": kit.identity.party_id,
+        "federation": kit.identity.federation,
+        "key_fingerprint": grouped(kit.identity.fingerprint),
+        "expires": kit.certificate.not_valid_after_utc.isoformat(),
+        "pins": {name: grouped(digits) for name, digits in kit.pins().items() if name != kit.identity.party_id},
+        "revoked": 0 if revoked is None else len(list(revoked)),
+        "warnings": warnings,
+    }
+
+    def show(console: Console) -> None:
+        console.print(
+            facts(
+                {
+                    "kit": f"{kit.directory}, of {kit.identity}",
+                    "federation": record["federation"],
+                    "our key": f"{record['key_fingerprint']}: other owners pin this",
+                    "certificate": f"good until {kit.certificate.not_valid_after_utc:%Y-%m-%d}",
+                    **{f"pinned: {name}": digits for name, digits in record["pins"].items()},
+                }
+            )
+        )
+        for warning in warnings:
+            console.print(f"Warning: {warning}")
+
+    Voice(format).answer(record, show)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,137 @@
+"""What an owner looks at before it approves a job: what would leave the site, who the others are, what all can derive.
+
+The plan is not made yet: it follows from everybody's shapes, and the others may not have said theirs. Where one has
+not, it is taken to be as large as ours, and the approval says so; the plan itself is judged by the owner's policy once
+more when all shapes are known, before anything of the data leaves.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import NotAuthenticated, ReleaseRefused
+from fedsvd.identity.kit import check_peer
+from fedsvd.identity.names import KitRole
+from fedsvd.identity.pins import pin
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import Finding, findings
+from fedsvd.protocol.tasks import Split
+from fedsvd.runtime.enlisting import job_of, member_callers, open_own, party_caller, plan_of
+from fedsvd.runtime.job import Job
+from fedsvd.runtime.site import Site
+from fedsvd.types import SessionId
+
+_NO_SESSION = SessionId("0" * 32)
+
+
+class Standing(StrEnum):
+    """What we know of another member's key."""
+
+    PINNED = "pinned"
+    NEW = "new"  # shown, and pinned by approving
+    UNSEEN = "not seen yet"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another member of a job; ``fingerprint`` of its key, where it is known."""
+
+    member: str
+    standing: Standing
+    fingerprint: str = ""
+
+    @property
+    def party_id(self) -> str:
+        return self.member.partition("/")[2]
+
+
+@dataclass(frozen=True)
+class Considered:
+    """A job as its owner sees it before saying yes; no plan where this kit brings no data."""
+
+    record: Mapping[str, Any]
+    job: Job
+    peers: tuple[Peer, ...]
+    data: Path | None = None
+    plan: SessionPlan | None = None
+    assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
+    found: tuple[Finding, ...] = ()
+
+    def expect_allowed(self) -> None:
+        """Raise where the owner's policy does not allow this job as far as it is known."""
+        below = [str(finding) for finding in self.found if finding.below]
+        if below:
+            raise ReleaseRefused(
+                f"this job is below your policy: {'; '.join(below)}", "refuse it, or change policy.toml and ask again"
+            )
+
+    def expect_everybody(self) -> None:
+        """Raise while the key of a member is not known: it could be anybody's."""
+        unseen = [peer.member for peer in self.peers if peer.standing is Standing.UNSEEN]
+        if unseen:
+            raise NotAuthenticated(
+                f"{', '.join(unseen)} has not called the CSP yet, and is not pinned",
+                "approve once it has, or ask its owner for the key's fingerprint: fedsvd join pin",
+            )
+
+
+def consider(site: Site, record: Mapping[str, Any], certificates: Mapping[str, str]) -> Considered:
+    """Look at a job; ``certificates`` are those its members came to the CSP with. A key that is not the pinned one
+    is refused here."""
+    job = job_of(record["file"])
+    if site.caller not in record["members"]:
+        raise NotAuthenticated(f"{site.caller} takes no part in this job", "approve it with the kit of one who does")
+    if tuple(record["members"]) != member_callers(job):
+        raise NotAuthenticated("the members in the CSP's book are not those of the job", "stop and ask the CSP")
+    peers = tuple(_peer(site, record, member, certificates) for member in record["members"] if member != site.caller)
+    if site.kit.identity.role is not KitRole.PARTY:
+        return Considered(record, job, peers)
+    path = site.data(job)
+    own = open_own(job, site.kit.identity.party_id, path, site.scratch())
+    facts = {**_assumed(job, site.caller, own.facts), **_known(record), site.caller: {**own.facts, **site.facts()}}
+    plan = plan_of(job, facts, _NO_SESSION, record["certain_bound"])
+    others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
+    assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
+    return Considered(record, job, peers, path, plan, assumed, findings(plan, site.policy()))
+
+
+def agree(site: Site, considered: Considered) -> None:
+    """The owner says yes: new keys are pinned, and the job is approved as it stands."""
+    considered.expect_everybody()
+    considered.expect_allowed()
+    for peer in considered.peers:
+        if peer.standing is Standing.NEW:
+            pin(site.kit.directory, peer.party_id, peer.fingerprint)
+    site.approve(considered.record)
+
+
+def _peer(site: Site, record: Mapping[str, Any], member: str, certificates: Mapping[str, str]) -> Peer:
+    pins, party_id = site.kit.pins(), member.partition("/")[2]
+    certificate = certificates.get(member) or record["enlisted"].get(member, {}).get("certificate")
+    if certificate is None:
+        standing = Standing.PINNED if party_id in pins else Standing.UNSEEN
+        return Peer(member, standing, pins.get(party_id, ""))
+    identity = check_peer(site.kit, certificate.encode(), (KitRole.PARTY, KitRole.AUTHORITY), datetime.now(UTC))
+    if str(identity) != member:
+        raise NotAuthenticated(f"the CSP shows the certificate of {identity} for {member}", "stop and ask the CSP")
+    return Peer(member, Standing.PINNED if party_id in pins else Standing.NEW, identity.fingerprint)
+
+
+def _known(record: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(record["enlisted"])
+
+
+def _assumed(job: Job, caller: str, own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Facts for members who have said none: as large as ours, and the label with somebody."""
+    facts: dict[str, dict[str, Any]] = {}
+    labelled = own["label"] or job.study.split is Split.HORIZONTAL
+    for number, member in enumerate(member_callers(job)):
+        name = member.partition("/")[2]
+        label = job.study.split is Split.HORIZONTAL or name == job.study.label_party
+        if not labelled and job.study.label_party is None and member != caller:
+            label = labelled = True
+        facts[member] = {**own, "label": label, "signing": f"{number:064x}"}
+    return facts
