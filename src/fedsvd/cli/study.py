@@ -14,11 +14,12 @@ from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
-from fedsvd.runtime.holdings import held_by, shared_by_all
-from fedsvd.runtime.job import Job, job_from
+from fedsvd.runtime.holdings import score_of, shared_by_all
+from fedsvd.runtime.job import NAME, Job, job_from
 from fedsvd.runtime.job_data import Prepared, prepare
+from fedsvd.runtime.job_faults import NAME_RULE
 from fedsvd.runtime.jobs import run_job
-from fedsvd.runtime.results import PARTIES, write_results
+from fedsvd.runtime.results import PARTIES, rank_of, write_results
 
 _ROWS_SHOWN = 5
 
@@ -67,6 +68,8 @@ def named_parties(words: Sequence[str]) -> list[dict[str, str]]:
             while (numbered := name if number == 1 else f"{name}-{number}").lower() in taken:
                 number += 1
             name = numbered
+        elif re.fullmatch(NAME, name) is None:
+            raise ConfigError(f"{name!r} cannot be the name of a party", NAME_RULE)
         elif name in [party["name"] for party in parties]:
             raise ConfigError(f"two parties are named {name}", "give every party a name of its own")
         parties.append({"name": name, "data": file})
@@ -94,7 +97,7 @@ def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any
         "why": outcome.why,
         "trust": plan.trust,
         "released": plan.release,
-        "rank": certificate.rank,
+        "rank": rank_of(outcome),
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
         "bytes": certificate.bytes_total,
@@ -102,14 +105,8 @@ def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any
         "plan_digest": plan.digest,
         "out": str(target),
         "parties": {name: str(target / PARTIES / name) for name in prepared.names},
-        "score": _scores(prepared, outcome),
+        "score": score_of(prepared, outcome),
     }
-
-
-def _scores(prepared: Prepared, outcome: Outcome) -> dict[str, Any] | None:
-    """How well the label holder's values are fitted, where the plan released a score."""
-    found = [held_by(prepared, outcome, i).facts.get("score") for i in range(len(prepared.names))]
-    return next((score for score in found if score is not None), None)
 
 
 def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) -> None:
@@ -119,7 +116,7 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) 
             {
                 "job": f"{prepared.name}: {plan.task}, {plan.split} split, {plan.k} parties",
                 "scheme": f"{plan.scheme} ({outcome.why}), masks dealt by {plan.trust}",
-                "rank": certificate.rank,
+                "rank": rank_of(outcome),
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
                 "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
                 "time": duration(certificate.seconds_total),
@@ -130,5 +127,5 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) 
     for table in shared_by_all(prepared, outcome).tables:
         if table.name in ("spectrum", "intercept"):
             console.print(top_of(table, _ROWS_SHOWN))
-    for target_name, score in (_scores(prepared, outcome) or {}).items():
+    for target_name, score in (score_of(prepared, outcome) or {}).items():
         console.print(f"{target_name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")

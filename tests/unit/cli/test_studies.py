@@ -192,6 +192,8 @@ def test_parties_are_named_by_word_or_by_file(tmp_path, monkeypatch):
     assert named_parties(["k=3.csv"]) == [{"name": "k-3", "data": "k=3.csv"}]
     with pytest.raises(ConfigError, match="two parties are named bank"):
         named_parties(["bank=a.csv", "bank=b.csv"])
+    with pytest.raises(ConfigError, match=r"'\.\./bank' cannot be the name of a party"):
+        named_parties(["../bank=a.csv"])
 
 
 def test_temporary_files_go_where_they_are_told(fedsvd, by_rows, tmp_path):
