@@ -70,6 +70,7 @@ def uploaded(federation):
 AT_THE_CSP = {
     "a key offered twice": (svd, altering(KeyOffer, twice, origin=ONE), RepeatedShare),
     "a share of a sum sent twice": (svd, altering(SumShare, twice, origin=ONE), RepeatedShare),
+    "a share of a sum that is complete": (svd, altering(SumShare, twice, origin=TWO), RepeatedShare),
     "a share of a sum that no task has": (svd, altering(SumShare, with_(name="salaries"), ONE), UnexpectedMessage),
     "a share of a sum that is longer": (svd, altering(SumShare, longer, origin=TWO), ShapeError),
     "a share of a sum in floats": (svd, altering(SumShare, floats, origin=TWO), ShapeError),

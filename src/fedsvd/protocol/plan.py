@@ -57,6 +57,8 @@ class SessionPlan:
             raise ConfigError("a federation needs at least two users", "invite another party")
         if self.m < 1 or min(self.counts) < 1:
             raise ConfigError(f"every user needs rows and columns, got m={self.m}, counts={self.counts}")
+        if len(set(self.identities)) < len(self.identities):
+            raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
             raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.m} x {self.n}")

@@ -84,7 +84,15 @@ def test_parties_and_identities():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"counts": (4,)}, {"counts": ()}, {"counts": (4, 0)}, {"m": 0}, {"components": 0}, {"components": 7}],
+    [
+        {"identities": IDENTITIES[:2] * 2},
+        {"counts": (4,)},
+        {"counts": ()},
+        {"counts": (4, 0)},
+        {"m": 0},
+        {"components": 0},
+        {"components": 7},
+    ],
     ids=repr,
 )
 def test_plans_without_sense_are_refused(changes):
