@@ -8,6 +8,7 @@ from fedsvd import __version__
 from fedsvd.cli import start
 from fedsvd.cli.audit_log import audit_log
 from fedsvd.cli.demo import demo
+from fedsvd.cli.doctor import doctor
 from fedsvd.cli.federation import federation
 from fedsvd.cli.group import Commands
 from fedsvd.cli.job import job
@@ -21,7 +22,7 @@ from fedsvd.cli.run import run
 from fedsvd.cli.svd import svd
 
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for verb in (demo, run, svd, pca, lsa, lr, plan, predict):
+for verb in (demo, run, svd, pca, lsa, lr, plan, predict, doctor):
     cli.command()(verb)
 for name, group in (
     ("federation", federation),

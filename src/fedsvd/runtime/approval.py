@@ -19,7 +19,7 @@ from fedsvd.identity.pins import pin
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Finding, findings
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.enlisting import job_of, member_callers, open_own, party_caller, plan_of
+from fedsvd.runtime.enlisting import OwnPart, job_of, member_callers, open_own, party_caller, plan_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.site import Site
 from fedsvd.types import SessionId
@@ -91,11 +91,18 @@ def consider(site: Site, record: Mapping[str, Any], certificates: Mapping[str, s
         return Considered(record, job, peers)
     path = site.data(job)
     own = open_own(job, site.kit.identity.party_id, path, site.scratch())
-    facts = {**_assumed(job, site.caller, own.facts), **_known(record), site.caller: {**own.facts, **site.facts()}}
-    plan = plan_of(job, facts, _NO_SESSION, record["certain_bound"])
+    plan = assumed_plan(job, site, own, record["enlisted"], record["certain_bound"])
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
     return Considered(record, job, peers, path, plan, assumed, findings(plan, site.policy()))
+
+
+def assumed_plan(
+    job: Job, site: Site, own: OwnPart, enlisted: Mapping[str, Mapping[str, Any]], certain_bound: bool = False
+) -> SessionPlan:
+    """The plan from our own shapes and those that are known; the rest taken to be as ours."""
+    ours = {site.caller: {**own.facts, **site.facts()}}
+    return plan_of(job, {**_assumed(job, site.caller, own.facts), **enlisted, **ours}, _NO_SESSION, certain_bound)
 
 
 def agree(site: Site, considered: Considered) -> None:
@@ -118,10 +125,6 @@ def _peer(site: Site, record: Mapping[str, Any], member: str, certificates: Mapp
     if str(identity) != member:
         raise NotAuthenticated(f"the CSP shows the certificate of {identity} for {member}", "stop and ask the CSP")
     return Peer(member, Standing.PINNED if party_id in pins else Standing.NEW, identity.fingerprint)
-
-
-def _known(record: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(record["enlisted"])
 
 
 def _assumed(job: Job, caller: str, own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,39 @@
+"""``fedsvd doctor``: what would stop a job at this site, and how to put it right."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedsvd.cli.group import FAILED
+from fedsvd.cli.options import CspOption, FormatOption, KitOption
+from fedsvd.cli.voice import Format, Voice, listing
+from fedsvd.runtime.doctor import examine
+from fedsvd.runtime.job import read_job
+
+
+def doctor(
+    kit: KitOption,
+    job: Annotated[Path | None, typer.Option("--job", help="A job file: check this site's data for it, too.")] = None,
+    csp: CspOption = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong."""
+    checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))
+    problems = [check for check in checks if not check.ok]
+    record = {
+        "checks": [{"name": each.name, "ok": each.ok, "text": each.text, "fix": each.fix} for each in checks],
+        "problems": len(problems),
+    }
+
+    def show(console: Console) -> None:
+        rows = [(each.name, "well" if each.ok else "WRONG", each.text) for each in checks]
+        console.print(listing(("check", "", "found"), rows))
+        for each in problems:
+            console.print(f"{each.name}: {each.text}. Fix: {each.fix}")
+        console.print("Nothing is wrong." if not problems else f"{len(problems)} to put right.")
+
+    Voice(format).answer(record, show)
+    if problems:
+        raise typer.Exit(FAILED)
