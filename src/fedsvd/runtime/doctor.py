@@ -83,7 +83,7 @@ def _expiry(site: Site, now: datetime) -> Iterator[Check]:
 
 def _policy(site: Site) -> str:
     policy = site.policy()
-    return f"{policy.parties_for_full} parties and {policy.records_for_full} records at least where U and S are released"
+    return f"{policy.parties_for_full} parties and {policy.records_for_full} records at least for U and S"
 
 
 def _way(site: Site, csp: str | None) -> Iterator[Check]:
