@@ -11,7 +11,6 @@ from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.runtime.federation import PartyData, run_study
 from fedsvd.runtime.planning import Study
-from fedsvd.secagg import fixed_point
 
 SILENT = Policy(warn=False)
 X = np.random.default_rng(0).normal(size=(5, 9))
@@ -53,16 +52,22 @@ def test_parties_have_secrets_of_their_own():
     assert len(set(outcome.plan.identities)) == 3
 
 
-def test_an_overflow_of_the_usual_bound_starts_again_under_the_certain_one(monkeypatch):
-    monkeypatch.setattr(fixed_point, "_TAIL", 0.05)
+@pytest.fixture
+def narrow(monkeypatch):
+    """A usual bound that entries exceed, which chance alone would do once in 1e26."""
+    monkeypatch.setattr("fedsvd.roles.user.work.bound", lambda c, F, w_m, w_n: 0.01 * c * F)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_an_overflow_of_the_usual_bound_starts_again_under_the_certain_one():
     outcome = run(record=True)
     assert outcome.plan.certain_bound
     np.testing.assert_allclose(outcome.parties[0].sigma, np.linalg.svd(X, compute_uv=False), rtol=1e-13)
 
 
-def test_the_second_try_is_a_session_of_its_own(monkeypatch):
+def test_the_second_try_is_a_session_of_its_own(request):
     usual = run(random_state=5)
-    monkeypatch.setattr(fixed_point, "_TAIL", 0.05)
+    request.getfixturevalue("narrow")
     again = run(random_state=5)
     assert (usual.plan.certain_bound, again.plan.certain_bound) == (False, True)
     assert usual.plan.session != again.plan.session
