@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from time import monotonic, sleep
 
 import pytest
+from tests.network import GENEROUS, Network, listening, make_kits
 
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.testing.transports import TransportTests
 from fedsvd.transport.base import Transport
 from fedsvd.transport.metered import Meter, Metered
-from tests.network import GENEROUS, Network, listening, make_kits
 
 
 @pytest.fixture(scope="module")

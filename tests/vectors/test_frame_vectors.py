@@ -13,6 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from fedsvd.protocol import messages as said
 from fedsvd.protocol.parties import Party, Role
@@ -90,13 +93,35 @@ def write_message(description: list) -> bytes:
 
 def write_frames(number: int, content: bytes, length: int) -> list[bytes]:
     parts = [content[start : start + length] for start in range(0, len(content), length)]
-    return [
-        b"FSVF"
-        + struct.pack("<B16sQIIQ", 1, bytes.fromhex(SESSION), number, part, len(parts), len(content))
-        + hashlib.sha256(rest).digest()
-        + rest
-        for part, rest in enumerate(parts)
+    heads = [
+        b"FSVF" + struct.pack("<B16sQIIQ", 1, bytes.fromhex(SESSION), number, part, len(parts), len(content))
+        for part in range(len(parts))
     ]
+    return [head + checksum(head, rest) + rest for head, rest in zip(heads, parts, strict=True)]
+
+
+def checksum(head: bytes, rest: bytes) -> bytes:
+    """GMAC from its definition (NIST SP 800-38D): GHASH of the body, under the block of the nonce."""
+    key = Cipher(AES(b"fedsvd/frame/1\x00\x00"), ECB()).encryptor()
+    h = int.from_bytes(key.update(bytes(16)), "big")
+    first = key.update(hashlib.sha256(head).digest()[:12] + b"\x00\x00\x00\x01")
+    tag = 0
+    for block in (
+        *(rest[i : i + 16].ljust(16, b"\x00") for i in range(0, len(rest), 16)),
+        struct.pack(">QQ", 8 * len(rest), 0),
+    ):
+        tag = times(tag ^ int.from_bytes(block, "big"), h)
+    return (tag ^ int.from_bytes(first, "big")).to_bytes(16, "big")
+
+
+def times(x: int, y: int) -> int:
+    """The product in GCM's field of 2^128 elements; the first bit is the highest."""
+    product = 0
+    for bit in range(127, -1, -1):
+        if x >> bit & 1:
+            product ^= y
+        y = y >> 1 ^ (0xE1 << 120 if y & 1 else 0)
+    return product
 
 
 def vectors() -> dict[str, object]:
