@@ -93,6 +93,13 @@ def load_certificate(content: bytes | x509.Certificate) -> x509.Certificate:
 
 def load_revocation_list(content: bytes, ca: x509.Certificate) -> x509.CertificateRevocationList:
     """A revocation list that the operator signed, or ``NotAuthenticated``."""
+    return _signed_list(content, ca.public_bytes(Encoding.DER))
+
+
+# Read anew at every call of a peer, and nearly always the same bytes.
+@lru_cache(maxsize=8)
+def _signed_list(content: bytes, ca_der: bytes) -> x509.CertificateRevocationList:
+    ca = x509.load_der_x509_certificate(ca_der)
     try:
         revoked = x509.load_pem_x509_crl(content)
         if revoked.issuer == ca.subject and revoked.is_signature_valid(_ca_key(ca)):

@@ -7,6 +7,7 @@ id, and is read anew at every check, so that a pin counts from the moment it is 
 
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, StorageError
@@ -42,12 +43,18 @@ def read_pins(kit_dir: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        pins = tomllib.loads(files.read(path).decode())
-        for party_id in pins:
-            expect_id(party_id)
-        return {party_id: ungrouped(str(text)) for party_id, text in pins.items()}
+        return dict(_parsed(files.read(path)))
     except (FedSVDError, ValueError):
         raise StorageError(f"{path} is damaged", 'a line is: "hospital-b" = "<64 hexadecimal digits>"') from None
+
+
+# Read anew at every call of a peer, and nearly always the same bytes.
+@lru_cache(maxsize=8)
+def _parsed(content: bytes) -> Mapping[str, str]:
+    pins = tomllib.loads(content.decode())
+    for party_id in pins:
+        expect_id(party_id)
+    return {party_id: ungrouped(str(text)) for party_id, text in pins.items()}
 
 
 def expect_pin(pins: Mapping[str, str], party_id: str, signing_public: bytes) -> None:
