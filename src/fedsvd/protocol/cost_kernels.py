@@ -1,0 +1,95 @@
+"""What the kernels cost: the streaming factor, masks drawn and applied, a dense SVD and its verification.
+
+Each function says how much work there is and how many numbers its arrays take at their peak, what it returns included
+and what it is given not. The counts follow the code they speak of; ``benchmarks/macro/cost.py`` compares them with it.
+"""
+
+import math
+from dataclasses import dataclass
+
+from fedsvd.compress.reduce import panel_width
+from fedsvd.linalg.windows import Form, block_sizes, block_width
+from fedsvd.protocol.rates import Work
+
+_BLOCK = 1024  # reflectors that LAPACK applies together
+_PANEL = 1 << 22  # numbers that are verified together
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Work, and numbers alive at the peak."""
+
+    work: Work
+    numbers: float = 0.0
+
+
+def compress(rows: int, count: int, centred: bool, memory: int) -> Kernel:
+    """The factor of ``count`` columns of ``rows`` numbers each, from one pass in panels."""
+    panel = min(panel_width(rows, memory), count)
+    kernel = factor(rows + centred, count, panel)
+    augmented = (rows + 1) * panel if centred else 0
+    return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), kernel.numbers + augmented)
+
+
+def factor(width: int, count: int, panel: int) -> Kernel:
+    """``linalg.streaming_factor``: the first 2 width columns by QR, the rest by triangular solves and rank updates."""
+    first = min(count, 2 * width)
+    small = min(width, count)
+    work = Work(qr=2.0 * first * width * small - 2 / 3 * small**3, memory=16.0 * first * width)
+    if count < 1.25 * width:  # never square, or nothing left to update with
+        return Kernel(work * 1.5, 2.0 * first * width + small * width)
+    rest = max(count - first, 0)
+    chunk = max(min(panel, rest), min(rest, 2 * width))
+    updates = -(-rest // max(chunk, 1))
+    # Below some hundred columns LAPACK does not reach its rate.
+    solve = (2.0 * width**2 * rest + updates * 1.4 * width**3) * (1 + 64 / width)
+    work += Work(solve=solve, memory=8.0 * width * (rest + 6 * updates * width))
+    waiting = first if panel < 2 * width else 0  # narrow panels wait until they are worth an update
+    return Kernel(work, max(width * chunk + 3.0 * width**2, 1.0 * first * width + 1.2 * width**2) + waiting * width)
+
+
+def stored(form: Form, n: int, b: int = 0) -> float:
+    """Numbers that a drawn mask of n rows keeps."""
+    if form is Form.HAAR:
+        return float(sum((n - start) * min(_BLOCK, n - start) for start in range(0, n, _BLOCK)))
+    own = 4.0 * n if form is Form.MIXING else 0.0
+    return own + sum(stored(Form.HAAR, width) for width in block_sizes(n, block_width(form, b)))
+
+
+def draw(form: Form, n: int, b: int = 0) -> Kernel:
+    """Drawing a mask of n rows: half as many normals as a square of each block has."""
+    widths = (n,) if form is Form.HAAR else block_sizes(n, block_width(form, b))
+    normals = sum(width * (width + 1) / 2 for width in widths)
+    have, peak = 4.0 * n * (form is Form.MIXING), 0.0
+    for width in widths:
+        for start in range(0, width, _BLOCK):
+            block = (width - start) * min(_BLOCK, width - start)
+            peak = max(peak, have + 1.6 * block)  # normals and their places beside the block they fill
+            have += block
+    return Kernel(Work(normals=normals, memory=16 * normals), max(peak, have))
+
+
+def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
+    """A drawn mask of n rows times n x columns numbers."""
+    size = n * columns
+    if form is Form.HAAR:
+        copies = 2 if n <= _BLOCK else 3
+        return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
+    work = Work()
+    for width in set(widths := block_sizes(n, block_width(form, b))):
+        work += Work(blocks=2.0 * width * width * widths.count(width) * columns, memory=16.0 * size)
+    if form is Form.MIXING:
+        work += Work(dct=2.0 * size * math.log2(n + 1), memory=24.0 * size)
+    return Kernel(work, 3.0 * size)
+
+
+def dense_svd(m: int, n: int) -> Kernel:
+    """``linalg.dense_svd`` and its verification; QR first where one side is twice the other."""
+    long, short = max(m, n), min(m, n)
+    size, square, panel = float(m * n), float(short * short), float(min(m * n, _PANEL))
+    check = Work(gemm=2.0 * size * short, solve=(m + n) * square, memory=8 * 8 * size)
+    checking = size + square + 4 * panel
+    if long >= 2 * short:
+        work = Work(qr=4 * size * short - 4 / 3 * square * short, svd=22 * square * short, gemm=2 * size * short)
+        return Kernel(work + check, max(4 * size, size + 9 * square, checking))
+    return Kernel(Work(svd=14 * size * short + 8 * square * short) + check, max(3 * size + 4.5 * square, checking))

@@ -1,0 +1,113 @@
+"""What a session costs the CSP and the TA, stage by stage."""
+
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.cost_kernels import apply, dense_svd, draw, factor
+from fedsvd.protocol.cost_user import Account, Step
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.rates import Work
+from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
+from fedsvd.protocol.upload import batches, fits_whole, folds
+
+_OVERSAMPLED = 8
+_PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
+
+
+def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
+    """Every stage of the CSP."""
+    provider = Account()
+    words = max((words for _, words in [*sums_before(plan), *sums_after(plan, expected)]), default=0)
+    together = sum(words for _, words in [*sums_before(plan), *sums_after(plan, expected)])
+    ids = float(plan.m * plan.check_ids)
+    work = Work(memory=8.0 * plan.k * (together + 2 * ids))
+    provider.step("sums", work, max(2.0 * words, (2 * plan.k + 1) * ids), keeps=ids * plan.k)
+    if plan.task is Task.PREDICT:
+        return provider.steps
+    _add_up(provider, plan)
+    _factorise(provider, plan, expected)
+    return provider.steps
+
+
+def _add_up(provider: Account, plan: SessionPlan) -> None:
+    """Shares into one sum, out of the ring, and into the store or the factor."""
+    batch = float(max(b.shape[0] * b.shape[1] for b in batches(plan)))
+    panel = float(max(rows * width for rows, width in plan.panels))
+    total = float(sum(rows * width for rows, width in plan.panels))
+    split = panel if len(batches(plan)) > len(plan.panels) else 0.0
+    if plan.scheme is Scheme.ALIGNED:
+        provider.step("add up", Work(memory=16 * total), 2 * batch + split)
+    else:
+        work = Work(memory=8 * (plan.k + 1) * total, encode=8 * total)
+        provider.step("add up", work, 3 * batch + split)
+    if not folds(plan):
+        store = _stored(plan)
+        provider.step("keep", Work(memory=16 * total), store + 3 * batch + split, keeps=store)
+        return
+    by_rows = plan.by_rows
+    width = plan.N + plan.targets if by_rows else plan.M
+    length = plan.M if by_rows else plan.N
+    longest = max(shape[0 if by_rows else 1] for shape in plan.panels)
+    folded = factor(width, length, longest)
+    work = folded.work + Work(memory=4 * total)  # beside it a probe, two products with a few vectors
+    provider.step("fold", work, folded.numbers + 3 * batch + split, keeps=1.0 * min(width, length) * width)
+
+
+def _stored(plan: SessionPlan) -> float:
+    """X' in memory; on disk, up to the budget of it."""
+    return float(min(plan.M * plan.N, plan.memory // 8))
+
+
+def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None:
+    """SVD, verified; then the answer to every user."""
+    r = kept(plan, expected)
+    if plan.task is Task.LR:
+        features = plan.N if plan.by_rows else plan.m
+        kernel = dense_svd(features, features)
+        provider.step("factorise", kernel.work, kernel.numbers)
+        return
+    if folds(plan):
+        kernel = dense_svd(plan.M, min(plan.M, plan.N))
+    elif fits_whole(plan):
+        kernel = dense_svd(plan.M, plan.N)
+    else:
+        _krylov(provider, plan, r)
+        return
+    full = Work()
+    if plan.full_matrices:
+        short, long = sorted((plan.M, plan.N))
+        full = Work(svd=14.0 * long * short**2 + 8.0 * short**3, gemm=4.0 * long**2 * short, solve=2.0 * long**3)
+    provider.step(
+        "factorise",
+        kernel.work + full,
+        kernel.numbers + (4.0 * max(plan.M, plan.N) ** 2 if plan.full_matrices else 0.0),
+    )
+    if plan.published and plan.releases(Item.OWN_PART) and plan.task is not Task.PCA:
+        rows = plan.N if plan.full_matrices else r
+        widest = max(window.width for window in plan.right_windows)
+        work = Work(gemm=2.0 * rows * widest * plan.n, memory=8.0 * rows * plan.n)
+        provider.step("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
+
+
+def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:
+    block = min(r + _OVERSAMPLED, plan.M, plan.N)
+    basis = max(r + 8 * block, 256)
+    one = Work(
+        gemm=2.0 * plan.M * plan.N * block + 4.0 * (plan.M + plan.N) * basis * block, memory=8.0 * plan.M * plan.N
+    )
+    numbers = (plan.M + plan.N) * (basis + 4.0 * block) + plan.memory / 8 / 4
+    provider.step("factorise", one * (_PASSES + 3), numbers)
+
+
+def authority_steps(plan: SessionPlan) -> list[Step]:
+    """The TA: seeds, and in the paper's scheme the slices of Q, drawn again for every user who has a part of one."""
+    authority = Account()
+    work, letter = Work(keys=3.0 * plan.k), 0.0
+    if plan.published:
+        for window in plan.right_windows:
+            holders = sum(own.stop > own.start for own in window.columns)
+            block = draw(Form.HAAR, window.width).work + apply(Form.HAAR, window.width, window.width).work
+            work += block * holders + Work(aes=8.0 * window.width**2, memory=40.0 * window.width**2)
+            letter += window.width**2
+    # All letters are sealed before the first is sent.
+    authority.step("deal", work, 2 * letter)
+    return authority.steps
