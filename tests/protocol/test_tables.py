@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from fedsvd.errors import PeerAborted, PlanMismatch, UnexpectedMessage
 from fedsvd.protocol import messages
 from fedsvd.protocol.effects import Abort
-from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
+from fedsvd.protocol.messages import Aborted, Begin, Computed, Message, SumShare
 from fedsvd.protocol.parties import CSP, TA, Party, user
+from fedsvd.protocol.tasks import SUMS
 from fedsvd.roles import trusted_authority
 from fedsvd.roles.service_provider import role as service_provider
 from fedsvd.roles.user import role as user_role
@@ -213,6 +214,15 @@ def test_every_state_is_entered_by_some_row_and_left_by_some_row():
         left = {row.state for row in rows}
         assert set(states) - entered == {states["NEW"], states["ABORTED"]} or states["NEW"] in entered
         assert set(states) - left == {states["DONE"], states["ABORTED"]}
+
+
+def test_the_csp_knows_the_sums_of_all_tasks_and_no_other():
+    asked = set()
+    for make in CASES.values():
+        federation = make()
+        federation.run()
+        asked |= {message.name for _, message in federation.views.of(CSP, SumShare)}
+    assert asked == SUMS
 
 
 def test_a_handler_that_leads_where_its_row_does_not_aborts():
