@@ -55,6 +55,12 @@ def faster(name: str, ours: float, rival: float, rival_name: str, at_least: floa
     return Row(name, ours, rival, rival_name, f">= {at_least:g}x", ratio, ratio >= at_least)
 
 
+def at_most(name: str, ours: float, rival: float, rival_name: str, most: float, unit: str = "s") -> Row:
+    """A bar of the kind "at most x times what the rival takes"."""
+    ratio = ours / rival
+    return Row(name, ours, rival, rival_name, f"<= {most:g}x", ratio, ratio <= most, unit)
+
+
 def fingerprint() -> dict[str, Any]:
     """What the numbers depend on: versions, processor, BLAS, threads, commit."""
     blas = [

@@ -6,7 +6,7 @@ buffers of the BLAS come on top. Seconds are amounts of work over the rates of a
 what a network adds is not in them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedsvd.protocol.cost_provider import authority_steps, provider_steps
 from fedsvd.protocol.cost_user import Step, user_steps
@@ -117,16 +117,12 @@ HEADER = Line("role", "does", "sends", "receives", "memory", "time")
 
 
 def table(plan: SessionPlan, cost: Cost) -> list[Line]:
-    """A line for each role; users that cost the same share one."""
-    lines: list[tuple[list[str], Line]] = []
+    """A line for each role; users with equally many columns who cost the same share one."""
+    counts = {party.name: count for party, count in zip(plan.users, plan.counts, strict=True)}
+    alike: dict[tuple[int, Line], list[str]] = {}
     for name, role in cost.roles.items():
-        shown = _line(plan, name, role)
-        alike = next((names for names, line in lines if line == shown and name.startswith(Role.USER)), None)
-        if alike is None:
-            lines.append(([name], shown))
-        else:
-            alike.append(name)
-    return [Line(_names(names), *_rest(line)) for names, line in lines]
+        alike.setdefault((counts.get(name, 0), _line(role)), []).append(name)
+    return [replace(line, role=_names(names)) for (_, line), names in alike.items()]
 
 
 def masks_of(plan: SessionPlan) -> str:
@@ -143,11 +139,7 @@ def _names(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]} ({len(names)})"
 
 
-def _rest(line: Line) -> tuple[str, str, str, str, str]:
-    return line.does, line.sends, line.receives, line.memory, line.time
-
-
-def _line(plan: SessionPlan, name: str, role: RoleCost) -> Line:
+def _line(role: RoleCost) -> Line:
     longest = sorted(role.seconds_by_stage.items(), key=lambda item: -item[1])[:3]
     does = ", ".join(stage for stage, took in longest if took >= 0.1 * role.seconds)
     amounts = (readable(role.sent), readable(role.received), readable(role.memory))
