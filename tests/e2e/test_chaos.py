@@ -29,7 +29,7 @@ from fedsvd.runtime.service import serve
 from fedsvd.runtime.site import Site
 from fedsvd.transport.grpc_client import Line
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")]
 
 PATIENCE = 6.0
 LONGEST = 120.0  # a hang fails, at last
@@ -68,6 +68,7 @@ class House:
     kits: dict
     port: int = field(default_factory=free_port)
     running: dict = field(default_factory=dict)
+    children: list = field(default_factory=list)
 
     @property
     def csp(self):
@@ -94,9 +95,14 @@ class House:
         words = [f"--{key}={value}" for key, value in self.words(name).items()]
         role = name.partition("/")[0]
         command = [sys.executable, "-m", "fedsvd.testing.doomed", state, role, f"--kit={self.kits[name]}", *words]
-        return subprocess.Popen([*command, f"--patience={PATIENCE}"], stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([*command, f"--patience={PATIENCE}"], stderr=subprocess.DEVNULL)
+        self.children.append(process)
+        return process
 
     def stop(self):
+        for child in self.children:
+            child.kill()
+            child.wait()
         for thread, stop in reversed(self.running.values()):
             stop.set()
             thread.join(LONGEST)
