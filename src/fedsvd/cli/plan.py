@@ -5,12 +5,17 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
+from fedsvd.cli.cost import cost_record, cost_table
 from fedsvd.cli.options import FormatOption, Scratch
-from fedsvd.cli.voice import Format, Voice, facts, listing, size
+from fedsvd.cli.voice import Format, Voice, duration, facts, listing, size
+from fedsvd.protocol.cost import predict
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.runtime.calibration import calibrate as measured
 from fedsvd.runtime.job import read_job
 from fedsvd.runtime.job_data import Prepared, prepare
 from fedsvd.runtime.jobs import named, plan_job
@@ -19,17 +24,20 @@ from fedsvd.runtime.planning import Planned
 
 def plan(
     job: Annotated[Path, typer.Argument(help="The job file.")],
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure this machine first: a second.")] = False,
     scratch: Scratch = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Say what a job will do, and what it reveals, before anything is sent."""
+    """Say what a job will do, what it reveals and what it costs, before anything is sent."""
     voice = Voice(format, quiet=True)
     prepared = prepare(read_job(job), scratch)
     planned = plan_job(prepared)
-    record = _record(prepared, planned)
+    cost = predict(planned.plan, measured() if calibrate else DEFAULT)
+    record = _record(prepared, planned) | {"cost": cost_record(planned.plan, cost, prepared.names)}
     for finding in findings(planned.plan, Policy()):
         voice.notice(named(str(finding), prepared.names))
-    voice.answer(record, lambda console: _show(console, record))
+    costs = cost_table(planned.plan, cost, prepared.names)
+    voice.answer(record, lambda console: _show(console, record, costs))
 
 
 def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
@@ -45,7 +53,6 @@ def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
         "scheme": plan.scheme,
         "why": planned.why,
         "trust": plan.trust,
-        "masks": {"left": plan.left, "right": plan.right, "windows": len(plan.right_windows)},
         "roles": _roles(plan),
         "parties": [
             {"name": name, "rows": party.table.shape[0], "columns": party.table.shape[1]}
@@ -97,11 +104,10 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     return lines
 
 
-def _show(console: Console, record: dict[str, Any]) -> None:
+def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
     what = f"{record['task']} of {record['samples']} samples x {record['features']} features"
     if record["components"]:
         what += f", {record['components']} components"
-    masks = "{left} and {right}, windows: {windows}".format(**record["masks"])
     console.print(
         facts(
             {
@@ -109,7 +115,7 @@ def _show(console: Console, record: dict[str, Any]) -> None:
                 "what": what,
                 "split": record["split"],
                 "scheme": f"{record['scheme']}: {record['why']}",
-                "masks": f"{masks}, dealt by {record['trust']}",
+                "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
             }
         )
     )
@@ -118,6 +124,14 @@ def _show(console: Console, record: dict[str, Any]) -> None:
     _list(console, "What leaves each party", record["leaves_each_site"])
     _list(console, "What is released", [f"{item}: {whom}" for item, whom in record["released"].items()])
     _list(console, "What each role learns", record["learns"])
+    _list(console, "What it will cost", [_in_all(record["cost"])])
+    console.print(costs)
+
+
+def _in_all(cost: dict[str, Any]) -> str:
+    apart, together = duration(cost["seconds_side_by_side"]), duration(cost["seconds_in_one_process"])
+    work = f"{size(cost['bytes'])} and {cost['flops']:.1e} operations in all"
+    return f"{work}; about {apart} with a machine to each role, {together} in one process"
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
+from fedsvd.cli.cost import cost_table
 from fedsvd.cli.options import SchemeName
 from fedsvd.cli.progress import shown
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.cost import predict
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
@@ -18,7 +20,7 @@ from fedsvd.runtime.holdings import score_of, shared_by_all
 from fedsvd.runtime.job import NAME, Job, job_from
 from fedsvd.runtime.job_data import Prepared, prepare
 from fedsvd.runtime.job_faults import NAME_RULE
-from fedsvd.runtime.jobs import run_job
+from fedsvd.runtime.jobs import plan_job, run_job
 from fedsvd.runtime.results import PARTIES, rank_of, write_results
 
 _ROWS_SHOWN = 5
@@ -81,10 +83,19 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
     prepared = prepare(job, scratch)
+    _foretell(voice, prepared)
     with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
         outcome = run_job(prepared, scratch, progress)
     write_results(target, prepared, outcome, overwrite)
     voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
+
+
+def _foretell(voice: Voice, prepared: Prepared) -> None:
+    """What the run will cost, before it begins."""
+    plan = plan_job(prepared).plan
+    cost = predict(plan)
+    voice.line(f"expected: {size(cost.bytes_total)} between the roles, about {duration(cost.seconds_in_turns)}")
+    voice.table(cost_table(plan, cost, prepared.names))
 
 
 def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from rich.console import Console
@@ -70,14 +70,22 @@ class Voice:
         if not self.quiet:
             typer.echo(text, err=True)
 
+    def table(self, table: Table) -> None:
+        """A table about the work under way."""
+        if not self.quiet:
+            _console(sys.stderr).print(table)
+
     def answer(self, record: Mapping[str, Any], show: Callable[[Console], None]) -> None:
         """The result: the record in JSON, or what ``show`` writes for a person."""
         if self.format is Format.JSON:
             typer.echo(json.dumps({**record, "notices": self.notices}, ensure_ascii=False, allow_nan=False))
         else:
-            # Names come from files and may look like markup. A pipe has no width; lines are for tools to cut.
-            width = None if sys.stdout.isatty() else _PIPE_WIDTH
-            show(Console(file=sys.stdout, highlight=False, markup=False, width=width))
+            show(_console(sys.stdout))
+
+
+def _console(file: TextIO) -> Console:
+    # Names come from files and may look like markup. A pipe has no width; lines are for tools to cut.
+    return Console(file=file, highlight=False, markup=False, width=None if file.isatty() else _PIPE_WIDTH)
 
 
 def facts(rows: Mapping[str, object]) -> Table:
