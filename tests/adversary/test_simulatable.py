@@ -7,13 +7,15 @@ Mixing masks: heuristic, the same tests. Block masks: told apart beyond any doub
 
 import numpy as np
 import pytest
+import scipy.stats
 from tests.adversary.scores import same_law
 from tests.adversary.watch import X_masked, columns, csp_view, watched
 from tests.tolerances import ACCEPTED
 
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.messages import Ready
+from fedsvd.protocol.messages import PaddedBatch, Ready
 from fedsvd.protocol.parties import CSP
+from fedsvd.roles.user import role
 from fedsvd.runtime import planning
 
 B, TILES = 10, (6, 12)
@@ -114,3 +116,33 @@ def test_masks_are_drawn_anew_for_every_run(tables):
     for first, second in zip(*sides, strict=True):
         cosines = np.abs(np.sum(first * second, axis=0))
         assert cosines.mean() < 4.0 / np.sqrt(len(first))
+
+
+def last_bits(outcome):
+    """The last four bits of every word of the sum, which the CSP sees exactly; p that they are uniform."""
+    total = sum(message.payload for _, message in csp_view(outcome).of(CSP, PaddedBatch))
+    return float(scipy.stats.chisquare(np.bincount((total & np.uint64(15)).astype(int).ravel(), minlength=16)).pvalue)
+
+
+@pytest.fixture(scope="module")
+def divisions():
+    """Equal singular values, divided between two users in different ways."""
+    rng = np.random.default_rng(8)
+    sigma = np.linalg.svd(rng.standard_normal((M, N)), compute_uv=False)
+    alone = np.zeros((M, N))
+    alone[:, : N // 2] = (orthogonal(M, rng) * sigma) @ orthogonal(N // 2, rng)
+    return {"evenly": (orthogonal(M, rng) * sigma) @ orthogonal(N, rng)[:M], "to one": alone}
+
+
+@pytest.mark.parametrize("scheme", ["compressed", "mixing"])
+@pytest.mark.parametrize("way", ["evenly", "to one"])
+def test_the_last_bits_of_the_sum_do_not_tell_how_the_data_is_divided(divisions, scheme, way):
+    outcome = watched(columns(divisions[way], (N // 2, N // 2)), scheme=scheme)
+    assert last_bits(outcome) > ACCEPTED
+
+
+def test_unfilled_they_would(divisions, monkeypatch):
+    """A float64 ends in zeros where the word goes on; a sum that does says that both users' terms are large."""
+    monkeypatch.setattr(role, "fill", lambda payload, least, stream: payload)
+    for way in divisions:
+        assert last_bits(watched(columns(divisions[way], (N // 2, N // 2)), scheme="mixing")) < CERTAIN

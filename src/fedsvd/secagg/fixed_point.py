@@ -43,7 +43,7 @@ BITS = 62
 # of k encodings (k/2); 2^-30 of the range is room for both and costs nothing, because half the ring is spare.
 _RANGE = (1 << BITS) + (1 << 32)
 _GUARD = (1 << BITS) + (1 << 33)
-_TAIL = 64.0
+TAIL = 64.0
 _ONE_FACTOR = 1000  # beyond this |f| the power of two itself leaves the range of float64
 
 
@@ -53,7 +53,7 @@ def bound(c: float, F: float, w_m: int, w_n: int) -> float:
         raise ConfigError(f"mask windows have sides >= 1, got {w_m} x {w_n}")
     if not (c > 0.0 and F >= 0.0):
         raise ConfigError("the bound needs a scale c > 0 and a norm F >= 0", "check the users-only sum of norms")
-    return float(c) * float(F) * min(1.0, _TAIL / math.sqrt(w_m * w_n))
+    return float(c) * float(F) * min(1.0, TAIL / math.sqrt(w_m * w_n))
 
 
 def exponent(B: float, terms: int = 1) -> int:

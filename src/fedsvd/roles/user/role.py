@@ -45,6 +45,7 @@ from fedsvd.protocol.parties import CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import batches
+from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
 from fedsvd.roles.user.answers import expect_answer, expect_blinded
@@ -54,6 +55,7 @@ from fedsvd.roles.user.sums import UsersOnly
 from fedsvd.roles.user.work import Work
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg import fixed_point
+from fedsvd.secagg.dither import fill, least_filled
 from fedsvd.secagg.keys import pad_keys
 from fedsvd.secagg.pads import PadsOnce, pad
 from fedsvd.types import Array, Float, Ring
@@ -234,8 +236,12 @@ class User(Machine):
             return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(Y))
         first = matrix if aligned else 0  # where padding begins
         payload = np.empty((Y.shape[0], Y.shape[1] - first), np.uint64)
-        fixed_point.encode(Y[:, first:matrix], self._exponents[0], out=payload[:, : matrix - first])
-        fixed_point.encode(Y[:, matrix:], self._exponents[1], out=payload[:, matrix - first :])
+        stream = Keystream(self._own.derive("last bits", number))
+        least = least_filled(*self.plan.smallest_window, self.plan.certain_bound)
+        parts = (slice(first, matrix), slice(matrix, Y.shape[1]))
+        for part, f, bound in zip(parts, self._exponents, request.bounds, strict=True):
+            words = payload[:, part.start - first : part.stop - first]
+            fill(fixed_point.encode(Y[:, part], f, out=words), least if bound > 0 else 0, stream)
         padded = pad(payload, self._pads, "upload", number, self._once)
         if aligned:
             return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(Y[:, :matrix]), padded)

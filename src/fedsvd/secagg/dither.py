@@ -1,0 +1,51 @@
+"""Digits that no float64 has, filled with dice before a share is padded (step 4 of the protocol).
+
+A word has 62 bits for an entry and a float64 has 53, or fewer where it is the small difference of larger numbers. So an
+encoding ends in zeros, the more of them the larger the numbers behind it. Pads hide that in a share but leave it in the
+sum: a sum that ends in zeros says that *every* user's term is large, and how norms are divided between users could be
+read off its last bits, which secure aggregation is there to hide. Here these places are filled with random bits. An
+entry moves by half a unit in its own last place, or in that of a number up to twice the usual entry, whichever is
+more: the masked product was rounded as much. What still shows is whether all users but one hold nothing but zeros.
+"""
+
+import math
+
+import numpy as np
+
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.secagg.batches import chunks
+from fedsvd.secagg.fixed_point import BITS, TAIL
+from fedsvd.types import Ring
+
+_EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
+_LARGER = 1.0  # as a power of two: how much larger than a usual entry the numbers behind it may be
+
+
+def least_filled(w_m: int, w_n: int, certain: bool) -> int:
+    """How many last bits of every word are filled at least, for masks with windows of these sides.
+
+    A usual entry is ``c F / sqrt(w_m w_n)``. The bound that fills the word is ``c F``, or 64 usual entries.
+    """
+    entries = math.log2(math.sqrt(w_m * w_n) if certain else min(math.sqrt(w_m * w_n), TAIL))
+    # In a small matrix little is summed, and a rank cut at max(m, n) eps leaves less room.
+    larger = min(_LARGER, entries / 2)
+    return max(0, int(BITS - 53 + larger - entries))
+
+
+def fill(payload: Ring, least: int, stream: Keystream) -> Ring:
+    """The encodings with their last bits filled, in place; ``stream`` is this user's own, used once."""
+    for (part,) in chunks(payload):
+        entries = part.view(np.int64).astype(np.float64)  # exact: that is what they were encoded from
+        # The unit in the last place of each entry, a power of two, but no less than 2^least.
+        places = (entries.view(np.int64) & _EXPONENT).view(np.float64)
+        np.multiply(places, 2.0**-52, out=places)
+        np.maximum(places, 2.0**least, out=places)
+        # A whole number from 0 to places - 1, less half: sixteen bits make it, so a word of the stream serves four.
+        bits = stream.words(-(-part.size // 4)).view("<u2")[: part.size].reshape(part.shape)
+        np.multiply(bits, 2.0**-16, out=entries)
+        np.multiply(entries, places, out=entries)
+        np.floor(entries, out=entries)
+        np.multiply(places, 0.5, out=places)
+        np.subtract(entries, np.floor(places, out=places), out=entries)
+        part += entries.astype(np.int64).view(np.uint64)
+    return payload

@@ -1,0 +1,84 @@
+"""The last bits of a word are filled: uniform whatever was encoded, and too small a change to matter."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tolerances import ACCEPTED, REJECTED
+
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.seed import Seed
+from fedsvd.secagg import fixed_point
+from fedsvd.secagg.dither import fill, least_filled
+
+SEED = Seed(bytes(range(32)))
+
+
+def filled(Y, f, least=0):
+    return fill(fixed_point.encode(Y, f), least, Keystream(SEED))
+
+
+def uniform(words, bits):
+    counts = np.bincount((words & np.uint64(2**bits - 1)).astype(np.int64).ravel(), minlength=2**bits)
+    return scipy.stats.chisquare(counts).pvalue
+
+
+@pytest.mark.parametrize("size", [0.9, 2.0**-3, 2.0**-6])
+def test_the_last_bits_of_large_numbers_are_uniform_and_were_not(size):
+    """Entries of one magnitude in a word of 62 bits: as many bits are empty as they are above 2^53."""
+    Y = size * np.random.default_rng(1).uniform(0.5, 1.0, (100, 300))
+    empty = 9 + int(np.floor(np.log2(size / 2)))
+    if empty > 0:
+        assert uniform(fixed_point.encode(Y, 62), empty) < REJECTED
+        assert uniform(filled(Y, 62), empty) > ACCEPTED
+    assert uniform(filled(Y, 62, least=5), 5) > ACCEPTED
+
+
+def test_numbers_with_few_digits_are_filled_up_to_the_least():
+    Y = np.full((60, 100), 2.0**-20)  # one bit each
+    assert uniform(fixed_point.encode(Y, 62), 6) < REJECTED
+    assert uniform(filled(Y, 62, least=6), 6) > ACCEPTED
+
+
+@settings(max_examples=60)
+@given(st.floats(-1.0, 1.0), st.integers(0, 12))
+def test_a_number_moves_by_at_most_half_of_what_is_filled(value, least):
+    Y = np.full((3, 5), value)
+    words, bare = filled(Y, 62, least), fixed_point.encode(Y, 62)
+    moved = np.abs((words - bare).view(np.int64).astype(float))
+    own = np.spacing(np.abs(bare.view(np.int64).astype(float))) if value else 0.0
+    assert (moved <= np.maximum(own, 2.0**least) / 2).all()
+
+
+def test_the_change_is_centred():
+    Y = np.full((300, 300), 0.7)
+    moved = (filled(Y, 62) - fixed_point.encode(Y, 62)).view(np.int64)
+    assert abs(moved.mean() + 0.5) < 4 * moved.std() / 300
+    assert moved.min() == -(2**8)
+    assert moved.max() == 2**8 - 1
+
+
+def test_it_is_the_same_for_the_same_stream_and_another_for_another():
+    Y = np.random.default_rng(2).standard_normal((20, 33)) / 8
+    assert np.array_equal(filled(Y, 62, 6), filled(Y, 62, 6))
+    other = fill(fixed_point.encode(Y, 62), 6, Keystream(Seed(bytes(32))))
+    assert not np.array_equal(filled(Y, 62, 6), other)
+
+
+@pytest.mark.parametrize(
+    "sides, certain, bits", [((1000, 2000), False, 4), ((64, 64), False, 4), ((4, 4), False, 8), ((1, 1), False, 9),
+                             ((100, 200), True, 2), ((1000, 2000), True, 0)],
+)  # fmt: skip
+def test_how_many_bits_are_filled_follows_from_the_bound(sides, certain, bits):
+    """2^62 holds 64 usual entries, or sqrt(w_m w_n) of them: two usual entries have their last place at 2^bits."""
+    assert least_filled(*sides, certain) == bits
+
+
+def test_any_layout_is_filled_alike():
+    Y = np.random.default_rng(3).standard_normal((7, 11)) / 4
+    payload = np.zeros((7, 20), np.uint64)
+    payload[:, 5:16] = fixed_point.encode(Y, 60)
+    fill(payload[:, 5:16], 4, Keystream(SEED))
+    assert np.array_equal(payload[:, 5:16], filled(Y, 60, 4))
+    assert not payload[:, :5].any()
