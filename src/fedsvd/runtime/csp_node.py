@@ -135,24 +135,26 @@ class CspNode:
         return {**now, "seen": _version(self.book.get(job.id), now["progress"])}
 
     def _enlist(self, caller: str, id: str, attempt: int, facts: dict[str, Any]) -> dict[str, Any]:
-        job = self.book.enlist(self.book.get(id, caller).id, caller, attempt, facts)
+        with self.book.changed:  # whoever is last opens the session, and nothing comes in between
+            job = self.book.enlist(self.book.get(id, caller).id, caller, attempt, facts)
+            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.members):
+                job = self._open(job)
         self._note("enlisted", job=job.id, by=caller, attempt=attempt)
-        if set(job.enlisted) == set(job.members):
-            job = self._open(job)
         return job.shown()
 
     def _tell(self, caller: str, id: str, progress: dict[str, Any]) -> None:
         self.book.told(self.book.get(id, caller).id, caller, progress)
 
     def _ended(self, caller: str, id: str, attempt: int, failure: dict[str, str] | None = None) -> dict[str, Any]:
-        job = self.book.get(id, caller)
-        if job.attempt != attempt or caller not in job.members:
-            return job.shown()
-        if failure is not None:
-            return self._broken(job, {"who": caller, **failure}).shown()
-        finished = tuple(sorted({*job.finished, caller}))
-        done = set(finished) == set(job.members) and job.state is JobState.RUNNING
-        return self.book.change(job.id, finished=finished, state=JobState.DONE if done else job.state).shown()
+        with self.book.changed:  # two members may end in the same instant
+            job = self.book.get(id, caller)
+            if job.attempt != attempt or caller not in job.members:
+                return job.shown()
+            if failure is not None:
+                return self._broken(job, {"who": caller, **failure}).shown()
+            finished = tuple(sorted({*job.finished, caller}))
+            done = set(finished) == set(job.members) and job.state is JobState.RUNNING
+            return self.book.change(job.id, finished=finished, state=JobState.DONE if done else job.state).shown()
 
     def _resume(self, caller: str, id: str) -> dict[str, Any]:
         job = self.book.resume(self.book.get(id, caller).id)
@@ -160,11 +162,13 @@ class CspNode:
         return job.shown()
 
     def _stop(self, caller: str, id: str) -> dict[str, Any]:
-        job = self.book.get(id, caller)
-        if job.over:
-            return job.shown()
+        with self.book.changed:
+            job = self.book.get(id, caller)
+            if job.over:
+                return job.shown()
+            job = self.book.change(job.id, state=JobState.STOPPED)
         self._note("stopped by request", job=job.id, by=caller)
-        return self.book.change(job.id, state=JobState.STOPPED).shown()
+        return job.shown()
 
     def _who(self, caller: str, id: str) -> dict[str, str]:
         """The certificates that a job's members came with; whether they are who we say is for the caller to check."""
