@@ -80,6 +80,9 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), and the Gram "
             f"matrices of {count} windows in one common rotated basis; that this is all is tested, not proven."
         )
+        if count > 1:
+            order = "rows" if plan.by_rows else unit(plan)
+            yield f"Windows follow the order of the {order}: shuffle a sorted table, or the CSP sees where it changes."
     if plan.task is Task.LR:
         yield from _csp_labels(plan)
 
@@ -112,6 +115,7 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
     if plan.task is Task.LR and plan.by_rows:
         yield "Each party alone gets the coefficients of its own columns; all get the intercept."
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
+        yield "Where rank is lost, every party learns which part of what cannot be told apart lies with the others."
     elif plan.task is Task.LR:
         yield "Every party gets all coefficients and the intercept."
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
@@ -123,6 +127,7 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
 def _two_parties(plan: SessionPlan) -> Iterator[str]:
     """What a sum over two parties says of either: its own part is known to each."""
     if plan.k > 2:
+        yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
         return
     if full_outputs(plan):
         exact = "exactly" if components(plan) == min(plan.m, plan.n) else f"in its top {components(plan)} directions"
