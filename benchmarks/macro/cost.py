@@ -5,40 +5,36 @@ before. Memory is that of the role furthest from its prediction, each role livin
 a few megabytes are left out, where the interpreter's own memory would be measured.
 """
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
-from typing import Any
 from warnings import catch_warnings, simplefilter
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.macro.replay import heard_by, live, return_memory_at_once
+from benchmarks.macro.memory import well_conditioned
 from benchmarks.macro.shapes import Shape, shapes
 from benchmarks.measure import Row
 from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.cost import Cost, masks_of, predict, readable, table
-from fedsvd.protocol.parties import Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.runtime.calibration import calibrate
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.planning import Study, plan_study
-from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
-
-_SMALL = 8 << 20
 
 
 def rows() -> Iterator[Row]:
-    """Every shape's bytes and time, then, with memory given back at once, every shape's memory."""
+    """Every shape's bytes and time, then every shape's memory."""
     many_users()
     with catch_warnings():
         simplefilter("ignore", PrivacyWarning)
         for shape in shapes():
             yield from bytes_and_time(shape)
-        return_memory_at_once()
-        for shape in shapes():
-            yield memory(shape)
+    yield from memory()
 
 
 def bytes_and_time(shape: Shape) -> Iterator[Row]:
@@ -54,36 +50,19 @@ def bytes_and_time(shape: Shape) -> Iterator[Row]:
     yield Row(f"{shape.name}: time", cost.seconds_in_turns, seconds, "measured", "within 2x", factor, met)
 
 
-def well_conditioned(result: Any) -> bool:
-    """What only the data decides: whether S_1 <= 16 S_r, so that the right vectors need no correction."""
-    sigma = getattr(result, "sigma", None)
-    return sigma is not None and bool(sigma[0] <= 16 * sigma[-1])
-
-
-def memory(shape: Shape) -> Row:
-    """The role furthest from its prediction, among first and last user, CSP and TA."""
-    federation = shape.federation()
-    result, *_ = federation.run()
-    plan = federation.plan
-    cost = predict(plan, well_conditioned=well_conditioned(result))
-    worst: Row | None = None
-    for party in plan.parties:
-        if party.role is Role.USER and party.index not in (1, plan.k):
-            continue
-        taken = alone(federation, party.name)
-        foretold = cost.roles[party.name].memory
-        if max(taken, foretold) < _SMALL:
-            continue
-        row = compared(f"{shape.name}: memory of {party.name}", foretold / 1e6, taken / 1e6, 0.2, "MB")
-        if worst is None or abs(row.ratio - 1) > abs(worst.ratio - 1):
-            worst = row
-    return worst or Row(f"{shape.name}: memory", 0, 0, "measured", "small", 1.0, True, "MB")
-
-
-def alone(federation: Federation, name: str) -> int:
-    """The memory of one role that lives through the session again."""
-    machine = next(machine for machine in federation.assemble().machines if machine.me.name == name)
-    return live(machine, heard_by(federation.views, machine.me)).memory
+def memory() -> Iterator[Row]:
+    """Of each shape the role furthest from its prediction, measured in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.macro.memory"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as measuring:
+        for line in measuring.stdout or ():
+            found = json.loads(line)
+            name = f"{found['shape']}: memory"
+            if not found["role"]:
+                yield Row(name, 0, 0, "measured", "a few MB", 1.0, True, "MB")
+                continue
+            yield compared(f"{name} of {found['role']}", found["foretold"] / 1e6, found["taken"] / 1e6, 0.2, "MB")
+    if measuring.returncode:
+        raise RuntimeError(f"memory was not measured: exit status {measuring.returncode}")
 
 
 def compared(name: str, foretold: float, measured: float, within: float, unit: str) -> Row:
