@@ -3,6 +3,7 @@
 A federation of throw-away kits is made once for a test file; every session has an id of its own.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,8 @@ from fedsvd.transport.base import Transport
 from fedsvd.transport.grpc_client import Dialled, Dialling
 from fedsvd.transport.grpc_server import Exchange, Room
 from fedsvd.types import SessionId
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # refused handshakes are what some tests are about
 
 GENEROUS = 60.0  # seconds after which a test that hangs fails; no test that passes comes near
 CALLERS = {TA: "authority/ta", user(1): "party/a", user(2): "party/b", user(3): "party/c"}
@@ -79,8 +82,10 @@ class Network:
         self.opened.clear()
 
 
-def make_kits(folder: Path) -> dict[str, Path]:
-    return temporary_federation(folder, ["a", "b", "c"], with_authority=True, now=datetime.now(UTC), researcher="res")
+def make_kits(folder: Path, **how: Any) -> dict[str, Path]:
+    """Kits of three parties, a CSP, an authority and a researcher."""
+    now = datetime.now(UTC)
+    return temporary_federation(folder, ["a", "b", "c"], with_authority=True, researcher="res", now=now, **how)
 
 
 def no_answer(caller: str, body: bytes) -> bytes:

@@ -104,7 +104,7 @@ class Dialled:
         self.flush()
         leaving = Leaving(self._session, self._inbox.next, self._failure is None and self._outbox.empty)
         with suppress(FedSVDError):  # where it does not hear us, it will notice our silence
-            self._line.call(LEAVE, leaving.encode(), min(_FAREWELL, self._patience))
+            self._line.call(LEAVE, leaving.encode(), min(_FAREWELL, self._patience / 4))
         self._sent.put(None)
         self._line.close()
         for thread in self._threads:

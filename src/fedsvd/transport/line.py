@@ -201,7 +201,8 @@ class _Stream(Generic[T]):
         if now - self._progress >= self._patience:
             raise self._given_up(text)
         if now >= self._resume:
-            self._resume, self._pause = now + self._pause, min(2 * self._pause, _PAUSES[1])
+            self._resume = min(now + self._pause, self._progress + self._patience)
+            self._pause = min(2 * self._pause, _PAUSES[1])
         self._trouble = True
         heapq.heappush(self._again, flight)
         return False
@@ -213,8 +214,17 @@ class _Stream(Generic[T]):
         )
 
 
+# What gRPC says when TLS here refuses the CSP, or cannot begin; when the CSP refuses us it says only "closed".
+_UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification", "security handshaker")
+
+
 def _refuse(status: grpc.StatusCode, text: str) -> None:
     """Raise, unless calling again can help."""
+    if status is grpc.StatusCode.UNAVAILABLE and any(sign in text for sign in _UNTRUSTED):
+        raise NotAuthenticated(
+            "the CSP's certificate is not one for this address and federation, or our key is not our certificate's",
+            "compare address, clock and kit: fedsvd doctor",
+        )
     if status is grpc.StatusCode.PERMISSION_DENIED:
         raise NotAuthenticated(_without_code(text))
     if status is grpc.StatusCode.FAILED_PRECONDITION:

@@ -1,0 +1,273 @@
+"""Who may call the CSP, over real sockets: nobody without a certificate of this federation, role and day; and whom a
+member calls. What is refused changes nothing for the others.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from tests.network import CALLERS, GENEROUS, Network, listening, make_kits, new_session, until
+
+from fedsvd.errors import MalformedFrame, NotAuthenticated, PeerLost, TimedOut, TransportError
+from fedsvd.identity.authority import Authority
+from fedsvd.identity.certificates import make_certificate
+from fedsvd.identity.kit import accept_revocations
+from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key
+from fedsvd.protocol.messages import BatchRequest
+from fedsvd.protocol.parties import CSP, TA, user
+from fedsvd.runtime.site import Site
+from fedsvd.transport.calls import ASK, METHODS, PUSH
+from fedsvd.transport.grpc_client import Dialled, Dialling
+from fedsvd.transport.line import Line
+from fedsvd.transport.links import Outbox
+from fedsvd.transport.room import Room
+from fedsvd.types import Digest
+from fedsvd.wire.frame import LARGEST_FRAME, encode_frame
+
+PLAN = Digest("0" * 64)
+SHORT = 1.0  # seconds of patience where the end is known to be a refusal
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("federation")
+
+
+@pytest.fixture(scope="module")
+def network(folder):
+    with listening(make_kits(folder)) as network:
+        yield network
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """The kits of another federation."""
+    return make_kits(tmp_path_factory.mktemp("elsewhere"))
+
+
+@pytest.fixture(autouse=True)
+def hang_up(network):
+    yield
+    network.close()
+
+
+def dialling_with(network: Network, kit, **changes) -> Dialling:
+    site = Site.at(kit)
+    return replace(site.dialling(network.address), patience=SHORT, **changes)
+
+
+def self_signed() -> tuple[bytes, bytes]:
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = (
+        builder.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    )
+    certificate = builder.sign(key, hashes.SHA256())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return private, certificate.public_bytes(Encoding.PEM)
+
+
+def issued(folder, party_id: str, when: datetime) -> tuple[bytes, bytes]:
+    """Key and certificate for a day from ``when`` on, truly of the operator."""
+    operator, place = Authority(folder / "operator"), folder / f"issued-{party_id}"
+    request = make_request(place, operator.federation, "party", party_id, ())
+    certificate = make_certificate(request.claim, operator.ca, read_tls_key(operator.directory / CA_KEY), when, 1)
+    return (place / TLS_KEY).read_bytes(), certificate.public_bytes(Encoding.PEM)
+
+
+def expect_all_is_well(network: Network) -> None:
+    """A session of somebody else goes on as if nothing had been."""
+    room, end = network.pair()
+    end.send(CSP, BatchRequest(PLAN, 3))
+    assert room.receive(GENEROUS)[1].batch == 3
+
+
+def test_a_plaintext_client_gets_nowhere(network):
+    with grpc.insecure_channel(network.address) as channel:
+        for method in METHODS:
+            with pytest.raises(grpc.RpcError) as refused:
+                channel.unary_unary(method)(b"", timeout=GENEROUS)
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    expect_all_is_well(network)
+
+
+def test_a_client_without_a_certificate_gets_nowhere(network):
+    trusts = grpc.ssl_channel_credentials(network.dialling(user(1)).ca)
+    with grpc.secure_channel(network.address, trusts) as channel:
+        for method in METHODS:
+            with pytest.raises(grpc.RpcError) as refused:
+                channel.unary_unary(method)(b"", timeout=GENEROUS)
+            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    expect_all_is_well(network)
+
+
+def test_a_self_signed_certificate_gets_nowhere(network):
+    key, certificate = self_signed()
+    room = network.open((user(1),))
+    with pytest.raises(TimedOut, match="nothing got through"):
+        Dialled(replace(network.dialling(user(1), patience=SHORT), key=key, certificate=certificate), room.session)
+    expect_all_is_well(network)
+
+
+def test_a_certificate_of_another_federation_gets_nowhere(network, elsewhere):
+    theirs, ours = dialling_with(network, elsewhere["party/a"]), network.dialling(user(1))
+    room = network.open((user(1),))
+    with pytest.raises(TimedOut, match="nothing got through"):
+        Dialled(replace(theirs, ca=ours.ca), room.session)
+    expect_all_is_well(network)
+
+
+@pytest.mark.parametrize(("name", "days"), [("past", -3), ("future", 3)])
+def test_a_certificate_of_another_time_gets_nowhere(network, folder, name, days):
+    key, certificate = issued(folder, name, datetime.now(UTC) + timedelta(days=days))
+    room = network.exchange.open(new_session(), {f"party/{name}": user(1)})
+    with pytest.raises(TransportError):
+        Dialled(replace(network.dialling(user(1), patience=SHORT), key=key, certificate=certificate), room.session)
+    key, certificate = issued(folder, f"no-{name}", datetime.now(UTC))
+    room = network.exchange.open(new_session(), {f"party/no-{name}": user(1)})
+    Dialled(replace(network.dialling(user(1)), key=key, certificate=certificate), room.session).close()
+
+
+def test_the_csps_own_certificate_is_not_one_to_call_with(network):
+    room = network.open((user(1),))
+    with pytest.raises(TimedOut, match="nothing got through"):
+        Dialled(dialling_with(network, network.kits["csp/csp"]), room.session)
+    expect_all_is_well(network)
+
+
+@pytest.mark.parametrize("stranger", ["party/c", "authority/ta", "researcher/res"])
+def test_who_takes_no_part_in_a_session_is_refused_by_name_and_ends_nothing(network, stranger):
+    room = network.open((user(1), user(2)))
+    one = network.dial(user(1), room.session)
+    with pytest.raises(NotAuthenticated, match=stranger):
+        Dialled(dialling_with(network, network.kits[stranger]), room.session)
+    box = Outbox(room.session)
+    box.put([b"rubbish"])
+    line = Line(dialling_with(network, network.kits[stranger]))
+    with pytest.raises(NotAuthenticated, match=stranger):
+        line.call(PUSH, encode_frame(box.frame(0, 0)))
+    line.close()
+    one.send(CSP, BatchRequest(PLAN, 5))
+    assert room.receive(GENEROUS)[1].batch == 5
+
+
+def test_one_partys_frames_never_pass_for_anothers(network):
+    room = network.open((user(1), user(2)))
+    one, two = network.dial(user(1), room.session), network.dial(user(2), room.session)
+    for number in range(5):
+        one.send(CSP, BatchRequest(PLAN, number))
+        two.send(CSP, BatchRequest(PLAN, 100 + number))
+    heard = [room.receive(GENEROUS) for _ in range(10)]
+    assert [message.batch for party, message in heard if party == user(1)] == [0, 1, 2, 3, 4]
+    assert [message.batch for party, message in heard if party == user(2)] == [100, 101, 102, 103, 104]
+
+
+def test_a_frame_of_a_session_that_is_not_there_is_refused(network):
+    _, end = network.pair()
+    line = Line(network.dialling(user(1), patience=SHORT))
+    box = Outbox(new_session())
+    box.put([b"rubbish"])
+    with pytest.raises(PeerLost, match="no such session"):
+        line.call(PUSH, encode_frame(box.frame(0, 0)))
+    line.close()
+    end.send(CSP, BatchRequest(PLAN, 0))
+    end.flush()
+
+
+@pytest.mark.parametrize("size", [LARGEST_FRAME + 1, LARGEST_FRAME + 10_000, 16 << 20])
+def test_an_oversized_frame_is_refused_at_the_door(network, size):
+    room, end = network.pair()
+    box = Outbox(room.session)
+    box.put([bytes(1 << 20)])
+    line = Line(network.dialling(user(1), patience=SHORT))
+    with pytest.raises(MalformedFrame):
+        line.call(PUSH, encode_frame(box.frame(0, 0)).ljust(size, b"\x00"))
+    line.close()
+    end.close()
+    expect_all_is_well(network)
+
+
+def test_a_frame_with_a_wrong_checksum_ends_the_session_at_both_ends(network):
+    room, end = network.pair()
+    box = Outbox(room.session)
+    box.put([b"hello"])
+    line = Line(network.dialling(user(1), patience=SHORT))
+    with pytest.raises(MalformedFrame):
+        line.call(PUSH, encode_frame(box.frame(0, 0))[:-1] + b"O")
+    line.close()
+    with pytest.raises(MalformedFrame):
+        room.receive(GENEROUS)
+    room.close()
+    with pytest.raises(PeerLost, match="over"):
+        end.receive(GENEROUS)
+
+
+def test_a_question_too_long_and_a_call_that_nobody_knows_are_refused(network):
+    line = Line(network.dialling(user(1), patience=SHORT))
+    with pytest.raises(MalformedFrame):
+        line.call(ASK, b"x" * (LARGEST_FRAME + 10_000))
+    line.close()
+    dialling = network.dialling(user(1))
+    credentials = grpc.ssl_channel_credentials(dialling.ca, dialling.key, dialling.certificate)
+    with grpc.secure_channel(network.address, credentials) as channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary("/fedsvd.v1.Exchange/Steal")(b"", timeout=GENEROUS)
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_member_does_not_speak_to_a_csp_of_another_federation(network, elsewhere):
+    distrusts = replace(network.dialling(user(1)), ca=dialling_with(network, elsewhere["party/a"]).ca)
+    room = network.open((user(1),))
+    with pytest.raises(NotAuthenticated, match="certificate"):
+        Dialled(distrusts, room.session)
+
+
+def test_a_member_does_not_speak_to_a_csp_whose_certificate_is_for_another_address(tmp_path):
+    with listening(make_kits(tmp_path, csp_addresses=("csp.example.org",))) as network:
+        room = network.open((user(1),))
+        with pytest.raises(NotAuthenticated, match="address"):
+            Dialled(network.dialling(user(1)), room.session)
+
+
+def test_a_key_that_is_not_its_certificates_is_an_error_at_once(network):
+    key, _ = self_signed()
+    room = network.open((user(1),))
+    with pytest.raises(NotAuthenticated, match="key"):
+        Dialled(replace(network.dialling(user(1)), key=key), room.session)
+
+
+def test_a_revoked_party_stops_at_its_next_call(tmp_path):
+    kits = make_kits(tmp_path)
+    with listening(kits) as network:
+        room = network.open((user(1), user(2), TA))
+        one, two = network.dial(user(1), room.session), network.dial(user(2), room.session)
+        one.send(CSP, BatchRequest(PLAN, 1))
+        assert room.receive(GENEROUS)[0] == user(1)
+        revoked = Authority(tmp_path / "operator").revoke("party", "a", now=datetime.now(UTC))
+        accept_revocations(kits["csp/csp"], revoked)
+        one.send(CSP, BatchRequest(PLAN, 2))
+        with pytest.raises(NotAuthenticated, match="revoked"):
+            one.receive(GENEROUS)
+        with pytest.raises(NotAuthenticated, match="revoked"):
+            one.send(CSP, BatchRequest(PLAN, 3))
+        two.send(CSP, BatchRequest(PLAN, 4))
+        speaker, message = room.receive(GENEROUS)
+        assert (speaker, message.batch) == (user(2), 4)
+        with pytest.raises(NotAuthenticated, match=CALLERS[user(1)]):
+            network.dial(user(1), room.session)
+        until(lambda: silent(room), "a call that waited from before is over soon")
+
+
+def silent(room: Room) -> bool:
+    """Whether user 1 is missed."""
+    try:
+        room.expect_signs_of_life(-1.0, but=(TA, user(2)))
+    except TimedOut as error:
+        return "user 1" in str(error)
+    return False
