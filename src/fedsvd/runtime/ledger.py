@@ -1,10 +1,12 @@
 """What a role must not forget: records on disk, one JSON line each, there before anything follows from them.
 
 A line counts once it is whole: a kill in the middle of writing leaves a last line without an end, which is as if it had
-never been. Records are only ever added. The audit log is a ledger whose lines are chained by hashes, so that a line
-removed or changed later is found; it holds no values and no column names.
+never been; a full disk takes back what it had begun. Records are only ever added. The audit log is a ledger whose lines
+are chained by hashes, so that a line changed or removed later is found (but for the last ones: who wants to prove that
+none are missing notes number and hash elsewhere); it holds no values and no column names.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -38,12 +40,14 @@ class Ledger:
 
     def _write(self, line: bytes) -> None:
         try:
+            new = not self.path.exists()
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
-                os.write(descriptor, line)
-                os.fsync(descriptor)
+                _write_whole(descriptor, line)
             finally:
                 os.close(descriptor)
+            if new:
+                _sync_folder(self.path.parent)
         except OSError as error:
             raise StorageError(f"cannot write {self.path.name}: {error.strerror}", "free disk space") from error
 
@@ -65,9 +69,34 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield json.loads(line)
-            except ValueError:
-                raise StorageError(f"line {number} of {path.name} is damaged", "restore it from a backup") from None
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if not isinstance(record, dict):
+                raise StorageError(f"line {number} of {path.name} is damaged", "restore it from a backup")
+            yield record
+
+
+def _write_whole(descriptor: int, line: bytes) -> None:
+    """All of a line and on disk, or none of it: a disk may fill up in the middle of one."""
+    before = os.fstat(descriptor).st_size
+    try:
+        written = os.write(descriptor, line)
+        if written < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is on disk, not only its content."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class Sessions:
@@ -75,6 +104,7 @@ class Sessions:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._lock = threading.Lock()
         self._used: set[str] = set()
         for record in ledger.records():
             if record.get("event") == "session":
@@ -84,10 +114,11 @@ class Sessions:
 
     def claim(self, session: SessionId) -> None:
         """Spend a session id, on disk before its first message; a second time is refused."""
-        if session in self._used:
-            raise LocalProtocolError("this session was opened before", "resume opens a new one")
-        self._used.add(session)
-        self._ledger.append({"event": "session", "session": session})
+        with self._lock:
+            if session in self._used:
+                raise LocalProtocolError("this session was opened before", "resume opens a new one")
+            self._used.add(session)
+            self._ledger.append({"event": "session", "session": session})
 
 
 class AuditLog:
@@ -95,14 +126,14 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         self._ledger = Ledger(path)
-        self._chaining = threading.Lock()  # jobs run side by side, and each line hangs on the one before
+        self._lock = threading.Lock()
         self._last, self._count = "", 0
         for record in self._ledger.records():
-            self._last, self._count = record["hash"], record["number"]
+            self._last, self._count = str(record.get("hash")), self._count + 1
 
     def write(self, when: str, event: str, **facts: str | int | float) -> None:
         """Add an event; facts are names, counts and digests, never values."""
-        with self._chaining:
+        with self._lock:
             record = {"number": self._count + 1, "when": when, "event": event, "facts": facts, "before": self._last}
             record["hash"] = _chained(record)
             self._ledger.append(record)

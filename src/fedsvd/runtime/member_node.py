@@ -8,6 +8,7 @@ part in, compression passes half done) is in its state folder.
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -200,7 +201,8 @@ class MemberNode:
             self._checkpoint(record).remove()
         except FedSVDError as error:
             if transport is not None:
-                transport.flush()
+                with suppress(FedSVDError):
+                    transport.flush()
             failed = machine is not None and machine.failure is not None
             self._tell_failure(desk, record, error, machine.stage.lower() if machine and failed else "session")
         except Exception as error:  # a defect of ours must not leave a job running for ever

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from fedsvd.errors import FedSVDError, PeerAborted, TransportError
+from fedsvd.errors import FedSVDError, PeerAborted
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
@@ -51,6 +51,7 @@ class Player:
         self._watch = watch or (lambda stage: None)
         self._alive = alive or (lambda: None)
         self._played = Played()
+        self._unsaid: FedSVDError | None = None
 
     def play(self) -> Played:
         """Play to the end; raises what stopped the session, if something did."""
@@ -66,8 +67,9 @@ class Player:
                 break
             if arrived is not None:
                 self._hear(*arrived)
-        if machine.failure is not None:
-            raise machine.failure
+        failure = machine.failure or self._unsaid
+        if failure is not None:
+            raise failure
         return self._played
 
     def _hear(self, speaker: Party, message: Message) -> None:
@@ -88,6 +90,9 @@ class Player:
 
     def _do(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
+            # What was meant for a session that has failed meanwhile is not said after its end.
+            if self._machine.failure is not None and not isinstance(effect, Abort):
+                return
             match effect:
                 case Send(to, message):
                     self._say(to, message)
@@ -101,7 +106,9 @@ class Player:
     def _say(self, to: Party, message: Message) -> None:
         try:
             self._transport.send(to, message)
-        except TransportError as error:
+        except FedSVDError as error:
+            # A role that has just come to its end cannot fail any more; but nobody heard of that end.
+            self._unsaid = self._unsaid or error
             self._do(self._machine.fail(error))
 
     def _compute(self, label: str, work: Callable[[], Any]) -> None:
@@ -123,7 +130,7 @@ class Player:
             try:
                 text = error.fault if machine.me == CSP else aloud(error)
                 self._transport.send(party, Aborted(machine.plan.digest, error.code, machine.stage.lower(), text))
-            except TransportError:
+            except FedSVDError:
                 continue
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:

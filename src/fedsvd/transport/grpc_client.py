@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
 
-from fedsvd.errors import FedSVDError, LocalProtocolError, PeerLost
+from fedsvd.errors import FedSVDError, LocalProtocolError, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.randomness.entropy import fresh_bytes
@@ -83,6 +83,12 @@ class Dialled:
         return CSP, decode(whole)
 
     def flush(self) -> None:
+        """Wait until the CSP has everything we said; raises where it will not."""
+        self._drain()
+        if not self._outbox.empty:
+            raise self._failure or TimedOut(f"the CSP took nothing for {self._patience:.0f} s", "check the CSP")
+
+    def _drain(self) -> None:
         """Wait until the CSP has everything we said, or the line is given up, or for our patience nothing was taken."""
         with self._changed:
             left, deadline = -1, 0.0
@@ -101,7 +107,7 @@ class Dialled:
                 return
             self._closing = True
             self._changed.notify_all()
-        self.flush()
+        self._drain()
         leaving = Leaving(self._session, self._inbox.next, self._failure is None and self._outbox.empty)
         with suppress(FedSVDError):  # where it does not hear us, it will notice our silence
             self._line.call(LEAVE, leaving.encode(), min(_FAREWELL, self._patience / 4))
