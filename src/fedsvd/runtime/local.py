@@ -6,9 +6,7 @@ is enforced by each party's own policy, before anything of its data leaves its p
 """
 
 import json
-import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from fedsvd.runtime.enlisting import authority_caller, file_of, member_callers, 
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.jobbook import JobState
-from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all
+from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all, uninterrupted
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import SITE, Site
 from fedsvd.transport.grpc_client import Line
@@ -114,9 +112,10 @@ class LocalFederation:
     def _start(self, role: str, words: Sequence[str]) -> RoleProcess:
         kind, _, _ = role.partition("/")
         log = self._logs / f"{role.replace('/', '-')}.log"
-        process = RoleProcess(role, [kind, "start", "--kit", str(self._kits[role]), *words], log, self._environment)
-        self.processes.append(process)
-        return process
+        words = [kind, "start", "--kit", str(self._kits[role]), *words]
+        with uninterrupted():  # or it would be started, and nobody would know of it
+            self.processes.append(RoleProcess(role, words, log, self._environment))
+        return self.processes[-1]
 
     def _watched(self, record: Mapping[str, Any], seen: Seen) -> Mapping[str, Any]:
         """The job's last record: everybody has said all there is to say, or had the time for it."""
@@ -159,21 +158,8 @@ def local_federation(
             federation.start()
             yield federation
         finally:
-            with _uninterrupted():
+            with uninterrupted():
                 federation.stop()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C a second time does not leave processes behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _said_all(record: Mapping[str, Any]) -> bool:
