@@ -24,6 +24,7 @@ LARGEST_COUNT = 2**31 - 2
 # gesdd takes this way itself from 11/6 on, but through slower copies when the matrix is wide: measured on one core
 # at 500 x 10,000, 0.58 s against 0.81 s; below a ratio of 2 the extra product costs more than it saves.
 _QR_FIRST = 2
+_WELL_CONDITIONED = 16.0  # below this S_1 / S_r, a product with S^-1 keeps orthogonality to 16 eps
 
 
 class SVD(NamedTuple):
@@ -53,6 +54,30 @@ def dense_svd(A: Array) -> SVD:
         V, sigma, Ut = _lapack_svd(R)
         return SVD(xp.matrix_transpose(Ut), sigma, xp.matrix_transpose(Q @ V))
     return SVD(*_lapack_svd(A))
+
+
+def tall_svd(A: Array) -> SVD:
+    """The thin SVD of a tall A from its triangular factor, as many triplets as the rank: ``U = A V S^-1``.
+
+    One product instead of forming Q and multiplying by it, a third less work than ``dense_svd``. As it is, U loses
+    orthogonality like eps S_1 / S_r, so where that matters it is put right: with ``U^T U = C C^T``, ``U C^-T`` is
+    orthonormal to rounding again. What lies below the rank has no such U, and is left out.
+    """
+    _check_matrix(A)
+    require_fit(*A.shape)
+    xp = namespace(A)
+    _, sigma, Vt = _lapack_svd(backend.qr_r(A))
+    kept = rank(sigma, *A.shape)
+    sigma, Vt = sigma[:kept], Vt[:kept, :]
+    U = A @ (xp.matrix_transpose(Vt) / sigma)
+    if kept and float(sigma[0]) > _WELL_CONDITIONED * float(sigma[-1]):
+        Ut = xp.matrix_transpose(U)
+        C_t = backend.cholesky(backend.gram(Ut))
+        if C_t is None:
+            U, sigma, Vt = dense_svd(A)
+            return SVD(U[:, :kept], sigma[:kept], Vt[:kept, :])
+        U = xp.matrix_transpose(backend.solve_triangular(C_t, Ut, transposed=True))
+    return SVD(U, sigma, Vt)
 
 
 def fits(m: int, n: int) -> bool:

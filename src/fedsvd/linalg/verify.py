@@ -22,6 +22,8 @@ from fedsvd.linalg.truncated_svd import Operator, PanelOperator, as_operator
 from fedsvd.types import Array, expect_shape
 
 _PANEL = 1 << 22  # entries; 32 MiB
+_PROBES = 8
+_GOLDEN = (1 + math.sqrt(5)) / 2
 _FIX = "nothing was released; run again, on another machine or backend if it repeats"
 
 
@@ -61,6 +63,46 @@ def verify_svd(A: Any, U: Array, sigma: Array, Vt: Array) -> Quality:
         error = math.hypot(error, backend.norm(panel - product))
         size = math.hypot(size, backend.norm(panel))
     return _within(Quality(_relative(error, size), _worst_side(U, Vt)), bounds(m, n, k))
+
+
+def verify_by_probes(A: Array, U: Array, sigma: Array, Vt: Array) -> Quality:
+    """``verify_svd`` at the cost of a few products with vectors: both figures are estimates from fixed probes.
+
+    For a probe omega with entries of unit variance, ``||E omega||^2`` is on average ``||E||_F^2``: a wrong entry, sign
+    or value shows as clearly as in the full product, whose work would be that of the factorisation again. The probes
+    are fixed and look like noise; an error would have to be made for them to be missed.
+    """
+    m, n, k = _check_shapes(A, U, sigma, Vt)
+    _check_sigma(sigma)
+    omega = _probes(A, n)
+    error = A @ omega - U @ (sigma[:, None] * (Vt @ omega))
+    residual = _relative(backend.norm(error) / math.sqrt(_PROBES), backend.norm(A))
+    xp = namespace(U)
+    sides = (_probed_orthogonality(U), _probed_orthogonality(xp.matrix_transpose(Vt)))
+    return _within(Quality(residual, max(sides)), bounds(m, n, k))
+
+
+def verify_factor(R: Array, A: Array) -> float:
+    """``R^T R = A A^T`` for the factor R of A^T, on a few probes, relative to ``||R||^2``."""
+    omega = _probes(A, A.shape[0])
+    xp = namespace(R, A)
+    error = xp.matrix_transpose(R) @ (R @ omega) - A @ (xp.matrix_transpose(A) @ omega)
+    residual = _relative(backend.norm(error), backend.norm(R) ** 2 * math.sqrt(_PROBES))
+    m, n = A.shape
+    return _within(Quality(residual, 0.0), bounds(m, n, min(m, n))).residual
+
+
+def _probes(like: Array, rows: int) -> Array:
+    xp = namespace(like)
+    t = xp.arange(1, rows + 1, dtype=like.dtype, device=like.device)
+    rate = xp.arange(1, _PROBES + 1, dtype=like.dtype, device=like.device) * _GOLDEN
+    return math.sqrt(2) * xp.cos((t * t)[:, None] * rate[None, :])
+
+
+def _probed_orthogonality(Q: Array) -> float:
+    psi = _probes(Q, Q.shape[1])
+    error = namespace(Q).matrix_transpose(Q) @ (Q @ psi) - psi
+    return backend.norm(error) / math.sqrt(_PROBES)
 
 
 def verify_truncated(A: Any, U: Array, sigma: Array, Vt: Array, tolerance: float = 1e-12) -> Quality:

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedsvd.linalg.backend import norm
-from fedsvd.linalg.dense_svd import dense_svd, fits, rank
+from fedsvd.linalg.backend import norm, qr_r
+from fedsvd.linalg.dense_svd import dense_svd, fits, rank, tall_svd
 from fedsvd.linalg.truncated_svd import PanelOperator, truncated_svd
-from fedsvd.linalg.verify import verify_least_squares, verify_orthonormal, verify_svd, verify_truncated
+from fedsvd.linalg.verify import (
+    verify_by_probes,
+    verify_factor,
+    verify_least_squares,
+    verify_orthonormal,
+    verify_svd,
+    verify_truncated,
+)
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import fits_whole
@@ -62,8 +69,15 @@ def factorise_folded(plan: SessionPlan, R: Float) -> Factorised:
 
 
 def _dense(plan: SessionPlan, A: Float) -> Factorised:
-    U, sigma, Vt = dense_svd(A)
-    quality = verify_svd(A, U, sigma, Vt)
+    tall = A.shape[0] >= 2 * A.shape[1] and not plan.full_matrices
+    if not plan.published and A.shape[1] >= 2 * A.shape[0]:
+        # Nobody asks for V': the factor of A^T has the U' and S' of A.
+        R = qr_r(A.T)
+        verify_factor(R, A)
+        A = R.T
+    U, sigma, Vt = tall_svd(A) if tall else dense_svd(A)
+    # The full product would be the work of the factorisation again where the matrix is long.
+    quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
     if plan.full_matrices:
         U, _, Vt = np.linalg.svd(A, full_matrices=True)
         verify_orthonormal(U)

@@ -92,6 +92,17 @@ class Masks:
         T_i = self.rotation(0) if writes_out(self.plan, self.i) else None
         return None if T_i is None else self.c * self.Q.right(0, self.i, T_i.explicit())
 
+    @cached_property
+    def _written_out_with_labels(self) -> Array | None:
+        """``diag(c T_i Q_i, c I)``, so that rows and labels pass in one product and are not put together after it."""
+        if self.written_out is None:
+            return None
+        (width, N), xp = self.written_out.shape, namespace(self.written_out)
+        both = xp.zeros((width + self.plan.targets, N + self.plan.targets), dtype=xp.float64)
+        both[:width, :N] = self.written_out
+        both[width:, N:] = self.c * xp.eye(self.plan.targets, dtype=xp.float64)
+        return both
+
     @property
     def _aggregated(self) -> bool:
         # In the aligned scheme T_i is Q_i: drawn by this user alone, a second rotation would add nothing.
@@ -131,10 +142,10 @@ class Masks:
         """Row window w of ``[Y_i, c P y_i]``, from the same rows of A_i and of the labels."""
         xp = namespace(A_i_rows)
         masked = self.P.window(w).left(xp.concat((A_i_rows, y_i_rows), axis=1))
+        if self._written_out_with_labels is not None:
+            return masked @ self._written_out_with_labels
         width = A_i_rows.shape[1]
         labels = self.c * masked[:, width:]
-        if self.written_out is not None:
-            return xp.concat((masked[:, :width] @ self.written_out, labels), axis=1)
         rows, windows = self.c * masked[:, :width], self.plan.right_windows
         rows = rows if self.whole is None else self.whole.right(rows)
         parts = [self._to_right(rows[:, window.columns[self.i]], v) for v, window in enumerate(windows)]

@@ -95,7 +95,7 @@ def _own_right_vectors(work: Work, U: Float, sigma: Float) -> Script:
 
 def right_vectors(work: Work, U: Float, sigma: Float) -> Float:
     """``S^-1 U^T X_i``, in one pass over the data."""
-    W = np.ascontiguousarray((U / sigma).T)
+    W = (U / sigma).T
     Vt_i = np.empty((len(sigma), work.n_i))
     for part, X in work.panels("right vectors"):
         np.matmul(W, X, out=Vt_i[:, part])
