@@ -242,7 +242,7 @@ def test_a_key_that_is_not_its_certificates_is_an_error_at_once(network):
         Dialled(replace(network.dialling(user(1)), key=key), room.session)
 
 
-def test_a_revoked_party_stops_at_its_next_call(tmp_path):
+def test_a_revoked_party_stops_at_its_next_call_and_in_the_middle_of_a_session_within_a_second(tmp_path):
     kits = make_kits(tmp_path)
     with listening(kits) as network:
         room = network.open((user(1), user(2), TA))
@@ -250,8 +250,12 @@ def test_a_revoked_party_stops_at_its_next_call(tmp_path):
         one.send(CSP, BatchRequest(PLAN, 1))
         assert room.receive(GENEROUS)[0] == user(1)
         revoked = Authority(tmp_path / "operator").revoke("party", "a", now=datetime.now(UTC))
+        line = Line(network.dialling(user(1)))
+        assert line.call(ASK, b"x") == b"null"
         accept_revocations(kits["csp/csp"], revoked)
-        one.send(CSP, BatchRequest(PLAN, 2))
+        with pytest.raises(NotAuthenticated, match="revoked"):
+            line.call(ASK, b"x")
+        line.close()
         with pytest.raises(NotAuthenticated, match="revoked"):
             one.receive(GENEROUS)
         with pytest.raises(NotAuthenticated, match="revoked"):
