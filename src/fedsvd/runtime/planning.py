@@ -195,10 +195,12 @@ def _with_masks(plan: SessionPlan) -> SessionPlan:
     """The same plan with the form of each side's mask and windows that fit the memory budget."""
     beside = plan.N + plan.targets if plan.by_rows else plan.masked_rows
     fits = plan.memory // (8 * 6 * beside)
-    window = min(plan.window, max(fits, 1))
+    length = plan.masked_rows if plan.by_rows else plan.N
+    # Where the side that streams fits whole, the other one's windows need not be cut to the budget: P mixes all rows.
+    window = plan.window if fits >= length else min(plan.window, max(fits, 1))
     left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
     right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT and (plan.by_rows or fits >= plan.N) else Form.MIXING
-    if window < min(2 * MIXING_BLOCK, plan.masked_rows if plan.by_rows else plan.N):
+    if window < min(2 * MIXING_BLOCK, length):
         needed = 8 * 6 * beside * 2 * MIXING_BLOCK
         raise ConfigError(
             f"a memory budget of {plan.memory} bytes holds no window of {beside} numbers a line",
