@@ -35,6 +35,7 @@ from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
+_LAST_WORDS = 3.0  # seconds in which a member fetches something, or is not there any more
 _LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
 
 
@@ -223,7 +224,7 @@ class CspNode:
             _log.exception("job=%s", job.id)
             self._broken(job, _unexpected(error))
         finally:
-            room.drain(10.0)
+            room.drain(_LAST_WORDS)
             room.close()
 
     def _broken(self, job: JobRecord, failure: dict[str, str]) -> JobRecord:

@@ -43,6 +43,7 @@ class Dialled:
         self._arrived: deque[Whole] = deque()
         self._arrived_bytes = 0
         self._failure: FedSVDError | None = None
+        self._pushes = True  # whether what is queued may still get through
         self._closing = False
         self._sent: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         try:
@@ -92,7 +93,8 @@ class Dialled:
         """Wait until the CSP has everything we said, or the line is given up, or for our patience nothing was taken."""
         with self._changed:
             left, deadline = -1, 0.0
-            while not self._outbox.empty and self._failure is None:
+            # Not until the link fails: the CSP may close the session on our last words before their answer is here.
+            while not self._outbox.empty and self._pushes:
                 now = sum(self._left.values())
                 if now != left:
                     left, deadline = now, monotonic() + self._patience
@@ -132,6 +134,10 @@ class Dialled:
             with self._changed:
                 if not self._line.closed:
                     self._failure = self._failure or error
+                self._changed.notify_all()
+        finally:
+            with self._changed:
+                self._pushes = self._pushes and work != self._pushing
                 self._changed.notify_all()
 
     # --- pushing --------------------------------------------------------------------------------------------------
