@@ -7,12 +7,15 @@ BLAS and LAPACK called directly on NumPy, so that nothing is copied for the sake
 through the standard's own functions elsewhere.
 """
 
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
+from threadpoolctl import ThreadpoolController
 
 from fedsvd.errors import ConfigError, MissingExtra, NumericalError
 from fedsvd.types import Array, Float
@@ -20,7 +23,18 @@ from fedsvd.types import Array, Float
 EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 _WY = 128  # reflectors per compact-WY product off NumPy
+_WORTH_SHARING = 256  # the narrowest side of a product from which two threads are quicker than one
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
+
+
+@cache
+def _pools() -> Any:
+    return ThreadpoolController()
+
+
+def small_products(*sides: int) -> AbstractContextManager[object]:
+    """One BLAS thread for what happens inside, where the products are too small to be worth sharing."""
+    return _pools().limit(limits=1, user_api="blas") if min(sides) < _WORTH_SHARING else nullcontext()
 
 
 def namespace(*arrays: Array) -> Any:
@@ -128,7 +142,10 @@ def svdvals(A: Array) -> Array:
 
 
 def cholesky(G: Array) -> Array | None:
-    """Upper triangular S with ``S^T S = G`` for a symmetric G, or None when it is not positive definite."""
+    """Upper triangular S with ``S^T S = G`` for a symmetric G, or None when it is not positive definite.
+
+    A Fortran-ordered G may have its upper triangle only.
+    """
     xp = namespace(G)
     if xp is np:
         # G is its own transpose, so a C-ordered one is read as it lies.
@@ -147,12 +164,17 @@ def gram(Z: Array) -> Array:
     return Z @ namespace(Z).matrix_transpose(Z)
 
 
-def plus_identity(G: Array) -> Array:
-    """``G + I``; G itself is given up to it where that spares a copy."""
-    xp = namespace(G)
+def gram_plus_identity(Z: Array) -> Array:
+    """``Z Z^T + I``, of which only the upper triangle is promised: what ``cholesky`` reads."""
+    xp = namespace(Z)
     if xp is np:
-        G.reshape(-1)[:: G.shape[0] + 1] += 1.0
+        # SciPy's BLAS, like the solves around it: NumPy brings another, and two pools of threads that spin for each
+        # other's cores cost more than the product.
+        by_rows = Z.flags.c_contiguous
+        G: Float = blas.dsyrk(1.0, Z.T if by_rows else Z, trans=by_rows)
+        G[np.diag_indices_from(G)] += 1.0
         return G
+    G = gram(Z)
     return G + xp.eye(G.shape[0], dtype=G.dtype, device=G.device)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.backend import namespace, small_products
 from fedsvd.types import Array, expect_shape
 
 
@@ -79,14 +79,16 @@ class BlockDiagonal:
         expect_shape("X", X, self.n, X.shape[1])
         xp = namespace(X)
         out = xp.empty_like(X, dtype=xp.float64)
-        for block, (start, stop) in zip(self.blocks, self._cuts(), strict=True):
-            out[start:stop, :] = product(block, X[start:stop, :])
+        with small_products(X.shape[1]):
+            for block, (start, stop) in zip(self.blocks, self._cuts(), strict=True):
+                out[start:stop, :] = product(block, X[start:stop, :])
         return out
 
     def _by_columns(self, X: Array, product: Callable[[Orthogonal, Array], Array]) -> Array:
         expect_shape("X", X, X.shape[0], self.n)
         xp = namespace(X)
         out = xp.empty_like(X, dtype=xp.float64)
-        for block, (start, stop) in zip(self.blocks, self._cuts(), strict=True):
-            out[:, start:stop] = product(block, X[:, start:stop])
+        with small_products(X.shape[0]):
+            for block, (start, stop) in zip(self.blocks, self._cuts(), strict=True):
+                out[:, start:stop] = product(block, X[:, start:stop])
         return out

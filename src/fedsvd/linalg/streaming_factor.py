@@ -195,7 +195,7 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
 def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
     """S of the update, or None when its diagonal leaves the safe range."""
     Z = backend.solve_triangular(R, X, transposed=True)
-    G = backend.plus_identity(backend.gram(Z))
+    G = backend.gram_plus_identity(Z)
     # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
     if not bool(xp.max(xp.linalg.diagonal(G)) <= _LARGEST_DIAGONAL**2):
         return None
