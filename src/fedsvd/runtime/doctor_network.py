@@ -148,7 +148,8 @@ def _questions(site: Site, dialling: Dialling) -> Iterator[Check]:
         told = desk.ask("now")
         here = datetime.now(UTC)
     except FedSVDError as error:
-        yield of_error("answer", error)
+        fix = error.fix or "ask the operator of the CSP, whose log says more"
+        yield ill("answer", f"{error.code}: {error.fault}", fix)
         return
     finally:
         desk.close()
