@@ -1,0 +1,245 @@
+"""``fedsvd job``: an owner sees what leaves and who the others are, is asked, and a job that changes asks again."""
+
+import hashlib
+import json
+import threading
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from tests.e2e.institutions import GENEROUS
+from typer.testing import CliRunner
+
+from fedsvd.cli.main import cli
+from fedsvd.identity.pins import pin, read_pins
+from fedsvd.identity.temporary import temporary_federation
+from fedsvd.runtime.connect import Connection
+from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.service import serve
+from fedsvd.runtime.site import Site
+
+ROWS = 120
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Kits of a federation, tables of 120 x 4, and a CSP that listens for the whole file."""
+    root = tmp_path_factory.mktemp("federation")
+    kits = temporary_federation(root, ["a", "b", "c"], with_authority=True, researcher="res", now=datetime.now(UTC))
+    site = Site.at(kits["csp/csp"])
+    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS)
+    node.start()
+    for name in "abc":
+        np.save(root / f"{name}.npy", np.random.default_rng(ord(name)).normal(size=(ROWS, 4)))
+    yield kits, f"127.0.0.1:{node.port}", root
+    node.stop()
+
+
+@pytest.fixture
+def kits(made, monkeypatch, tmp_path):
+    """The kits, with nobody pinned and everybody known to the CSP."""
+    kits, address, root = made
+    monkeypatch.chdir(tmp_path)
+    for name, kit in kits.items():
+        (kit / "pins.toml").write_text("")
+        data = f'[data]\ndefault = "{root / name[-1]}.npy"\n' if name.startswith("party/") else ""
+        (kit / "site.toml").write_text(f'{data}[csp]\naddress = "{address}"\n')
+        if not name.startswith("csp/"):
+            with Connection(kit) as connection:
+                connection.jobs()
+    return kits
+
+
+@pytest.fixture
+def submit(fedsvd, kits, tmp_path):
+    """Submits a job; its id."""
+
+    def send(parties="abc", authority=False, **keys):
+        keys = {"name": "study", "task": "pca", "components": 2, **keys}
+        lines = ["[job]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
+        lines += ["[authority]", 'name = "ta"'] if authority else []
+        lines += [line for name in parties for line in ("[[party]]", f'name = "{name}"', 'data = "not/sent.csv"')]
+        (tmp_path / "job.toml").write_text("\n".join(lines) + "\n")
+        said = fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"], "--format", "json")
+        assert said.code == 0, said
+        return said.json["job"]
+
+    return send
+
+
+def asked(kit, id, answer):
+    """Approve with this answer at the keyboard."""
+    result = CliRunner().invoke(cli, ["job", "approve", id, "--kit", str(kit)], input=answer)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def is_approved(kit, id):
+    with Connection(kit) as connection:
+        return connection.site.approved(connection.job(id))
+
+
+def test_no_path_of_anybodys_data_is_submitted(kits, submit):
+    id = submit()
+    with Connection(kits["party/a"]) as connection:
+        assert "not/sent" not in json.dumps(connection.job(id))
+
+
+def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
+    code, out, _ = asked(kits["party/a"], submit(), "n\n")
+    assert code == 1
+    for word in (
+        "submitted by researcher/res",
+        "pca, horizontal split, 3 parties",
+        "What leaves this site",
+        "its share of 4 x 15 numbers (480 B)",  # m x (m + 1) for each party, 8 bytes each
+        "Not known yet, taken to be as large as yours: b, c.",
+        "The CSP learns the singular values up to one secret factor in [1, 2), shapes (3 parties, 4 rows, 360 columns)",
+        "Every party learns the top 2 directions of the joint data",
+        "nothing against it",
+    ):
+        assert word in " ".join(out.split()), word
+
+
+def test_no_is_no_and_pins_nothing(kits, submit):
+    id = submit()
+    assert asked(kits["party/a"], id, "n\n")[0] == 1
+    assert asked(kits["party/a"], id, "")[0] == 1
+    assert not is_approved(kits["party/a"], id)
+    assert read_pins(kits["party/a"]) == {}
+
+
+def test_yes_approves_and_pins_the_keys_that_were_shown(kits, submit):
+    id = submit(authority=True)
+    code, out, err = asked(kits["party/a"], id, "y\n")
+    assert code == 0
+    assert "Have you compared the new fingerprints with their owners" in err
+    assert is_approved(kits["party/a"], id)
+    expected = {name: Site.at(kits[member]).kit.identity.fingerprint for name, member in (
+        ("b", "party/b"), ("c", "party/c"), ("ta", "authority/ta"))}  # fmt: skip
+    assert read_pins(kits["party/a"]) == expected
+    assert all(" ".join(digits[i : i + 4] for i in range(0, 64, 4)) in out for digits in expected.values())
+    assert "compared" not in asked(kits["party/a"], submit(), "y\n")[2]  # nobody is new any more
+
+
+def test_a_key_that_is_not_the_pinned_one_is_refused(kits, submit):
+    id = submit()
+    pin(kits["party/a"], "b", "ab" * 32)
+    code, _, err = asked(kits["party/a"], id, "y\n")
+    assert (code, "FSVD-503" in err, "not the key that b is pinned to" in err) == (1, True, True)
+    assert not is_approved(kits["party/a"], id)
+
+
+def test_a_member_that_was_never_seen_must_be_pinned_first(fedsvd, kits, submit):
+    id = submit(parties="abz")
+    code, _, err = asked(kits["party/a"], id, "y\n")
+    assert (code, "party/z has not called the CSP yet" in err) == (1, True)
+    assert fedsvd("join", "pin", "--kit", kits["party/a"], "z", "cd" * 32).code == 0
+    assert asked(kits["party/a"], id, "y\n")[0] == 0
+
+
+def test_a_job_below_the_policy_cannot_be_approved(kits, submit):
+    id = submit(parties="ab", task="svd", components=4)
+    code, out, err = asked(kits["party/a"], id, "y\n")
+    assert (code, "FSVD-110" in err) == (1, True)
+    assert "either can compute the other's Gram matrix" in " ".join(out.split())
+    assert not is_approved(kits["party/a"], id)
+
+
+def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
+    id = submit()
+    with Connection(kits["party/b"]) as connection:
+        facts = {**connection.site.facts(), "rows": 1000, "columns": 4, "label": False, "features": ""}
+        own = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
+        assert own["assumed"] == ["b", "c"]
+        features = hashlib.sha256(b"x0\x00x1\x00x2\x00x3").hexdigest()
+        connection._desk.ask("enlist", id=id, attempt=1, facts={**facts, "features": features})
+    said = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
+    assert said["assumed"] == ["c"]
+    assert any(f"{ROWS + 1000 + ROWS} columns" in line for line in said["learns"])
+
+
+def test_an_approval_is_for_the_job_as_it_was(kits, submit):
+    id = submit()
+    assert asked(kits["party/a"], id, "y\n")[0] == 0
+    with Connection(kits["party/a"]) as connection:
+        record = connection.job(id)
+        changed = {**record, "file": {**record["file"], "job": {**record["file"]["job"], "components": 4}}}
+        assert connection.site.approved(record)
+        assert not connection.site.approved(changed)
+        assert not connection.site.approved({**record, "members": record["members"][:2]})
+
+
+def test_a_researcher_approves_nothing_and_a_party_submits_nothing(fedsvd, kits, submit):
+    id = submit()
+    said = fedsvd("job", "approve", id, "--kit", kits["researcher/res"], "--yes", "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-503")
+    said = fedsvd("job", "submit", "job.toml", "--kit", kits["party/a"], "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-503")
+    said = fedsvd("job", "list", "--kit", kits["csp/csp"], "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-100")
+
+
+def test_a_list_says_what_awaits_the_owner(fedsvd, kits, submit):
+    id = submit(name="mine")
+    jobs = fedsvd("job", "list", "--kit", kits["party/a"], "--format", "json").json["jobs"]
+    (ours,) = (each for each in jobs if each["job"] == id)
+    assert (ours["name"], ours["state"], ours["approved"]) == ("mine", "recruiting", "awaits approval")
+    assert "awaits approval" in fedsvd("job", "list", "--kit", kits["party/a"]).out
+    assert id not in json.dumps(fedsvd("job", "list", "--kit", kits["authority/ta"], "--format", "json").json)
+
+
+def test_a_stopped_job_is_told_by_its_exit_code(fedsvd, kits, submit):
+    id = submit()
+    assert fedsvd("job", "stop", id[:6], "--kit", kits["party/b"], "--format", "json").json["state"] == "stopped"
+    said = fedsvd("job", "watch", id, "--kit", kits["researcher/res"], "--format", "json")
+    assert (said.code, "stopped" in said.json["error"]["fault"]) == (1, True)
+    again = fedsvd("job", "resume", id, "--kit", kits["party/b"], "--format", "json")
+    assert (again.code, "not broken" in again.json["error"]["fault"]) == (1, True)
+    assert "stopped" in fedsvd("job", "results", id, "--kit", kits["party/a"]).out
+
+
+def test_an_unknown_job_and_an_absent_csp_are_told(fedsvd, kits):
+    said = fedsvd("job", "results", "ffffffff", "--kit", kits["party/a"], "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-100")
+    (kits["party/a"] / "site.toml").write_text("")
+    said = fedsvd("job", "list", "--kit", kits["party/a"], "--format", "json")
+    assert (said.code, "address" in said.json["error"]["fault"]) == (1, True)
+
+
+def test_a_job_is_watched_to_its_results_and_resumed_after_a_failure(fedsvd, kits, submit, tmp_path):
+    """Three parties in threads: one cannot read its data at first."""
+    id = submit()
+    for name in "abc":
+        assert asked(kits[f"party/{name}"], id, "y\n")[0] == 0
+    good = (kits["party/c"] / "site.toml").read_text()
+    (kits["party/c"] / "site.toml").write_text(good.replace("c.npy", "gone.npy"))
+    stop, threads = threading.Event(), []
+    for name in "abc":
+        site = Site.at(kits[f"party/{name}"])
+        how = (site, site.kit.identity.role, stop, lambda facts: None)
+        threads.append(threading.Thread(target=serve, args=how, kwargs={"patience": GENEROUS}, daemon=True))
+        threads[-1].start()
+    try:
+        said = fedsvd("job", "watch", id, "--kit", kits["researcher/res"], "--format", "json")
+        assert (said.code, said.json["error"]["code"]) == (1, "FSVD-206")
+        assert "gone.npy" not in said.out + said.err  # where a party keeps its data concerns nobody else
+        said = fedsvd("job", "watch", id, "--kit", kits["party/c"], "--format", "json")
+        assert "gone.npy" in said.json["error"]["fault"]
+        assert "gone.npy" in fedsvd("job", "results", id, "--kit", kits["party/c"]).out
+        (kits["party/c"] / "site.toml").write_text(good)
+        assert fedsvd("job", "resume", id, "--kit", kits["party/c"], "--format", "json").json["attempt"] == 2
+        said = fedsvd("job", "watch", id, "--kit", kits["party/a"], "--format", "json")
+        assert said.code == 0, said
+        assert said.json["state"] == "done"
+        assert "party/a: " in said.err
+        D = np.concatenate([np.load(made_table(kits, name)) for name in "abc"])
+        found = np.load(f"{said.json['folder']}/mean.npy")
+        np.testing.assert_allclose(found, D.mean(axis=0), rtol=0, atol=1e-14)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(GENEROUS)
+
+
+def made_table(kits, name):
+    return kits[f"party/{name}"].parent / f"{name}.npy"

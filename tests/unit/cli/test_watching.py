@@ -1,0 +1,124 @@
+"""A job under way: stages, shares, rates and times left are those that follow from what was told, and no others."""
+
+import io
+import sys
+
+import pytest
+
+from fedsvd.cli import watching
+from fedsvd.cli.voice import Format, Voice
+from fedsvd.cli.watching import Pace, watched
+from fedsvd.runtime.enlisting import plan_of
+from fedsvd.runtime.job import job_from
+from fedsvd.types import SessionId
+
+FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
+MEMBERS = ["party/a", "party/b"]
+
+
+def record(state="running", **progress):
+    facts = {"rows": 1000, "columns": 20, "label": False, "features": ""}
+    enlisted = {member: {**facts, "signing": f"{place:064x}"} for place, member in enumerate(MEMBERS)}
+    plan = plan_of(job_from(FILE, None), enlisted, SessionId("ab" * 16))
+    return {
+        "id": "0123456789abcdef",
+        "name": "study",
+        "file": FILE,
+        "state": state,
+        "attempt": 1,
+        "members": MEMBERS,
+        "enlisted": enlisted if state != "recruiting" else {"party/a": {}},
+        "plan": {"session": plan.session, "certain_bound": False},
+        "plan_digest": plan.digest,
+        "progress": {f"party/{name}" if len(name) == 1 else name: told for name, told in progress.items()},
+    }
+
+
+def test_a_job_that_recruits_says_who_is_awaited():
+    rows = Pace().rows(record("recruiting"), 0.0)
+    assert [(row.role, row.stage) for row in rows] == [("csp", ""), ("party/a", "enlisted"), ("party/b", "awaited")]
+
+
+def test_the_time_left_follows_from_what_was_done_in_which_time():
+    pace = Pace()
+    told = {"stage": "compress", "total": 1000, "sent": 0}
+    (_, first, _) = pace.rows(record(a={**told, "done": 100}), 10.0)
+    assert (first.share, first.left) == (0.1, None)  # one look says nothing of the pace
+    (_, second, _) = pace.rows(record(a={**told, "done": 400}), 13.0)
+    assert (second.share, second.left) == (0.4, pytest.approx(6.0))  # 300 in 3 s, 600 to go
+
+
+def test_a_new_stage_begins_anew():
+    pace = Pace()
+    pace.rows(record(a={"stage": "compress", "done": 1, "total": 2, "sent": 0}), 0.0)
+    (_, row, _) = pace.rows(record(a={"stage": "scores", "done": 1, "total": 4, "sent": 0}), 5.0)
+    assert (row.stage, row.share, row.left) == ("scores", 0.25, None)
+
+
+def test_an_upload_is_measured_against_what_the_plan_says():
+    pace = Pace()
+    upload = 8 * 20 * 40  # m x (m + m) numbers of eight bytes: both parties are compressed to 20 columns
+    pace.rows(record(a={"stage": "uploading", "sent": 500}), 0.0)
+    (_, row, _) = pace.rows(record(a={"stage": "uploading", "sent": 500 + upload // 4}), 2.0)
+    assert row.share == pytest.approx(0.25)
+    assert row.left == pytest.approx(6.0)
+    assert row.rate == pytest.approx(upload / 4 / 2.0)
+
+
+def test_nothing_is_said_of_the_time_where_nothing_is_known():
+    pace = Pace()
+    for now in (0.0, 1.0):
+        (csp, row, silent) = pace.rows(record(a={"stage": "waiting", "sent": 7}, csp={"stage": "factorise"}), now)
+        assert (row.share, row.left, row.rate) == (None, None, None)
+    assert str(row) == "party/a: waiting, 7 B sent"
+    assert str(csp) == "csp: factorise"
+    assert silent.stage == ""
+
+
+def test_who_is_done_has_no_rate():
+    pace = Pace()
+    pace.rows(record(a={"stage": "done", "sent": 10}), 0.0)
+    (_, row, _) = pace.rows(record(a={"stage": "done", "sent": 5000}), 1.0)
+    assert str(row) == "party/a: done, 5.0 kB sent"
+
+
+def test_a_log_gets_a_line_for_each_stage_and_more_for_long_ones(monkeypatch):
+    log, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
+    with watched(Voice(Format.JSON)) as seen:
+        for now, done in ((0.0, 1), (1.0, 2), (6.0, 3), (7.0, 4)):
+            clock[0] = now
+            seen(record(a={"stage": "compress", "done": done, "total": 4, "sent": 0}))
+        seen(record("done", a={"stage": "done", "sent": 9}))
+    assert log.getvalue().splitlines() == [
+        "study (01234567): running",
+        "party/a: compress 25 %",
+        "party/a: compress 75 %, 3 s left",
+        "study (01234567): done",
+        "party/a: done, 9 B sent",
+    ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_gets_a_table(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with watched(Voice(Format.TEXT)) as seen:
+        seen(record(a={"stage": "compress", "done": 3, "total": 4, "sent": 2048}))
+    for word in ("study (01234567): running", "party/a", "compress", "75 %", "2.0 kB"):
+        assert word in terminal.getvalue()
+
+
+def test_quiet_is_quiet(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with watched(Voice(Format.TEXT, quiet=True)) as seen:
+        seen(record())
+    assert log.getvalue() == ""
