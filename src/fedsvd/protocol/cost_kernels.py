@@ -93,3 +93,22 @@ def dense_svd(m: int, n: int) -> Kernel:
         work = Work(qr=4 * size * short - 4 / 3 * square * short, svd=22 * square * short, gemm=2 * size * short)
         return Kernel(work + check, max(4 * size, size + 9 * square, checking))
     return Kernel(Work(svd=14 * size * short + 8 * square * short) + check, max(3 * size + 4.5 * square, checking))
+
+
+def factor_svd(m: int, n: int, *, wants_v: bool, corrected: bool) -> Kernel:
+    """U', S' of a matrix held whole, verified: through a triangular factor where one side is twice the other.
+
+    A wide matrix whose V' nobody asks for ends with its factor; a tall one has U' by one product, which is put right
+    where its condition asks for it.
+    """
+    long, short = max(m, n), min(m, n)
+    size, square = float(m * n), float(short * short)
+    if long < 2 * short or (n > m and wants_v):
+        return dense_svd(m, n)
+    factored = Work(qr=2 * size * short - 2 / 3 * square * short, memory=16 * size)
+    if n > m:
+        inner = dense_svd(short, short)
+        return Kernel(factored + inner.work, max(size + 1.2 * square, square + inner.numbers))
+    work = factored + Work(svd=22 * square * short, gemm=2 * size * short, memory=8 * 5 * size)
+    work += Work(solve=2 * size * short * corrected)
+    return Kernel(work, max(4 * size + square, size + 9 * square))

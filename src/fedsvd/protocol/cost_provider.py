@@ -1,7 +1,7 @@
 """What a session costs the CSP and the TA, stage by stage."""
 
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.cost_kernels import apply, dense_svd, draw, factor
+from fedsvd.protocol.cost_kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
 from fedsvd.protocol.cost_user import Account, Step
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
@@ -67,25 +67,26 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
         return
     if folds(plan):
         kernel = dense_svd(plan.M, min(plan.M, plan.N))
+    elif plan.full_matrices:
+        kernel = _full(plan.M, plan.N)
     elif fits_whole(plan):
-        kernel = dense_svd(plan.M, plan.N)
+        kernel = factor_svd(plan.M, plan.N, wants_v=plan.published, corrected=expected.corrected)
     else:
         _krylov(provider, plan, r)
         return
-    full = Work()
-    if plan.full_matrices:
-        short, long = sorted((plan.M, plan.N))
-        full = Work(svd=14.0 * long * short**2 + 8.0 * short**3, gemm=4.0 * long**2 * short, solve=2.0 * long**3)
-    provider.step(
-        "factorise",
-        kernel.work + full,
-        kernel.numbers + (4.0 * max(plan.M, plan.N) ** 2 if plan.full_matrices else 0.0),
-    )
+    provider.step("factorise", kernel.work, kernel.numbers)
     if plan.published and plan.releases(Item.OWN_PART) and plan.task is not Task.PCA:
         rows = plan.N if plan.full_matrices else r
         widest = max(window.width for window in plan.right_windows)
         work = Work(gemm=2.0 * rows * widest * plan.n, memory=8.0 * rows * plan.n)
         provider.step("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
+
+
+def _full(m: int, n: int) -> Kernel:
+    """Every row of U' and V'^T, beside the thin ones that are verified."""
+    thin, (short, long) = dense_svd(m, n), sorted((m, n))
+    work = Work(svd=14.0 * long * short**2 + 8.0 * short**3, gemm=4.0 * long**2 * short, solve=2.0 * long**3)
+    return Kernel(thin.work + work, thin.numbers + 4.0 * long**2)
 
 
 def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:

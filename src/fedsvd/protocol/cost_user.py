@@ -197,7 +197,9 @@ class _User(Account):
             self.step("pad", Work(memory=8.0 * plan.M * own), 2.0 * rows * own)
             return
         batch = max(b.shape[0] * b.shape[1] for b in batches(plan))
-        self.step("pad", Work(encode=sent, aes=(plan.k - 1) * sent, memory=sent), float(rows * width + batch))
+        # The last bits are filled with dice, which takes as long as encoding three times.
+        work = Work(encode=4 * sent, aes=(plan.k - 1) * sent, memory=sent)
+        self.step("pad", work, float(rows * width + batch))
 
     # --- after the answer -----------------------------------------------------------------------------------------
 

@@ -249,7 +249,7 @@ class ServiceProvider(Machine):
         self._batch += 1
         if self._batch < len(self._batches):
             return State.AGGREGATING, self._request_batch()
-        del self._sum
+        del self._sum, self._aligned
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
     def _factorise(self) -> Factorised | Solved:
