@@ -69,8 +69,14 @@ class Owner(Protocol):
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""
 
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
+        """Raise where this data, beside that of an earlier run, would give single records away."""
+
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """A session begins: what is brought to it counts as brought."""
 
     def keep(self, finished: Finished) -> None:
         """Write the result."""
@@ -170,6 +176,7 @@ class MemberNode:
             job = job_of(record["file"])
             own = open_own(job, self.caller.partition("/")[2], self._owner.data(job), self._scratch())
             expect_readable([own.data])
+            self._owner.expect_fresh(record, own)
             self._opened[record["id"]] = own
         return self._opened[record["id"]]
 
@@ -188,6 +195,7 @@ class MemberNode:
             plan = self._checked_plan(record)
             machine = self._machine(record, plan, teller)
             self._sessions.claim(plan.session)
+            self._owner.begin(record)
             transport = Dialled(self._dialling, plan.session)
             metered = Metered(transport, machine.me, teller.meter)
             played = Player(machine, metered, watch=teller.stage, alive=alive).play()

@@ -11,7 +11,6 @@ An approval is for one job as it was submitted: a job that changes afterwards is
 import hashlib
 import json
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,26 +27,21 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
 from fedsvd.runtime.driver import Run
-from fedsvd.runtime.enlisting import job_of
+from fedsvd.runtime.enlisting import OwnPart, job_of
 from fedsvd.runtime.federation import Outcome, certificate_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.member_node import Finished
 from fedsvd.runtime.planning import guard
+from fedsvd.runtime.reruns import EarlierRuns
 from fedsvd.runtime.results import write_own_results
 from fedsvd.runtime.session import accounts
+from fedsvd.runtime.site_file import SITE as SITE
+from fedsvd.runtime.site_file import read_site
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
 
-SITE = "site.toml"
 POLICY = "policy.toml"
-_DATA = """\
-# results = "results"            # where results go, seen from this folder
-
-[data]
-# default = "data/table.parquet"  # what a job reads, seen from this folder
-# three-hospitals = "data/other.csv"  # for the job of this name
-"""
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
 
 
@@ -76,15 +70,7 @@ class Site:
 
     def settings(self) -> dict[str, Any]:
         """``site.toml``; empty where there is none."""
-        path = self.kit.directory / SITE
-        if not path.exists():
-            return {}
-        try:
-            settings = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise ConfigError(f"{path} is not TOML", "see docs/deployment.md for an example") from None
-        _expect_settings(path, settings)
-        return settings
+        return read_site(self.kit.directory)
 
     def address(self, given: str | None = None) -> str:
         """Where the CSP is."""
@@ -161,6 +147,15 @@ class Site:
         path = self.kit.directory / POLICY
         return replace(read_policy(path) if path.exists() else Policy(), enforce=True)
 
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
+        """This data does not give single records away beside that of an earlier run."""
+        self._runs().consider(_plain(record["id"]), own.data, job_of(record["file"]).study.split, self.policy())
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """What was considered for this attempt is now an earlier run."""
+        if self.kit.identity.role is KitRole.PARTY:
+            self._runs().begin(_plain(record["id"]))
+
     def expect_allowed(self, plan: SessionPlan) -> None:
         """The plan is not below this owner's policy."""
         if self.kit.identity.role is KitRole.PARTY:
@@ -202,34 +197,14 @@ class Site:
         why: dict[str, Any] = json.loads(files.read(path))
         return why if why["attempt"] == record["attempt"] else None
 
+    def _runs(self) -> EarlierRuns:
+        return EarlierRuns(self.state / "records")
+
     def _approval(self, id: str) -> Path:
         return self.kit.directory / "approvals" / f"{_plain(id)}.json"
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{_plain(id)}.json"
-
-
-def _expect_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """A misspelt key is an error: what is silently ignored may be what somebody relies on."""
-    csp, data = settings.get("csp", {}), settings.get("data", {})
-    keys = [*(key for key in settings if key not in ("csp", "data", "results"))]
-    keys += [f"csp.{key}" for key in csp if key not in ("address", "listen")] if isinstance(csp, Mapping) else ["csp"]
-    if keys:
-        raise ConfigError(f"{keys[0][:80]!r} in {path} is not a setting", "results, [csp] address or listen, [data]")
-    texts = [*csp.values(), *(data.values() if isinstance(data, Mapping) else [data]), settings.get("results", "")]
-    if not all(isinstance(text, str) for text in texts):
-        raise ConfigError(f"a value in {path} is not a text", "see docs/deployment.md for an example")
-
-
-def write_site(kit: Kit, csp: str | None) -> None:
-    """A first ``site.toml``, with what is not known yet commented out."""
-    address = f"address = {json.dumps(csp)}" if csp else '# address = "csp.example.org:7443"'
-    sections = {
-        KitRole.CSP: '[csp]\n# listen = "0.0.0.0:7443"\n',
-        KitRole.PARTY: f"{_DATA}\n[csp]\n{address}\n",
-    }
-    text = sections.get(kit.identity.role, f"[csp]\n{address}\n")
-    files.create(kit.directory / SITE, f"# This site, for fedsvd; see docs/deployment.md.\n{text}".encode())
 
 
 def _plain(id: str) -> str:

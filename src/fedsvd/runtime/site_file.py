@@ -1,0 +1,75 @@
+"""``site.toml``: where the CSP is, where a party's data lies, where results go. Read anew whenever it is asked for.
+
+results = "results"                   # top of the file; seen from the kit's folder, as all paths are
+[csp]
+address = "csp.example.org:7443"      # where to dial; the CSP itself has listen = "0.0.0.0:7443"
+[data]
+default = "data/table.parquet"        # what a job reads
+three-hospitals = "data/other.csv"    # for the job of this name
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import ConfigError
+from fedsvd.identity import files
+from fedsvd.identity.kit import Kit
+from fedsvd.identity.names import KitRole
+
+SITE = "site.toml"
+# A text, a table with these keys, or a table with any: jobs have names of their own.
+_KNOWN: dict[str, tuple[str, ...] | None] = {"results": (), "csp": ("address", "listen"), "data": None}
+_DATA = """\
+# results = "results"            # where results go, seen from this folder
+
+[data]
+# default = "data/table.parquet"  # what a job reads, seen from this folder
+# three-hospitals = "data/other.csv"  # for the job of this name
+"""
+
+
+def read_site(directory: Path) -> dict[str, Any]:
+    """The settings in a kit's folder; none where there is no file."""
+    path = directory / SITE
+    if not path.exists():
+        return {}
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ConfigError(f"{path} is not TOML", "see docs/deployment.md for an example") from None
+    _expect_settings(path, settings)
+    return settings
+
+
+def write_site(kit: Kit, csp: str | None) -> None:
+    """A first ``site.toml``, with what is not known yet commented out."""
+    address = f"address = {json.dumps(csp)}" if csp else '# address = "csp.example.org:7443"'
+    sections = {
+        KitRole.CSP: '[csp]\n# listen = "0.0.0.0:7443"\n',
+        KitRole.PARTY: f"{_DATA}\n[csp]\n{address}\n",
+    }
+    text = sections.get(kit.identity.role, f"[csp]\n{address}\n")
+    files.create(kit.directory / SITE, f"# This site, for fedsvd; see docs/deployment.md.\n{text}".encode())
+
+
+def _expect_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    """A misspelt key is an error: what is silently ignored may be what somebody relies on."""
+    for key, value in settings.items():
+        if key not in _KNOWN:
+            raise ConfigError(f"{key[:80]!r} in {path} is not a setting", "results, [csp] address or listen, [data]")
+        inner = _KNOWN[key]
+        if inner == ():
+            texts = [value]
+        elif not isinstance(value, Mapping):
+            raise ConfigError(f"{key} in {path} is not a table", f"write [{key}] above its lines")
+        else:
+            texts = list(value.values())
+            unknown = [] if inner is None else [each for each in value if each not in inner]
+            if unknown:
+                fix = f"[{key}] has {' or '.join(inner or ())}"
+                raise ConfigError(f"'{key}.{unknown[0][:80]}' in {path} is not a setting", fix)
+        if not all(isinstance(text, str) for text in texts):
+            raise ConfigError(f"a value of {key} in {path} is not a text", "see docs/deployment.md for an example")
