@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fedsvd.errors import PeerAborted, PlanMismatch, UnexpectedMessage
@@ -156,6 +156,7 @@ def test_a_message_said_again_or_elsewhere_never_gets_past_the_table(data):
     kind = data.draw(st.sampled_from(KINDS), label="message")
     speaker = data.draw(st.sampled_from(SPEAKERS), label="speaker")
     permitted, over = listed(machine, speaker, kind), machine.over
+    assume(not (kind is Computed and permitted))  # what its own runtime computed: no peer can say that
     effects = machine.receive(speaker, replace(spoken()[kind], plan=machine.plan.digest))
     if over:
         assert (effects, machine.state) == ((), state)
