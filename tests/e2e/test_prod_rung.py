@@ -33,6 +33,9 @@ from fedsvd.runtime.site import Site
 
 PATIENCE = 60.0
 
+# Processes by the dozen: minutes on a loaded machine. The local rung's tests stay in the quick run.
+pytestmark = pytest.mark.slow
+
 
 class HeldCsp(CspNode):
     """A CSP in this process that can make a member wait at a stage: it is slow to answer that the stage was told."""
