@@ -35,6 +35,8 @@ from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
+_LISTED = 200  # jobs in one answer
+_LONGEST_TEXT = 2000
 _LAST_WORDS = 3.0  # seconds in which a member fetches something, or is not there any more
 _LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
 
@@ -91,7 +93,7 @@ class CspNode:
             verb, values = asked(body)
             answers: Mapping[str, Callable[..., Any]] = {
                 "submit": self._submit,
-                "jobs": lambda caller: [job.shown() for job in self.book.of(caller)],
+                "jobs": self._jobs,
                 "job": self._job,
                 "wait": self._wait,
                 "enlist": self._enlist,
@@ -109,7 +111,7 @@ class CspNode:
             raise
         except FedSVDError as error:
             return refused(error)
-        except TypeError:
+        except (TypeError, ValueError, KeyError, AttributeError):
             return refused(ConfigError("a question with values it does not take", "run the same version everywhere"))
 
     def _submit(self, caller: str, file: dict[str, Any]) -> dict[str, Any]:
@@ -119,6 +121,13 @@ class CspNode:
         record = JobRecord(fresh_bytes(8).hex(), job.study.name, file, caller, member_callers(job))
         self._note("submitted", job=record.id, by=caller)
         return self.book.submit(record).shown()
+
+    def _jobs(self, caller: str, under_way: bool = False) -> list[dict[str, Any]]:
+        """The jobs that wait for members or run, whole; or the newest of all, without what fills an answer."""
+        jobs = self.book.of(caller)
+        if under_way:
+            return [job.shown() for job in jobs if job.state in (JobState.RECRUITING, JobState.RUNNING)]
+        return [{**job.shown(), "plan": None, "enlisted": dict.fromkeys(job.enlisted)} for job in jobs[-_LISTED:]]
 
     def _job(self, caller: str, id: str) -> dict[str, Any]:
         job = self.book.get(id, caller)
@@ -152,7 +161,8 @@ class CspNode:
             if job.attempt != attempt or caller not in job.members:
                 return job.shown()
             if failure is not None:
-                return self._broken(job, {"who": caller, **failure}).shown()
+                told = {key: str(failure.get(key, ""))[:_LONGEST_TEXT] for key in ("code", "stage", "text")}
+                return self._broken(job, {**told, "who": caller}).shown()
             finished = tuple(sorted({*job.finished, caller}))
             done = set(finished) == set(job.members) and job.state is JobState.RUNNING
             return self.book.change(job.id, finished=finished, state=JobState.DONE if done else job.state).shown()
@@ -189,6 +199,8 @@ class CspNode:
             machine = ServiceProvider(plan, self._store)
         except FedSVDError as error:
             return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
+        except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind
+            return self._broken(job, {**_unexpected(error), "stage": "planning"})
         self._sessions.claim(session)
         room = self._exchange.open(session, _roster(job, plan))
         job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)

@@ -122,7 +122,7 @@ class MemberNode:
         try:
             while not self._stopping.is_set() and not until():
                 try:
-                    for record in desk.ask("jobs"):
+                    for record in desk.ask("jobs", under_way=True):
                         self._consider(desk, record)
                     self._stopping.wait(_LOOK)
                 except TransportError as error:

@@ -1,7 +1,7 @@
 """Questions about jobs, as JSON over the ``Ask`` call: what may be asked of a CSP, by whom, and how it is read.
 
 submit   researcher          a job file             -> the job
-jobs     anybody             -                      -> the jobs the caller takes part in
+jobs     anybody             under way or newest    -> the jobs the caller takes part in
 job      member, submitter   id                     -> one job, with everybody's progress
 wait     member, submitter   id, seconds            -> the same, once it changes
 enlist   member              id, attempt, facts     -> the job

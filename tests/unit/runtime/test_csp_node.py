@@ -1,0 +1,172 @@
+"""The CSP's desk: who may ask what, what concurrent members cannot spoil, and what a liar cannot make it do."""
+
+import json
+import threading
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from fedsvd.errors import NotAuthenticated
+from fedsvd.identity.temporary import temporary_federation
+from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.jobbook import JobState
+from fedsvd.runtime.site import Site
+
+GENEROUS = 60.0
+NAMES = [f"p{i}" for i in range(8)]
+MEMBERS = [f"party/{name}" for name in NAMES]
+FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": name} for name in NAMES]}
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("federation")
+    return temporary_federation(folder, ["a"], now=datetime.now(UTC))["csp/csp"]
+
+
+@pytest.fixture
+def node(kit, tmp_path):
+    site = Site.at(kit)
+    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, tmp_path / "state", patience=GENEROUS)
+    node.start()
+    yield node
+    node.stop()
+
+
+def ask(node, caller, verb, **values):
+    """The answer, or the error, as the caller reads it."""
+    return json.loads(node._answer(caller, json.dumps({"ask": verb, "with": values}).encode()))
+
+
+def submitted(node, file=FILE):
+    return ask(node, "researcher/r", "submit", file=file)["answer"]["id"]
+
+
+def facts(place, **changes):
+    return {"rows": 50, "columns": 4, "label": False, "features": "f", "signing": f"{place:064x}", **changes}
+
+
+def enlist_all(node, id, attempt=1):
+    for place, member in enumerate(MEMBERS):
+        ask(node, member, "enlist", id=id, attempt=attempt, facts=facts(place))
+
+
+def at_once(works):
+    """Run all of these in the same instant, as far as threads do."""
+    barrier = threading.Barrier(len(works))
+
+    def run(work):
+        barrier.wait(GENEROUS)
+        work()
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(GENEROUS)
+
+
+def test_members_who_end_in_one_instant_are_all_counted(node):
+    for _ in range(5):
+        id = submitted(node)
+        enlist_all(node, id)
+        at_once([partial(ask, node, member, "ended", id=id, attempt=1) for member in MEMBERS])
+        job = node.book.get(id)
+        assert (job.state, job.finished) == (JobState.DONE, tuple(sorted(MEMBERS)))
+
+
+def test_members_who_enlist_in_one_instant_open_one_session(node):
+    id = submitted(node)
+    works = [
+        partial(ask, node, member, "enlist", id=id, attempt=1, facts=facts(place))
+        for place, member in enumerate(MEMBERS)
+    ]
+    at_once([*works, *works])  # and every question comes twice, as it may
+    assert node.book.get(id).state is JobState.RUNNING
+    sessions = (node._state / "ledger.jsonl").read_text().count('"event":"session"')
+    assert sessions == 1
+
+
+def test_only_researchers_submit_and_only_members_see(node):
+    with pytest.raises(NotAuthenticated):
+        ask(node, "party/p0", "submit", file=FILE)
+    id = submitted(node)
+    with pytest.raises(NotAuthenticated):
+        ask(node, "party/stranger", "job", id=id)
+    assert ask(node, "party/stranger", "jobs")["answer"] == []
+
+
+def test_a_failure_is_told_in_ones_own_name_and_briefly(node):
+    id = submitted(node)
+    told = {"who": "party/p1", "code": "FSVD-201", "stage": "x", "text": "y" * 100_000, "more": "z"}
+    ask(node, "party/p0", "ended", id=id, attempt=1, failure=told)
+    (failure,) = node.book.get(id).failures
+    assert (failure["who"], failure["code"], sorted(failure)) == (
+        "party/p0",
+        "FSVD-201",
+        ["code", "stage", "text", "who"],
+    )
+    assert len(failure["text"]) <= 2000
+
+
+def test_a_failure_of_an_earlier_attempt_changes_nothing(node):
+    id = submitted(node)
+    ask(node, "party/p0", "ended", id=id, attempt=1, failure={"code": "FSVD-501"})
+    ask(node, "party/p0", "resume", id=id)
+    ask(node, "party/p1", "ended", id=id, attempt=1, failure={"code": "FSVD-501"})
+    job = node.book.get(id)
+    assert (job.state, job.attempt, job.failures) == (JobState.RECRUITING, 2, ())
+
+
+def test_an_overflow_starts_again_under_the_certain_bound_and_once(node):
+    id = submitted(node)
+    ask(node, "party/p0", "ended", id=id, attempt=1, failure={"code": "FSVD-301"})
+    job = node.book.get(id)
+    assert (job.state, job.attempt, job.certain_bound) == (JobState.RECRUITING, 2, True)
+    ask(node, "party/p0", "ended", id=id, attempt=2, failure={"code": "FSVD-301"})
+    assert node.book.get(id).state is JobState.BROKEN
+
+
+@pytest.mark.parametrize("changes", [{"rows": "many"}, {"signing": 5, "rows": None}, {"columns": 5}])
+def test_facts_that_make_no_plan_break_the_job_and_hang_nobody(node, changes):
+    id = submitted(node)
+    for place, member in enumerate(MEMBERS):
+        ask(node, member, "enlist", id=id, attempt=1, facts=facts(place, **(changes if place == 3 else {})))
+    job = node.book.get(id)
+    assert job.state is JobState.BROKEN
+    assert (job.failures[0]["who"], job.failures[0]["stage"]) == ("csp", "planning")
+
+
+@pytest.mark.parametrize(
+    ("verb", "values"),
+    [
+        ("submit", {"file": 5}),
+        ("submit", {"file": {"job": 1}}),
+        ("wait", {"id": "", "seconds": "long"}),
+        ("job", {"name": "study"}),
+        ("job", {"id": 7}),
+        ("dance", {}),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused_with_a_code(node, verb, values):
+    submitted(node)
+    assert ask(node, "researcher/r", verb, **values)["error"]["code"].startswith("FSVD-")
+
+
+def test_members_hear_of_what_is_under_way_and_people_of_all(node):
+    ids = [submitted(node) for _ in range(3)]
+    ask(node, "party/p0", "stop", id=ids[0])
+    enlist_all(node, ids[1])
+    under_way = ask(node, "party/p0", "jobs", under_way=True)["answer"]
+    assert [job["id"] for job in under_way] == ids[1:]
+    assert under_way[0]["enlisted"]["party/p3"]["signing"] == f"{3:064x}"
+    listed = ask(node, "party/p0", "jobs")["answer"]
+    assert [job["id"] for job in listed] == ids
+    assert listed[1]["plan"] is None
+
+
+def test_the_clock_and_the_version_are_told(node):
+    told = ask(node, "party/p0", "now")["answer"]
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(told["now"])).total_seconds()) < GENEROUS
+    assert told["fedsvd"]
