@@ -150,8 +150,8 @@ def test_a_job_file_runs_as_processes_with_live_lines_and_nothing_is_left(three)
     assert ran.returncode == 0, ran.stderr
     record = json.loads(ran.stdout)
     for role in ("csp", *(f"party/{name}" for name in NAMES[:3])):
-        assert re.search(rf"^{role}: .*sent$", ran.stderr, re.MULTILINE), ran.stderr
-    assert "uploading" in ran.stderr
+        # How many stages are seen on the way depends on the machine; the end is.
+        assert re.search(rf"^{role}: done, .*sent$", ran.stderr, re.MULTILINE), ran.stderr
     assert record["out"] == "results/three"
     assert record["bytes"] > 0
     D = np.concatenate([np.load(three / f"{name}.npy") for name in NAMES[:3]])

@@ -6,15 +6,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.console import Console
 
+from fedsvd.cli.study import foretell
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
-from fedsvd.errors import ConfigError
-from fedsvd.identity.policy import read_policy
 from fedsvd.protocol.release import Policy
 from fedsvd.runtime.folder import Table, expect_free
 from fedsvd.runtime.job import Job
@@ -25,21 +23,6 @@ from fedsvd.runtime.planning import guard
 from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
 
 _ROWS_SHOWN = 5
-PolicyOption = Annotated[
-    Path | None, typer.Option("--policy", help="local: the policy.toml that every party keeps to; the default's rules.")
-]
-Consent = Annotated[
-    bool, typer.Option("--consent", help="local: all data here is yours to show; no rule on sizes or parties holds.")
-]
-
-
-def policy_of(policy: Path | None, consent: bool) -> Policy:
-    """The policy that the parties of a local run keep to."""
-    if policy is not None and consent:
-        raise ConfigError("--policy and --consent exclude each other", "leave one of them out")
-    if consent:
-        return Policy.permissive()
-    return Policy() if policy is None else read_policy(policy)
 
 
 def carry_out_locally(
@@ -53,6 +36,7 @@ def carry_out_locally(
     with voice.heeding(prepared.names), parties_named(prepared.names):
         # The parties look again, each with its own eyes; here it is said before anything is started.
         guard(planned.plan, replace(policy, enforce=True))
+    foretell(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
     with ended_by_signals(), local_federation(job, policy=policy, scratch=scratch) as federation:
         with watched(voice) as seen:

@@ -18,7 +18,8 @@ from fedsvd.cli.options import (
     TrustOption,
     UnitVariance,
 )
-from fedsvd.cli.study import carry_out, job_from_options
+from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
+from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.protocol.tasks import Task, Trust
 
@@ -34,6 +35,9 @@ def pca(
     block_size: BlockSize = None,
     memory: Memory = None,
     name: Name = None,
+    env: Env = Environment.SIM,
+    policy: PolicyOption = None,
+    consent: Consent = False,
     out: Out = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
@@ -54,4 +58,4 @@ def pca(
         memory=memory,
         name=name,
     )
-    carry_out(Voice(format, quiet), job, out, overwrite, scratch)
+    carry_out_on(env, Voice(format, quiet), job, out, overwrite, scratch, policy, consent)

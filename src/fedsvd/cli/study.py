@@ -83,18 +83,19 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
     prepared = prepare(job, scratch)
-    _foretell(voice, prepared)
+    foretell(voice, prepared)
     with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
         outcome = run_job(prepared, scratch, progress)
     write_results(target, prepared, outcome, overwrite)
     voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
 
 
-def _foretell(voice: Voice, prepared: Prepared) -> None:
-    """What the run will cost, before it begins."""
+def foretell(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
+    """What the run will cost, before it begins; ``apart`` where every role has a process of its own."""
     plan = plan_job(prepared).plan
     cost = predict(plan)
-    voice.line(f"expected: {size(cost.bytes_total)} between the roles, about {duration(cost.seconds_in_turns)}")
+    seconds = cost.seconds_side_by_side if apart else cost.seconds_in_turns
+    voice.line(f"expected: {size(cost.bytes_total)} between the roles, about {duration(seconds)}")
     voice.table(cost_table(plan, cost, prepared.names))
 
 

@@ -19,7 +19,8 @@ from fedsvd.cli.options import (
     SplitOption,
     TrustOption,
 )
-from fedsvd.cli.study import carry_out, job_from_options
+from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
+from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.protocol.tasks import Split, Task, Trust
 
@@ -36,6 +37,9 @@ def svd(
     block_size: BlockSize = None,
     memory: Memory = None,
     name: Name = None,
+    env: Env = Environment.SIM,
+    policy: PolicyOption = None,
+    consent: Consent = False,
     out: Out = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
@@ -57,4 +61,4 @@ def svd(
         memory=memory,
         name=name,
     )
-    carry_out(Voice(format, quiet), job, out, overwrite, scratch)
+    carry_out_on(env, Voice(format, quiet), job, out, overwrite, scratch, policy, consent)

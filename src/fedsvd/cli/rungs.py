@@ -1,0 +1,66 @@
+"""On which rung a study runs: all roles in one process, or each in one of its own on this machine."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedsvd.cli.local_run import carry_out_locally
+from fedsvd.cli.study import carry_out
+from fedsvd.cli.voice import Voice
+from fedsvd.errors import ConfigError
+from fedsvd.identity.policy import read_policy
+from fedsvd.protocol.release import Policy
+from fedsvd.runtime.job import Job
+
+
+class Environment(StrEnum):
+    """Where the roles of a study run."""
+
+    SIM = "sim"
+    LOCAL = "local"
+
+
+Env = Annotated[
+    Environment,
+    typer.Option(
+        "--env",
+        help="sim: all roles in one process, no sockets. local: one process to each role, mutual TLS on 127.0.0.1.",
+    ),
+]
+PolicyOption = Annotated[
+    Path | None, typer.Option("--policy", help="local: the policy.toml that every party keeps to; the default's rules.")
+]
+Consent = Annotated[
+    bool, typer.Option("--consent", help="local: all data here is yours to show; no rule on sizes or parties holds.")
+]
+
+
+def carry_out_on(
+    env: Environment,
+    voice: Voice,
+    job: Job,
+    out: Path | None,
+    overwrite: bool,
+    scratch: Path | None,
+    policy: Path | None,
+    consent: bool,
+) -> None:
+    """Run a job on a rung, write its results, and tell what came of it."""
+    rules = _policy_of(policy, consent)
+    if env is Environment.LOCAL:
+        carry_out_locally(voice, job, out, overwrite, scratch, rules)
+    elif policy is not None or consent:
+        raise ConfigError("--policy and --consent are for --env local", "the sim rung warns, and refuses nothing")
+    else:
+        carry_out(voice, job, out, overwrite, scratch)
+
+
+def _policy_of(policy: Path | None, consent: bool) -> Policy:
+    """The policy that the parties of a local run keep to."""
+    if policy is not None and consent:
+        raise ConfigError("--policy and --consent exclude each other", "leave one of them out")
+    if consent:
+        return Policy.permissive()
+    return Policy() if policy is None else read_policy(policy)
