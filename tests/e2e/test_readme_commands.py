@@ -77,15 +77,21 @@ def test_a_command_of_the_readme(folder, line):
         expect_the_pca(folder, np.load(found / "mean.npy"), np.load(found / "components.npy"))
 
 
-def test_make_demo_ends_in_the_demo(tmp_path):
-    ran = subprocess.run(
-        ["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=GENEROUS, check=True, env=ENVIRONMENT
-    )
-    assert ran.stdout.splitlines()[-1].split()[-2:] == [".venv/bin/fedsvd", "demo"]
+def dry_run(*targets):
+    """What make would do, asked from outside of any make that runs these tests."""
+    environment = {key: value for key, value in ENVIRONMENT.items() if not key.startswith("MAKE") and key != "MFLAGS"}
+    command = ["make", "--no-print-directory", "-n", *targets]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=GENEROUS, check=True, env=environment
+    ).stdout
+
+
+def test_make_demo_ends_in_the_demo():
+    assert dry_run("demo").splitlines()[-1].split()[-2:] == [".venv/bin/fedsvd", "demo"]
     targets = lines("README.md", "make", "")
     assert "make demo" in targets
-    assert all(subprocess.run(["make", "-n", *line.split()[1:]], cwd=ROOT, capture_output=True).returncode == 0
-               for line in targets)  # fmt: skip
+    for line in targets:
+        dry_run(*line.split()[1:])
 
 
 def test_the_python_of_the_readme(folder):
