@@ -18,7 +18,7 @@ from fedsvd.wire.frame import FRAME
 
 T = TypeVar("T")
 
-_CALLS = 2  # at once, over each connection
+_MOST_CALLS = 2  # at once, over each connection
 _LONGEST_CALL = 60.0
 _LONGEST_QUESTION = 20.0
 
@@ -67,7 +67,8 @@ class Line:
         def attempt(body: bytes, failed_on: int) -> Landed:
             return self._attempt(method, body, failed_on, timeout)
 
-        return Repeating(attempt, body, self.pause, patience, _CALLS * len(self._channels)).run(items)
+        window = range(len(self._channels), _MOST_CALLS * len(self._channels) + 1)
+        return Repeating(attempt, body, self.pause, patience, window).run(items)
 
     def _attempt(self, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
         """One call, not over the connection that it failed on before if there are others."""

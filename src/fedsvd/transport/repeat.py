@@ -22,6 +22,7 @@ from fedsvd.transport.calls import BUSY
 T = TypeVar("T")
 
 _PAUSES = (0.05, 2.0)  # seconds before a call is repeated: at first, and at most
+_SHORT = 0.025  # seconds of a call over a short line
 _TRANSIENT = {
     BUSY,
     grpc.StatusCode.UNAVAILABLE,
@@ -66,20 +67,20 @@ class Repeating(Generic[T]):
         body: Callable[[T], bytes],
         pause: Callable[[float], None],
         patience: float,
-        most: int,
+        window: range,
     ) -> None:
         self._attempt = attempt
         self._body = body
         self._wait = pause
         self._patience = patience
-        self._most = most
+        self._most = window[-1]
         self._lock = threading.Condition()  # guards what follows
         self._coming: Iterator[tuple[int, T]] = iter(())
         self._again: list[_Flight[T]] = []
         self._flying = 0
         self._threads = 0
         self._several = False
-        self._window = most
+        self._window = window[0]
         self._pause = _PAUSES[0]
         self._resume = 0.0  # when calls may be made again
         self._trouble = False
@@ -117,7 +118,9 @@ class Repeating(Generic[T]):
         try:
             while (flight := self._take()) is not None:
                 flight.body = flight.body or self._body(flight.item)
-                self._land(flight, self._attempt(flight.body, flight.failed_on))
+                started = monotonic()
+                landed = self._attempt(flight.body, flight.failed_on)
+                self._land(flight, landed, monotonic() - started)
         except Exception as error:  # whatever it is, whoever waits for answers must hear of it
             self._answers.put(error)
         finally:
@@ -152,7 +155,7 @@ class Repeating(Generic[T]):
             self._hire()
         return flight
 
-    def _land(self, flight: _Flight[T], landed: Landed) -> None:
+    def _land(self, flight: _Flight[T], landed: Landed, took: float) -> None:
         """An answer is handed on; a failure is repeated, or nothing can help and this raises."""
         with self._lock:
             self._flying -= 1
@@ -160,7 +163,10 @@ class Repeating(Generic[T]):
             now = monotonic()
             if landed.status is grpc.StatusCode.OK:
                 self._progress, self._trouble, self._pause = now, False, _PAUSES[0]
-                self._window = min(self._window + 1, self._most)
+                # Many calls at once fill a long line; over a short one they only get in each other's way, and a thin
+                # one could not carry them in time.
+                if _SHORT < took < self._patience / 16:
+                    self._window = min(self._window + 1, self._most)
                 self._answers.put((flight.item, landed.answer))
                 return
             _refuse(landed)
