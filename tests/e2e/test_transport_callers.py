@@ -2,6 +2,7 @@
 member calls. What is refused changes nothing for the others.
 """
 
+import struct
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -22,13 +23,13 @@ from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.runtime.site import Site
-from fedsvd.transport.calls import ASK, METHODS, PUSH
+from fedsvd.transport.calls import ASK, METHODS, PUSH, bundle
 from fedsvd.transport.grpc_client import Dialled, Dialling
 from fedsvd.transport.line import Line
 from fedsvd.transport.links import Outbox
 from fedsvd.transport.room import Room
 from fedsvd.types import Digest
-from fedsvd.wire.frame import LARGEST_FRAME, encode_frame
+from fedsvd.wire.frame import LARGEST_FRAME
 
 PLAN = Digest("0" * 64)
 SHORT = 1.0  # seconds of patience where the end is known to be a refusal
@@ -152,7 +153,7 @@ def test_who_takes_no_part_in_a_session_is_refused_by_name_and_ends_nothing(netw
     box.put([b"rubbish"])
     line = Line(dialling_with(network, network.kits[stranger]))
     with pytest.raises(NotAuthenticated, match=stranger):
-        line.call(PUSH, encode_frame(box.frame(0, 0)))
+        line.call(PUSH, bundle([box.frame(0, 0)]))
     line.close()
     one.send(CSP, BatchRequest(PLAN, 5))
     assert room.receive(GENEROUS)[1].batch == 5
@@ -175,7 +176,7 @@ def test_a_frame_of_a_session_that_is_not_there_is_refused(network):
     box = Outbox(new_session())
     box.put([b"rubbish"])
     with pytest.raises(PeerLost, match="no such session"):
-        line.call(PUSH, encode_frame(box.frame(0, 0)))
+        line.call(PUSH, bundle([box.frame(0, 0)]))
     line.close()
     end.send(CSP, BatchRequest(PLAN, 0))
     end.flush()
@@ -188,7 +189,7 @@ def test_an_oversized_frame_is_refused_at_the_door(network, size):
     box.put([bytes(1 << 20)])
     line = Line(network.dialling(user(1), patience=SHORT))
     with pytest.raises(MalformedFrame):
-        line.call(PUSH, encode_frame(box.frame(0, 0)).ljust(size, b"\x00"))
+        line.call(PUSH, struct.pack("<I", size) + bundle([box.frame(0, 0)])[4:].ljust(size, b"\x00"))
     line.close()
     end.close()
     expect_all_is_well(network)
@@ -200,7 +201,7 @@ def test_a_frame_with_a_wrong_checksum_ends_the_session_at_both_ends(network):
     box.put([b"hello"])
     line = Line(network.dialling(user(1), patience=SHORT))
     with pytest.raises(MalformedFrame):
-        line.call(PUSH, encode_frame(box.frame(0, 0))[:-1] + b"O")
+        line.call(PUSH, bundle([box.frame(0, 0)])[:-1] + b"O")
     line.close()
     with pytest.raises(MalformedFrame):
         room.receive(GENEROUS)

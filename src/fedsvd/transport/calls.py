@@ -1,22 +1,25 @@
 """What is said over gRPC: five unary calls of raw bytes, no protobuf.
 
     Join   "this is me, from this one process"      -> empty
-    Push   a frame to the CSP                       -> empty
-    Pull   "message n, part p, I have all below a"  -> a frame, or empty when none has come in the time asked for
+    Push   frames to the CSP                        -> empty
+    Pull   "message n from part p on, a few frames;
+            I have all below a"                     -> frames, or empty when none has come in the time asked for
     Leave  "I have all below a; that was all"       -> empty
     Ask    a JSON question about jobs               -> a JSON answer
 
-All may be repeated at will. The CSP listens, everybody else dials out; there is no plaintext mode.
+All may be repeated at will. The CSP listens, everybody else dials out; there is no plaintext mode. Frames that fit into
+one call go together, each after its length (u32): a call costs as much as the bytes of half a frame.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
 from fedsvd.types import SessionId
-from fedsvd.wire.frame import LARGEST_FRAME
+from fedsvd.wire.frame import LARGEST_FRAME, OVERHEAD, Frame, frame_pieces
 from fedsvd.wire.reader import Reader, malformed
 
 SERVICE = "fedsvd.v1.Exchange"
@@ -27,7 +30,9 @@ LARGEST_CALL = LARGEST_FRAME + 4096
 BUSY = grpc.StatusCode.ABORTED  # call again a little later; gRPC itself never says it
 NOTHING = (1 << 64) - 1  # the number of no message: a Pull that only shows that the caller is there
 _JOIN = struct.Struct("<16s16s")
-_PULL = struct.Struct("<16sQQII")
+_PULL = struct.Struct("<16sQQIII")
+_LENGTH = struct.Struct("<I")
+_MOST_TOGETHER = 64
 _LEAVE = struct.Struct("<16sQB")
 
 OPTIONS = [
@@ -50,6 +55,29 @@ DIALLING_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 3_000),
 ]
+
+
+def together(frame: int) -> int:
+    """How many frames of this length go into one call."""
+    return min(max(1, LARGEST_CALL // (frame + OVERHEAD + _LENGTH.size)), _MOST_TOGETHER)
+
+
+def bundle(frames: Iterable[Frame]) -> bytes:
+    """Frames as the body of one call."""
+    pieces: list[bytes | memoryview] = []
+    for frame in frames:
+        pieces += (_LENGTH.pack(OVERHEAD + len(frame.body)), *frame_pieces(frame))
+    return b"".join(pieces)
+
+
+def unbundle(body: bytes) -> list[memoryview]:
+    """The frames in the body of a call, one at least, not decoded yet."""
+    reader = Reader(body)
+    frames: list[memoryview] = []
+    while reader.left or not frames:
+        (size,) = _LENGTH.unpack(reader.take(_LENGTH.size))
+        frames.append(reader.take(size))
+    return frames
 
 
 @dataclass(frozen=True)
@@ -76,10 +104,11 @@ class Wanted:
     below: int
     number: int
     part: int
+    count: int
     wait_ms: int
 
     def encode(self) -> bytes:
-        return _PULL.pack(bytes.fromhex(self.session), self.below, self.number, self.part, self.wait_ms)
+        return _PULL.pack(bytes.fromhex(self.session), self.below, self.number, self.part, self.count, self.wait_ms)
 
     @classmethod
     def decode(cls, body: bytes) -> "Wanted":

@@ -9,23 +9,39 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from time import monotonic
 
 from fedsvd.errors import FedSVDError, LocalProtocolError, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.transport.calls import JOIN, LEAVE, NOTHING, PULL, PUSH, Joining, Leaving, Wanted
+from fedsvd.transport.calls import (
+    JOIN,
+    LEAVE,
+    NOTHING,
+    PULL,
+    PUSH,
+    Joining,
+    Leaving,
+    Wanted,
+    bundle,
+    together,
+    unbundle,
+)
 from fedsvd.transport.line import Dialling as Dialling
 from fedsvd.transport.line import Line as Line
 from fedsvd.transport.links import Inbox, Outbox, Whole
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import decode_frame, encode_frame
+from fedsvd.wire.frame import decode_frame
 from fedsvd.wire.reader import malformed
 
 _LONGEST_WAIT = 5.0  # seconds that one Pull waits for a message
 _FAREWELL = 3.0  # seconds to say that we leave
+_MANY = 1 << 16  # frames: as many as the CSP likes to send together
+
+Place = tuple[int, int]  # of a frame: its message's number, and its part
 
 
 class Dialled:
@@ -38,6 +54,7 @@ class Dialled:
         self._line = Line(dialling)
         self._changed = threading.Condition()  # guards what follows
         self._outbox = Outbox(session, dialling.frame)
+        self._together = together(dialling.frame)
         self._left: dict[int, int] = {}  # frames of each message that were not answered yet
         self._inbox = Inbox(session)
         self._arrived: deque[Whole] = deque()
@@ -144,10 +161,10 @@ class Dialled:
 
     def _pushing(self) -> None:
         while (number := self._sent.get()) is not None:
-            for (done, _), _ in self._line.stream(PUSH, self._queued(number), self._frame):
-                self._delivered(done)
+            for places, _ in self._line.stream(PUSH, _groups(self._queued(number), self._together), self._frames):
+                self._delivered(places)
 
-    def _queued(self, first: int) -> Iterator[tuple[int, int]]:
+    def _queued(self, first: int) -> Iterator[Place]:
         """Every frame of a message, and of those queued behind it by then."""
         number: int | None = first
         while number is not None:
@@ -160,19 +177,20 @@ class Dialled:
                 return
         self._sent.put(None)
 
-    def _frame(self, place: tuple[int, int]) -> bytes:
+    def _frames(self, places: tuple[Place, ...]) -> bytes:
         with self._changed:
-            frame = self._outbox.frame(*place)
-        return encode_frame(frame)
+            frames = [self._outbox.frame(*place) for place in places]
+        return bundle(frames)
 
-    def _delivered(self, number: int) -> None:
-        """One more frame of a message has reached the CSP."""
+    def _delivered(self, places: tuple[Place, ...]) -> None:
+        """Frames have reached the CSP; a message that has come there whole is kept no longer."""
         with self._changed:
-            self._left[number] -= 1
-            if not self._left[number]:
-                del self._left[number]
-                self._outbox.forget(number)
-                self._changed.notify_all()
+            for number, _ in places:
+                self._left[number] -= 1
+                if not self._left[number]:
+                    del self._left[number]
+                    self._outbox.forget(number)
+            self._changed.notify_all()
 
     # --- pulling --------------------------------------------------------------------------------------------------
 
@@ -181,8 +199,8 @@ class Dialled:
         while True:
             asked = monotonic()
             if self._full():
-                self._line.call(PULL, self._wanted(NOTHING, 0))  # we are here, and have enough to read
-            elif answer := self._line.call(PULL, self._wanted(self._inbox.next, 0, wait)):
+                self._line.call(PULL, self._wanted(NOTHING))  # we are here, and have enough to read
+            elif answer := self._line.call(PULL, self._wanted(self._inbox.next, wait=wait)):
                 self._fetch(answer)
             elif monotonic() - asked < wait / 2:
                 self._line.pause(min(wait, 0.2))  # the CSP has no thread to spare for our waiting
@@ -193,25 +211,33 @@ class Dialled:
             return not self._changed.wait_for(lambda: self._arrived_bytes <= self._held or self._closing, 1.0)
 
     def _fetch(self, answer: bytes) -> None:
-        """The rest of the message that a first frame begins, frames side by side."""
+        """The rest of the message that its first frames begin, side by side."""
         number = self._inbox.next
-        parts = self._take(number, 0, answer)
-        others = self._line.stream(PULL, range(1, parts), lambda part: self._wanted(number, part))
-        for part, other in others:
-            self._take(number, part, other)
+        have, parts = self._take(number, 0, answer)
+        others = range(have, parts, have)
+        for part, other in self._line.stream(PULL, others, lambda part: self._wanted(number, part, have)):
+            came, _ = self._take(number, part, other)
+            if came != min(have, parts - part):
+                raise malformed()
 
-    def _take(self, number: int, part: int, answer: bytes) -> int:
-        """Take in the frame that was asked for; how many its message has."""
-        frame = decode_frame(answer)
-        if (frame.number, frame.part) != (number, part):
+    def _take(self, number: int, part: int, answer: bytes) -> tuple[int, int]:
+        """Take in the frames that were asked for; how many came, and how many their message has."""
+        frames = [decode_frame(frame) for frame in unbundle(answer)]
+        if [(frame.number, frame.part) for frame in frames] != [(number, part + i) for i in range(len(frames))]:
             raise malformed()
         with self._changed:
-            whole = self._inbox.add(frame)
+            whole = [message for frame in frames for message in self._inbox.add(frame)]
             self._arrived += whole
             self._arrived_bytes += sum(len(message) for message in whole)
             if whole:
                 self._changed.notify_all()
-        return frame.parts
+        return len(frames), frames[0].parts
 
-    def _wanted(self, number: int, part: int, wait: float = 0.0) -> bytes:
-        return Wanted(self._session, self._inbox.next, number, part, round(1000 * wait)).encode()
+    def _wanted(self, number: int, part: int = 0, count: int = _MANY, wait: float = 0.0) -> bytes:
+        return Wanted(self._session, self._inbox.next, number, part, count, round(1000 * wait)).encode()
+
+
+def _groups(places: Iterator[Place], most: int) -> Iterator[tuple[Place, ...]]:
+    """Places as they come, a few together."""
+    while group := tuple(islice(places, most)):
+        yield group

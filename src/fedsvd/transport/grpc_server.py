@@ -20,7 +20,7 @@ import grpc
 
 from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost
 from fedsvd.protocol.parties import Party
-from fedsvd.transport.calls import ASK, BUSY, JOIN, LEAVE, OPTIONS, PULL, PUSH, Joining, Leaving, Wanted
+from fedsvd.transport.calls import ASK, BUSY, JOIN, LEAVE, OPTIONS, PULL, PUSH, Joining, Leaving, Wanted, unbundle
 from fedsvd.transport.room import Caller as Caller
 from fedsvd.transport.room import Room as Room
 from fedsvd.types import SessionId
@@ -108,7 +108,7 @@ class Exchange:
         return b""
 
     def _push(self, body: bytes, caller: Caller) -> bytes:
-        room = self._room(session_of(body))
+        room = self._room(session_of(unbundle(body)[0]))
         if not room.push(room.party(caller), body):
             raise _Busy
         return b""

@@ -13,11 +13,11 @@ from time import monotonic, sleep
 from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
-from fedsvd.transport.calls import Joining, Leaving, Wanted
+from fedsvd.transport.calls import Joining, Leaving, Wanted, bundle, together, unbundle
 from fedsvd.transport.links import Inbox, Outbox, Whole
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import Frame, decode_frame, encode_frame
+from fedsvd.wire.frame import FRAME, Frame, decode_frame
 
 Caller = str  # the identity in a certificate, e.g. "party/hospital-a"
 _LONGEST_WAIT = 20.0
@@ -72,25 +72,28 @@ class Room:
             link.instance = joining.instance
 
     def push(self, party: Party, body: bytes) -> bool:
-        """Take a frame in; False when it must be said again later."""
-        link = self._links[party]
+        """Take frames in; False when they must be said again later."""
         try:
-            frame = decode_frame(body)
-            with link.changed:
-                self._expect_open(link)
-                link.heard = monotonic()
-                if link.inbox.begins(frame) and not self._admit(party, link, frame):
-                    return False
-                self._hand_on(party, link, link.inbox.add(frame))
+            frames = [decode_frame(frame) for frame in unbundle(body)]
+            return all(self._push(party, frame) for frame in frames)
         except PeerLost:
             raise
         except FedSVDError as error:
             self._fail(error)
             raise
+
+    def _push(self, party: Party, frame: Frame) -> bool:
+        link = self._links[party]
+        with link.changed:
+            self._expect_open(link)
+            link.heard = monotonic()
+            if link.inbox.begins(frame) and not self._admit(party, link, frame):
+                return False
+            self._hand_on(party, link, link.inbox.add(frame))
         return True
 
     def pull(self, party: Party, wanted: Wanted, may_wait: bool = True) -> bytes:
-        """The frame asked for, or nothing after the time asked for."""
+        """The frames asked for, as many as go into a call; or nothing after the time asked for."""
         link = self._links[party]
         deadline = monotonic() + (min(wanted.wait_ms / 1000, _LONGEST_WAIT) if may_wait else 0.0)
         with link.changed:
@@ -98,9 +101,11 @@ class Room:
             link.outbox.acknowledge(wanted.below)
             if not self._await(link, wanted.number, deadline):
                 return b""
-            frame = link.outbox.frame(wanted.number, wanted.part)
+            last = min(wanted.part + max(1, min(wanted.count, together(FRAME))), link.outbox.frames(wanted.number))
+            parts = range(wanted.part, max(last, wanted.part + 1))
+            frames = [link.outbox.frame(wanted.number, part) for part in parts]
             link.fetched += 1
-        return encode_frame(frame)
+        return bundle(frames)
 
     def leave(self, party: Party, leaving: Leaving) -> None:
         """A member hangs up: what it said is heard, what was on its way to it is lost."""

@@ -82,11 +82,16 @@ def length(parts: Parts) -> int:
 
 def encode_frame(frame: Frame) -> bytes:
     """A frame as bytes."""
+    return b"".join(frame_pieces(frame))
+
+
+def frame_pieces(frame: Frame) -> tuple[bytes | memoryview, ...]:
+    """A frame as bytes to be laid end to end, its body not copied."""
     head = _HEAD.pack(_MAGIC, VERSION, bytes.fromhex(frame.session), frame.number, frame.part, frame.parts, frame.size)
-    return b"".join((head, _checksum(head, frame.body), frame.body))
+    return head, _checksum(head, frame.body), frame.body
 
 
-def decode_frame(body: bytes) -> Frame:
+def decode_frame(body: bytes | memoryview) -> Frame:
     """The frame these bytes are, or ``MalformedFrame``."""
     if len(body) > LARGEST_FRAME:
         raise malformed()
@@ -101,7 +106,7 @@ def decode_frame(body: bytes) -> Frame:
     return Frame(SessionId(session.hex()), number, part, parts, size, rest)
 
 
-def session_of(body: bytes) -> SessionId:
+def session_of(body: bytes | memoryview) -> SessionId:
     """Whose frame this says it is, before anything else about it is believed."""
     magic, version, session, *_ = _HEAD.unpack(Reader(body).take(_HEAD.size))
     if magic != _MAGIC or version != VERSION:

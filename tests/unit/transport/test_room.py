@@ -1,5 +1,6 @@
 """A room of links, called as gRPC calls it: who may speak, how much may wait, who has gone, and what ends a session."""
 
+import struct
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -11,12 +12,12 @@ from tests.network import GENEROUS, until
 from fedsvd.errors import MalformedFrame, NotAuthenticated, PeerLost, TimedOut
 from fedsvd.protocol.messages import BatchRequest, Message, PaddedBatch
 from fedsvd.protocol.parties import TA, Party, user
-from fedsvd.transport.calls import NOTHING, Joining, Leaving, Wanted
+from fedsvd.transport.calls import NOTHING, Joining, Leaving, Wanted, bundle, unbundle
 from fedsvd.transport.links import Outbox
 from fedsvd.transport.room import Room
 from fedsvd.types import Digest, SessionId
 from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import decode_frame, encode_frame
+from fedsvd.wire.frame import Frame, decode_frame
 
 SESSION, PLAN = SessionId("5e" * 16), Digest("0" * 64)
 ONE, TWO = user(1), user(2)
@@ -33,14 +34,14 @@ class Member:
 
     def frames(self, message: Message) -> list[bytes]:
         number = self._box.put(encode(message))
-        return [encode_frame(self._box.frame(number, part)) for part in range(self._box.frames(number))]
+        return [bundle([self._box.frame(number, part)]) for part in range(self._box.frames(number))]
 
     def push(self, *frames: bytes) -> list[bool]:
         return [self.room.push(self.me, frame) for frame in frames]
 
-    def pull(self, number: int, below: int | None = None, part: int = 0, wait: float = 0.0) -> bytes:
+    def pull(self, number: int, below: int | None = None, part: int = 0, count: int = 1, wait: float = 0.0) -> bytes:
         below = number if below is None else below
-        return self.room.pull(self.me, Wanted(SESSION, below, number, part, round(1000 * wait)))
+        return self.room.pull(self.me, Wanted(SESSION, below, number, part, count, round(1000 * wait)))
 
 
 def a_room(held: int = 1 << 20) -> Room:
@@ -49,6 +50,15 @@ def a_room(held: int = 1 << 20) -> Room:
 
 def batch(number: int, words: int = 600) -> PaddedBatch:
     return PaddedBatch(PLAN, number, np.full((1, words), number, np.uint64))
+
+
+def frames_in(body: bytes) -> list[Frame]:
+    return [decode_frame(frame) for frame in unbundle(body)]
+
+
+def said_in(body: bytes) -> Message:
+    (frame,) = frames_in(body)
+    return decode(frame.body)
 
 
 def batches_heard(room: Room) -> list[int]:
@@ -96,7 +106,7 @@ def damaged(frame: bytes) -> bytes:
 def claiming(frame: bytes, size: int) -> bytes:
     """The frame of a message that says it is larger than all others of ours."""
     parts = -(-size // FRAME)
-    return encode_frame(replace(decode_frame(frame), size=size, parts=parts))
+    return bundle([replace(frames_in(frame)[0], size=size, parts=parts)])
 
 
 @pytest.mark.parametrize(
@@ -106,11 +116,23 @@ def claiming(frame: bytes, size: int) -> bytes:
         lambda frame: frame[:-1],
         lambda frame: frame + b"\x00",
         lambda frame: b"",
-        lambda frame: frame + bytes(2 << 20),
+        lambda frame: bytes(4),
+        lambda frame: frame + damaged(frame),
+        lambda frame: struct.pack("<I", (2 << 20) + 1) + frame[4:].ljust((2 << 20) + 1, b"\x00"),
         lambda frame: claiming(frame, 1 << 40),
         lambda frame: claiming(frame, (1 << 36) + 1),
     ],
-    ids=["wrong checksum", "too short", "too long", "empty", "oversized", "claims 1 TiB", "claims 64 GiB and a byte"],
+    ids=[
+        "wrong checksum",
+        "too short",
+        "too long",
+        "empty",
+        "empty frame",
+        "second is wrong",
+        "oversized",
+        "claims 1 TiB",
+        "claims 64 GiB and a byte",
+    ],
 )
 def test_a_frame_that_is_wrong_ends_the_session_at_both_ends(wrong):
     room = a_room()
@@ -137,7 +159,7 @@ def test_a_message_that_is_no_message_is_an_error_at_the_csp():
     room = a_room()
     box = Outbox(SESSION, FRAME)
     box.put([b"no message at all"])
-    assert room.push(ONE, encode_frame(box.frame(0, 0)))
+    assert room.push(ONE, bundle([box.frame(0, 0)]))
     with pytest.raises(MalformedFrame):
         room.receive(GENEROUS)
 
@@ -216,8 +238,8 @@ def test_a_member_fetches_any_frame_any_number_of_times_until_it_has_them():
     member = Member(room)
     first, again = member.pull(0), member.pull(0)
     assert first == again
-    assert decode(decode_frame(first).body).batch == 3
-    assert decode(decode_frame(member.pull(1, below=0)).body).batch == 4
+    assert said_in(first).batch == 3
+    assert said_in(member.pull(1, below=0)).batch == 4
     assert not room.fetched
     assert member.pull(2) == b""
     assert room.fetched
@@ -228,12 +250,22 @@ def test_frames_of_a_long_message_are_fetched_in_any_order():
     message = PaddedBatch(PLAN, 0, np.random.default_rng(1).integers(0, 2**64, (300, 1000), np.uint64))
     room.send(TWO, message)
     member = Member(room, TWO)
-    frames = [decode_frame(member.pull(0, part=part)) for part in (2, 0, 1)]
+    frames = [frame for part in (2, 0, 1) for frame in frames_in(member.pull(0, part=part))]
     assert {frame.parts for frame in frames} == {3}
     body = b"".join(bytes(frame.body) for frame in sorted(frames, key=lambda frame: frame.part))
     np.testing.assert_array_equal(decode(body).payload, message.payload)
     with pytest.raises(MalformedFrame):
         member.pull(0, part=3)
+
+
+def test_frames_that_fit_into_a_call_are_fetched_and_said_together():
+    room = a_room()
+    room.send(TWO, PaddedBatch(PLAN, 0, np.ones((300, 1000), np.uint64)))
+    member = Member(room, TWO)
+    pulled = [[frame.part for frame in frames_in(member.pull(0, part=part, count=99))] for part in (0, 1, 2)]
+    assert pulled == [[0, 1], [1, 2], [2]]
+    assert room.push(TWO, b"".join(member.frames(batch(0)) + member.frames(batch(1))))
+    assert batches_heard(room) == [0, 1]
 
 
 def test_what_was_acknowledged_is_not_there_any_more():
@@ -253,11 +285,11 @@ def test_a_waiting_fetch_is_answered_when_something_is_sent():
     thread.start()
     room.send(ONE, BatchRequest(PLAN, 5))
     thread.join(GENEROUS)
-    assert decode(decode_frame(answers[0]).body).batch == 5
+    assert said_in(answers[0]).batch == 5
 
 
 def test_a_fetch_that_may_not_wait_is_answered_at_once():
-    assert a_room().pull(ONE, Wanted(SESSION, 0, 0, 0, 20_000), may_wait=False) == b""
+    assert a_room().pull(ONE, Wanted(SESSION, 0, 0, 0, 1, 20_000), may_wait=False) == b""
 
 
 def test_to_ask_for_nothing_is_a_sign_of_life():
@@ -331,7 +363,7 @@ def test_a_closed_room_hears_nothing_but_lets_what_was_sent_be_fetched():
     ):
         with pytest.raises(PeerLost):
             call()
-    assert decode(decode_frame(member.pull(0)).body).batch == 3
+    assert said_in(member.pull(0)).batch == 3
     with pytest.raises(PeerLost):
         member.pull(1, wait=20.0)
     assert room.fetched
@@ -417,7 +449,7 @@ def test_draining_ends_when_all_is_fetched_or_nobody_fetches():
 
 @pytest.mark.parametrize(
     ("joining", "wanted", "leaving"),
-    [(Joining(SESSION, bytes(range(16))), Wanted(SESSION, 2**40, 7, 3, 5000), Leaving(SESSION, 2**50, True))],
+    [(Joining(SESSION, bytes(range(16))), Wanted(SESSION, 2**40, 7, 3, 2, 5000), Leaving(SESSION, 2**50, True))],
 )
 def test_calls_are_read_as_they_were_written_and_from_nothing_else(joining, wanted, leaving):
     for call in (joining, wanted, leaving):
