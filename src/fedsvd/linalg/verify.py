@@ -18,7 +18,7 @@ import scipy.sparse
 from fedsvd.errors import ShapeError, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace
-from fedsvd.linalg.truncated_svd import Operator, PanelOperator, as_operator
+from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.types import Array, expect_shape
 
 _PANEL = 1 << 22  # entries; 32 MiB

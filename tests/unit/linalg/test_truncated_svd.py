@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, NotConverged, NotFinite, ShapeError
-from fedsvd.linalg.truncated_svd import PanelOperator, TruncatedSVD, as_operator, truncated_svd
+from fedsvd.linalg.operators import PanelOperator, as_operator
+from fedsvd.linalg.truncated_svd import TruncatedSVD, truncated_svd
 
 M, N = 420, 560
 I = np.arange(1, M + 1.0)  # noqa: E741

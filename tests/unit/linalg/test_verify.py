@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import ShapeError, VerificationFailed
 from fedsvd.linalg import verify
-from fedsvd.linalg.truncated_svd import PanelOperator
+from fedsvd.linalg.operators import PanelOperator
 from fedsvd.linalg.verify import (
     Quality,
     verify_least_squares,

@@ -11,7 +11,8 @@ import numpy as np
 
 from fedsvd.linalg.backend import norm, qr_r
 from fedsvd.linalg.dense_svd import dense_svd, fits, rank, tall_svd
-from fedsvd.linalg.truncated_svd import PanelOperator, truncated_svd
+from fedsvd.linalg.operators import PanelOperator
+from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.verify import (
     verify_by_probes,
     verify_factor,
