@@ -178,6 +178,29 @@ def gram_plus_identity(Z: Array) -> Array:
     return G + xp.eye(G.shape[0], dtype=G.dtype, device=G.device)
 
 
+def add_gram(K: Array | None, X: Array) -> Array:
+    """``K + X X^T`` (K may be absent), of which only the upper triangle is promised; K is not changed."""
+    xp = namespace(X)
+    if xp is np:
+        by_rows = X.flags.c_contiguous or not X.flags.f_contiguous  # a copy, where one is needed, goes row by row
+        A = X.T if by_rows else X
+        added: Float = blas.dsyrk(1.0, A, trans=by_rows) if K is None else blas.dsyrk(1.0, A, 1.0, K, trans=by_rows)
+        return added
+    return gram(X) if K is None else K + gram(X)
+
+
+def is_definite(K: Array, sign: float, shift: float) -> bool:
+    """Whether ``sign K + shift I`` is positive definite; a Fortran-ordered K may have its upper triangle only."""
+    xp = namespace(K)
+    if xp is np:
+        shifted = sign * K
+        shifted[np.diag_indices_from(shifted)] += shift
+        factored, info = lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
+        # A NaN that OpenBLAS lets through reaches the last pivot.
+        return bool(info == 0 and np.isfinite(factored[-1, -1]))
+    return cholesky(sign * K + shift * xp.eye(K.shape[0], dtype=K.dtype, device=K.device)) is not None
+
+
 def solve_triangular(R: Array, B: Array, *, lower: bool = False, transposed: bool = False) -> Array:
     """``R^-1 B``, or ``R^-T B``, for triangular R; B is not changed."""
     xp = namespace(R, B)

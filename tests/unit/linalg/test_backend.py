@@ -188,6 +188,25 @@ def test_gram_is_the_product_with_the_transpose(arrange, library):
     np.testing.assert_allclose(library.numpy(backend.gram(library.array(Z))), Z @ Z.T, rtol=1e-13, atol=1e-13)
 
 
+@layout
+def test_a_gram_matrix_is_added_to_another_and_its_upper_triangle_is_right(arrange, library):
+    X, K = arrange(normal(7, 5, 30)), np.asfortranarray(np.triu(normal(8, 5, 5)))
+    kept = Kept(library, X, K)
+    panel, before = kept.arrays
+    for got, expected in ((backend.add_gram(None, panel), X @ X.T), (backend.add_gram(before, panel), K + X @ X.T)):
+        np.testing.assert_allclose(np.triu(library.numpy(got)), np.triu(expected), rtol=1e-13, atol=1e-13)
+    kept.expect_unchanged()
+
+
+@pytest.mark.parametrize(
+    "sign, shift, definite", [(1, -0.9, True), (1, -1.1, False), (-1, 3.1, True), (-1, 2.9, False), (1, np.nan, False)]
+)
+def test_a_shifted_matrix_is_definite_on_one_side_of_its_eigenvalues(sign, shift, definite, library):
+    Q = np.linalg.qr(normal(9, 3, 3))[0]
+    K = Q * np.array([1.0, 2.0, 3.0]) @ Q.T
+    assert backend.is_definite(library.array(np.asfortranarray(K)), sign, shift) is definite
+
+
 # Triangular products.
 
 

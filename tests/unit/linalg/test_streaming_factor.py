@@ -11,7 +11,7 @@ from tests.unit.linalg.streaming_cases import CASES, CONDITIONS, conditioned
 
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.linalg import streaming_factor
-from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.linalg.streaming_factor import Route, StreamingFactor
 
 every_case = pytest.mark.parametrize("X", CASES.values(), ids=CASES.keys())
 
@@ -63,7 +63,7 @@ def test_digits_do_not_fade_over_a_thousand_panels(condition):
     U = np.linalg.qr(np.random.default_rng(4).normal(size=(m, m)))[0]
     X = U * np.geomspace(1.0, 1.0 / condition, m) @ np.random.default_rng(5).normal(size=(m, 20_000))
     factor = absorb(X, 2 * m)
-    assert factor.route.cholesky > 1000
+    assert (factor.route.gram if condition == 1.0 else factor.route.cholesky) > 1000
     assert error(factor.factor(), np.linalg.qr(X.T)[1].T) < tolerances.FACTOR_BAR
 
 
@@ -71,7 +71,7 @@ def test_digits_do_not_fade_over_a_thousand_panels(condition):
 def test_the_bar_holds_at_a_few_hundred_features(condition):
     X = conditioned(condition, 250, 4000)
     factor = absorb(X, 700)
-    assert factor.route.cholesky > 0
+    assert factor.route.cholesky + factor.route.gram > 0
     expect_factor_of(factor.factor(), X)
 
 
@@ -182,9 +182,53 @@ def test_memory_is_that_of_the_factor_and_a_panel(panel):
 # Routes.
 
 
+def test_well_conditioned_data_takes_the_gram_route():
+    assert absorb(CASES["gaussian"], 60).route == Route(gram=11)  # the first panel is cut in two
+
+
 def test_homogeneous_data_takes_the_cholesky_route():
-    route = absorb(CASES["gaussian"], 60).route
-    assert (route.cholesky, route.householder) == (10, 1)  # the first panel is cut in two
+    assert absorb(CASES["condition 1e+06"], 60).route == Route(cholesky=10, householder=1)
+
+
+def test_data_that_ceases_to_be_well_conditioned_gives_the_gram_matrix_up_and_loses_nothing():
+    X = np.concatenate((CASES["gaussian"], 1e9 * CASES["rank 3"]), axis=1)
+    factor = absorb(X, 60)
+    assert factor.route.gram == 11
+    assert factor.route.cholesky + factor.route.householder == 10
+    expect_factor_of(factor.factor(), X)
+
+
+def test_data_that_becomes_well_conditioned_takes_the_gram_route_from_then_on():
+    X = np.concatenate((1e-9 * CASES["rank 3"], CASES["gaussian"]), axis=1)
+    factor = absorb(X, 60)
+    assert factor.route.gram >= 9
+    expect_factor_of(factor.factor(), X)
+
+
+@settings(max_examples=60)
+@given(
+    m=st.integers(2, 30),
+    condition=st.floats(1.0, 12.0),
+    shape=st.sampled_from(["one small", "one large", "geometric"]),
+    seed=st.integers(0, 2**16),
+)
+def test_up_to_the_condition_where_it_is_given_up_the_gram_matrix_holds_the_bar(m, condition, shape, seed):
+    sigma = np.ones(m)
+    sigma[-1:] = 1 / condition
+    sigma = {"one small": sigma, "one large": sigma[::-1] / condition, "geometric": condition ** -np.linspace(0, 1, m)}[
+        shape
+    ]
+    rng = np.random.default_rng(seed)
+    U, V = np.linalg.qr(rng.normal(size=(m, m)))[0], np.linalg.qr(rng.normal(size=(10 * m, m)))[0]
+    X = U * sigma @ V.T
+    expect_factor_of(absorb(X, 2 * m).factor(), X)
+
+
+def test_without_the_proof_of_condition_the_gram_route_would_miss_the_bar(monkeypatch):
+    X = conditioned(1e5)
+    monkeypatch.setattr(streaming_factor, "_is_even", lambda K: True)
+    monkeypatch.setattr(StreamingFactor, "_may_be_even", lambda self, X: True)
+    assert error(absorb(X, 60).factor(), X) > tolerances.FACTOR_BAR
 
 
 @pytest.mark.parametrize(
