@@ -11,6 +11,7 @@ from fedsvd.cli.cost import cost_table
 from fedsvd.cli.options import SchemeName
 from fedsvd.cli.progress import shown
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
+from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.cost import predict
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
@@ -54,8 +55,8 @@ def job_from_options(
 
 
 def has_name(word: str) -> bool:
-    """Whether this is ``NAME=FILE``, not a file with such a name."""
-    return "=" in word and not Path(word).exists()
+    """Whether this is ``NAME=FILE``, not a file with such a name, nor an address with settings."""
+    return "=" in word.partition("://")[0] and not Path(word).exists()
 
 
 def named_parties(words: Sequence[str]) -> list[dict[str, str]]:
@@ -64,7 +65,8 @@ def named_parties(words: Sequence[str]) -> list[dict[str, str]]:
     for word in words:
         name, _, file = word.partition("=")
         if not has_name(word):
-            file, name = word, re.sub(r"[^A-Za-z0-9_-]+", "-", Path(word).name.partition(".")[0]).strip("-_")[:60]
+            stem = word.partition("://")[0] if is_address(word) else Path(word).name.partition(".")[0]
+            file, name = word, re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:60]
             taken = [party["name"].lower() for party in parties]
             name, number = name or "party", 1
             while (numbered := name if number == 1 else f"{name}-{number}").lower() in taken:

@@ -33,6 +33,9 @@ def open_source(
 ) -> MatrixSource:
     """The source of ``data``: a path, array, nested list, sparse matrix, data frame, or a source already.
 
+    A text ``synthetic://...`` or ``synthetic-ratings://...`` is the address of a matrix that is made as it is read
+    (``synthetic.py``, ``ratings.py``).
+
     ``names`` gives column names to data that has none. ``drop`` leaves columns out of the matrix (ids, labels;
     they need not be numbers), and ``source.column(name)`` still reads them. ``delimiter`` and ``header`` say
     of a text table what is otherwise found from its first lines. ``scratch`` is the folder for the private
@@ -40,13 +43,35 @@ def open_source(
     may be in memory.
     """
     names = None if names is None else tuple(names)
-    if isinstance(data, str | os.PathLike):
+    if is_address(data):
+        source = _named_already(_open_address(str(data)), names)
+        if delimiter is not None or header is not None:
+            raise ConfigError("delimiter and header describe text tables only", "leave them out for other data")
+    elif isinstance(data, str | os.PathLike):
         source = _open_file(Path(data), names, delimiter, header, None if scratch is None else Path(scratch))
     elif delimiter is not None or header is not None:
         raise ConfigError("delimiter and header describe text tables only", "leave them out for other data")
     else:
         source = _open_object(data, names)
     return source.without(drop)
+
+
+def is_address(data: object) -> bool:
+    """Whether this names a matrix that is made, not a file."""
+    return isinstance(data, str) and "://" in data
+
+
+def _open_address(text: str) -> MatrixSource:
+    from fedsvd.data.ratings import SCHEME as RATINGS
+    from fedsvd.data.ratings import RatingsSource
+    from fedsvd.data.synthetic import SCHEME as NORMALS
+    from fedsvd.data.synthetic import SyntheticSource
+
+    if text.startswith(RATINGS):
+        return RatingsSource(text)
+    if text.startswith(NORMALS):
+        return SyntheticSource(text)
+    raise UnknownFormat(f"no reader for {text.partition('://')[0]}://", f"{NORMALS}... or {RATINGS}..., or a file")
 
 
 def _open_file(

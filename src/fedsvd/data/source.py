@@ -53,6 +53,11 @@ class MatrixSource(ABC):
         return self._names
 
     @property
+    def made_up(self) -> bool:
+        """Whether the numbers come from a generator: nobody's records stand behind them."""
+        return False
+
+    @property
     def T(self) -> "MatrixSource":
         """The transposed matrix: a view whose rows are our columns, without names."""
         return Transposed(self)
@@ -157,6 +162,10 @@ class Transposed(MatrixSource):
         self._base = base
 
     @property
+    def made_up(self) -> bool:
+        return self._base.made_up
+
+    @property
     def T(self) -> MatrixSource:
         """The source this is a view of."""
         return self._base
@@ -180,6 +189,10 @@ class Without(MatrixSource):
         self._base = base
         self._kept = np.array(kept, dtype=np.intp)
 
+    @property
+    def made_up(self) -> bool:
+        return self._base.made_up
+
     def column(self, name: str) -> NDArray[Any]:
         return self._base.column(name)
 
@@ -197,6 +210,10 @@ class Reordered(MatrixSource):
         self._order = _expect_order(order, base.shape[0])
         super().__init__((self._order.size, base.shape[1]), base.dtype, base.names)
         self._base = base
+
+    @property
+    def made_up(self) -> bool:
+        return self._base.made_up
 
     def column(self, name: str) -> NDArray[Any]:
         return self._base.column(name)[self._order]

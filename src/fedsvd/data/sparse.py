@@ -31,7 +31,11 @@ class SparsePanels(Protocol):
         """Columns ``start .. stop-1`` as a float64 ``csc_array``, all stored entries finite."""
 
 
-class SparseSource(MatrixSource):
+class SparseBase(MatrixSource, SparsePanels):
+    """A source that offers sparse panels along both axes."""
+
+
+class SparseSource(SparseBase):
     """A ``scipy.sparse`` array or matrix of any format; it is kept and never changed."""
 
     def __init__(self, matrix: Any, names: Iterable[object] | None = None) -> None:
@@ -88,7 +92,7 @@ class SparseSource(MatrixSource):
 class TransposedSparse(Transposed):
     """A sparse source with its axes exchanged: its sparse rows are the other's sparse columns."""
 
-    def __init__(self, base: SparseSource) -> None:
+    def __init__(self, base: "SparseBase") -> None:
         super().__init__(base)
         self._sparse = base
 

@@ -55,7 +55,7 @@ class Considered:
     record: Mapping[str, Any]
     job: Job
     peers: tuple[Peer, ...]
-    data: Path | None = None
+    data: Path | str | None = None
     plan: SessionPlan | None = None
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
     found: tuple[Finding, ...] = ()

@@ -69,11 +69,11 @@ class OwnPart:
     """One party's data for a job, opened and checked, and the facts it enlists with."""
 
     data: PartyData
-    features: tuple[str, ...]
+    features: Sequence[str]
     facts: dict[str, Any]
 
 
-def open_own(job: Job, name: str, path: Path, scratch: Path | None = None) -> OwnPart:
+def open_own(job: Job, name: str, path: Path | str, scratch: Path | None = None) -> OwnPart:
     """This party's table as the job wants it: labels and ids taken out, rows sorted by id where asked."""
     with party_named(name):
         source = open_source(path, scratch=scratch)

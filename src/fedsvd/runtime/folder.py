@@ -119,7 +119,13 @@ def save_table(folder: Path, table: Table) -> None:
         from pyarrow import parquet
 
         with private_file(folder / f"{table.name}.parquet") as file:
-            parquet.write_table(pa.table({name: pa.array(column) for name, column in table.columns.items()}), file)
+            parquet.write_table(
+                pa.table({name: pa.array(_arrow(column)) for name, column in table.columns.items()}), file
+            )
+
+
+def _arrow(column: Sequence[object] | NDArray[Any]) -> Sequence[object] | NDArray[Any]:
+    return column if isinstance(column, np.ndarray) else list(column)
 
 
 def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:

@@ -95,7 +95,7 @@ def _table(name: str, label: str, index: Sequence[object] | NDArray[Any], column
     return Table(name, {label: index, **columns})
 
 
-def _components(features: tuple[str, ...], U: Float) -> Holding:
+def _components(features: Sequence[str], U: Float) -> Holding:
     columns = dict(zip(_numbered("component", U.shape[1]), U.T, strict=True))
     table = _table("components", "feature", features, columns)
     return Holding({"components": U.T}, (table,))
@@ -123,10 +123,10 @@ def _spectrum(sigma: Float) -> Holding:
     return Holding({"singular_values": sigma}, (table,))
 
 
-def _moments(features: tuple[str, ...], result: PCAResult) -> Holding:
+def _moments(features: Sequence[str], result: PCAResult) -> Holding:
     if result.scales is None:
         return Holding({"mean": result.mean}, (Table("mean", {"feature": features, "mean": result.mean}),))
-    constant = [features[j] for j in np.flatnonzero(result.scales == 0)]
+    constant = [features[int(j)] for j in np.flatnonzero(result.scales == 0)]
     table = Table("mean", {"feature": features, "mean": result.mean, "scale": result.scales})
     return Holding({"mean": result.mean, "scale": result.scales}, (table,), {"constant_columns": constant})
 
@@ -152,7 +152,7 @@ def _intercept(prepared: Prepared, result: RegressionResult) -> Holding:
     return Holding({"intercept": result.intercept}, (table,))
 
 
-def _coefficients(prepared: Prepared, features: tuple[str, ...], result: RegressionResult) -> Holding:
+def _coefficients(prepared: Prepared, features: Sequence[str], result: RegressionResult) -> Holding:
     columns = dict(zip(prepared.targets, result.coefficients, strict=True))
     table = _table("coefficients", "feature", features, columns)
     constant = [features[j] for j in result.constant]

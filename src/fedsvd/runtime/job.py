@@ -23,6 +23,7 @@ from pydantic import (
     ValidationError,
 )
 
+from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task
 from fedsvd.runtime.job_faults import first_fault, near, one_of
@@ -129,11 +130,11 @@ class Job:
     parties: tuple[PartySection, ...]
     folder: Path
 
-    def data_of(self, party: PartySection) -> Path:
-        """Where a party's table is, on this machine."""
+    def data_of(self, party: PartySection) -> Path | str:
+        """Where a party's table is, on this machine; a text for one that is made, not read."""
         if party.data is None:
             raise ConfigError(f"party {party.name} names no data", f'[[party]] name = "{party.name}", data = "FILE"')
-        return self.folder / party.data
+        return party.data if is_address(party.data) else self.folder / party.data
 
 
 _SECTIONS: dict[str, type[_Section]] = {

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
@@ -32,7 +33,7 @@ class Prepared:
     study: Study
     names: tuple[str, ...]  # of the parties
     parties: tuple[PartyData, ...]
-    features: tuple[tuple[str, ...], ...]  # every party's column names, in the order of its table
+    features: tuple[Sequence[str], ...]  # every party's column names, in the order of its table
     targets: tuple[str, ...]
     id: str | None = None
 
@@ -85,9 +86,9 @@ def labels_in(source: MatrixSource, names: Sequence[str]) -> Float:
     return np.column_stack([_numbers(source, name) for name in names])
 
 
-def feature_names(table: MatrixSource) -> tuple[str, ...]:
+def feature_names(table: MatrixSource) -> Sequence[str]:
     """The names of the columns; x0, x1, ... where the data has none, as scikit-learn counts them."""
-    return table.names if table.names is not None else tuple(f"x{j}" for j in range(table.shape[1]))
+    return table.names if table.names is not None else NumberedNames(table.shape[1])
 
 
 def with_features(source: MatrixSource, features: Sequence[str]) -> MatrixSource:
@@ -153,12 +154,14 @@ def _label_holder(job: Job, sources: Sequence[MatrixSource]) -> int | None:
     return holder
 
 
-def _expect_same_columns(names: Sequence[str], features: Sequence[tuple[str, ...]]) -> None:
+def _expect_same_columns(names: Sequence[str], features: Sequence[Sequence[str]]) -> None:
     for name, theirs in zip(names, features, strict=True):
         ours = features[0]
         if len(theirs) != len(ours):
             fault = f"party {name} has {len(theirs)} columns, party {names[0]} has {len(ours)}"
             raise DataError(fault, "give every party the same columns in the same order")
+        if theirs == ours:
+            continue
         places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
         if places:
             fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {names[0]}"

@@ -98,7 +98,8 @@ class LocalFederation:
         """Run a job to its end; the error of the role that failed first, if one did."""
         assert self._desk is not None, "start first"
         for party in job.parties:
-            path = json.dumps(str(job.data_of(party).absolute()), ensure_ascii=False)
+            data = job.data_of(party)
+            path = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
             text = f"[data]\n{json.dumps(job.study.name)} = {path}\n"
             files.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
         started = monotonic()

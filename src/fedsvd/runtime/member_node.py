@@ -63,7 +63,7 @@ class Owner(Protocol):
     def approved(self, record: Mapping[str, Any]) -> bool:
         """Whether the owner agreed to this job."""
 
-    def data(self, job: Job) -> Path:
+    def data(self, job: Job) -> Path | str:
         """Where this site keeps the data for a job."""
 
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity import files
 from fedsvd.identity.kit import Kit, check_peer
@@ -124,15 +125,15 @@ class Site:
         text = json.dumps({"job": record["id"], "digest": job_digest(record), "when": when})
         files.replace(self._approval(record["id"]), text.encode())
 
-    def data(self, job: Job) -> Path:
-        """Where this site keeps the data for a job."""
+    def data(self, job: Job) -> Path | str:
+        """Where this site keeps the data for a job; a text for data that is made, not read."""
         data = self.settings().get("data", {})
         path = data.get(job.study.name, data.get("default")) if isinstance(data, Mapping) else data
         if not path:
             raise ConfigError(
                 f"this site names no data for the job {job.study.name}", f'{SITE}: [data] default = "FILE"'
             )
-        return self.kit.directory / str(path)
+        return str(path) if is_address(path) else self.kit.directory / str(path)
 
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""
