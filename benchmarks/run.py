@@ -1,6 +1,6 @@
 """``make bench``: every bar as a ratio to its rival in the same run, as a table and as JSON.
 
-``python -m benchmarks.run [micro] [macro] [cost]`` runs some groups only.
+``python -m benchmarks.run [micro] [macro] [transport] [cost]`` runs some groups only.
 """
 
 import json
@@ -12,13 +12,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.macro import cost, studies
+from benchmarks.macro import cost, studies, transport
 from benchmarks.measure import Row, fingerprint
 from benchmarks.micro import core
 
 RESULTS = Path(__file__).parent / "results"
 # The cost model comes last: it changes how this process gives memory back.
-GROUPS: dict[str, Callable[[], Iterator[Row]]] = {"micro": core.rows, "macro": studies.rows, "cost": cost.rows}
+GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
+    "micro": core.rows,
+    "macro": studies.rows,
+    "transport": transport.rows,
+    "cost": cost.rows,
+}
 
 
 def main(names: list[str]) -> int:

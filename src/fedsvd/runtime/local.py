@@ -18,7 +18,7 @@ from typing import Any
 from fedsvd.errors import FedSVDError
 from fedsvd.identity import files
 from fedsvd.identity.policy import POLICY, spelt_policy
-from fedsvd.identity.temporary import temporary_federation
+from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.protocol.release import Policy
 from fedsvd.runtime.collect import collect
 from fedsvd.runtime.enlisting import authority_caller, file_of, member_callers, party_caller
@@ -28,9 +28,9 @@ from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all, uninterrupted
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import SITE, Site
+from fedsvd.runtime.wiring import Loopback, Wiring
 from fedsvd.transport.grpc_client import Line
 
-_HOST = "127.0.0.1"
 _PATIENCE = 60.0
 _LAST_WORDS = 5.0  # seconds in which the roles tell what they have left to tell
 
@@ -53,12 +53,15 @@ class LocalRun:
 class LocalFederation:
     """The processes of one throw-away federation; ``run`` as many jobs as you like."""
 
-    def __init__(self, root: Path, parties: Sequence[str], authority: str | None, policy: Policy) -> None:
+    def __init__(
+        self, root: Path, parties: Sequence[str], authority: str | None, policy: Policy, wiring: Wiring
+    ) -> None:
         taken = [*parties, *filter(None, (authority,))]
         csp, self._researcher = _free("csp", taken), _free("researcher", taken)
         self._kits = temporary_federation(
             root / "kits",
             parties,
+            (*LOOPBACK, wiring.host),
             with_authority=authority is not None,
             authority=authority or "ta",
             csp=csp,
@@ -70,15 +73,16 @@ class LocalFederation:
         for name in parties:
             files.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
         self._logs = files.private_folder(root / "logs")
-        self._environment = environment_for(len(self._members) + 1)
+        self._environment = environment_for(len(self._members) + 1, wiring.host)
+        self._wiring = wiring
         self.processes: list[RoleProcess] = []
         self._desk: Desk | None = None
 
     def start(self) -> None:
         """Start everybody; all are ready when this returns."""
         patience = ["--patience", str(_PATIENCE)]
-        listening = self._start(self._csp, ["--address", f"{_HOST}:0", *patience]).ready()
-        address = f"{_HOST}:{listening['port']}"
+        listening = self._start(self._csp, ["--address", f"{self._wiring.host}:0", *patience]).ready()
+        address = self._wiring.from_members(listening["port"])
         started = []
         for member in self._members:
             yes = ["--yes"] if member.startswith("party/") else []
@@ -86,7 +90,7 @@ class LocalFederation:
         for process in started:
             process.ready()
         site = Site.at(self._kits[f"researcher/{self._researcher}"])
-        self._desk = Desk(Line(site.dialling(address, patience=15.0)))
+        self._desk = Desk(Line(site.dialling(self._wiring.from_here(listening["port"]), patience=15.0)))
 
     def stop(self) -> None:
         """Nothing is left running."""
@@ -115,7 +119,7 @@ class LocalFederation:
         log = self._logs / f"{role.replace('/', '-')}.log"
         words = [kind, "start", "--kit", str(self._kits[role]), *words]
         with uninterrupted():  # or it would be started, and nobody would know of it
-            self.processes.append(RoleProcess(role, words, log, self._environment))
+            self.processes.append(RoleProcess(role, words, log, self._environment, self._wiring.before(role)))
         return self.processes[-1]
 
     def _watched(self, record: Mapping[str, Any], seen: Seen) -> Mapping[str, Any]:
@@ -147,14 +151,14 @@ class LocalFederation:
 
 @contextmanager
 def local_federation(
-    job: Job, *, policy: Policy | None = None, scratch: Path | None = None
+    job: Job, *, policy: Policy | None = None, scratch: Path | None = None, wiring: Wiring | None = None
 ) -> Iterator[LocalFederation]:
     """A throw-away federation of a job's members, running while the block lasts."""
     parties = [party.name for party in job.parties]
     needed = len(member_callers(job)) > len(parties)
     authority = authority_caller(job).partition("/")[2] if needed else None
     with tempfile.TemporaryDirectory(prefix="fedsvd-", dir=scratch) as root:  # made with mode 0700
-        federation = LocalFederation(Path(root), parties, authority, policy or Policy())
+        federation = LocalFederation(Path(root), parties, authority, policy or Policy(), wiring or Loopback())
         try:
             federation.start()
             yield federation

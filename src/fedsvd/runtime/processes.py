@@ -27,11 +27,13 @@ _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 class RoleProcess:
     """One role in a process of its own; its log goes to a file."""
 
-    def __init__(self, name: str, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, words: Sequence[str], log: Path, environment: Mapping[str, str], before: Sequence[str] = ()
+    ) -> None:
         self.name = name
         self.log = log
         self._said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        command = [sys.executable, "-m", "fedsvd", *words, "--with-parent", "--format", "json"]
+        command = [*before, sys.executable, "-m", "fedsvd", *words, "--with-parent", "--format", "json"]
         with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -99,14 +101,14 @@ class RoleProcess:
         self._said.put(None)
 
 
-def environment_for(roles: int) -> dict[str, str]:
+def environment_for(roles: int, host: str = "localhost") -> dict[str, str]:
     """Our environment for so many processes on one machine: BLAS threads shared out, no proxy between neighbours."""
     environment = dict(os.environ)
     share = max(1, (os.cpu_count() or 1) // roles)
     for name in _THREADS:
         environment.setdefault(name, str(share))
     for name in ("no_grpc_proxy", "no_proxy", "NO_PROXY"):
-        environment[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1,localhost")))
+        environment[name] = ",".join(filter(None, (environment.get(name), "127.0.0.1,localhost", host)))
     environment["PYTHONUNBUFFERED"] = "1"
     return environment
 
