@@ -3,25 +3,30 @@
 The table is scikit-learn's breast cancer data, 569 patients with 30 measurements each. The hospitals run a PCA and an
 SVD together on the ``local`` rung: authority, CSP and each hospital in a process of its own, over mutual TLS; plain
 NumPy runs the same on all rows in one place. The default policy is kept to: this much data may be shown this way.
+Results and reports stay in ``results/demo-pca`` and ``results/demo-svd``; another demo replaces them.
 """
 
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 
+from fedsvd.cli import reports
 from fedsvd.cli.local_run import ended_by_signals
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
 from fedsvd.cli.voice import Format, Voice, duration, listing, size
 from fedsvd.cli.watching import watched
 from fedsvd.linalg.signs import apply_signs, signs_of
+from fedsvd.runtime.folder import expect_free
 from fedsvd.runtime.job import Job, job_from
 from fedsvd.runtime.local import LocalFederation, local_federation
-from fedsvd.runtime.results import Stored, party_folders, read_results
+from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
+from fedsvd.runtime.stored import REPORT
 from fedsvd.types import Float
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
@@ -30,20 +35,27 @@ _COMPONENTS = 5
 _PCA = {"unit_variance": True, "components": _COMPONENTS, "release": ["components", "mean", "spectrum"]}
 
 
-def demo(scratch: Scratch = None, quiet: Quiet = False, format: FormatOption = Format.TEXT) -> None:
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Where results and reports go.")] = Path("results"),
+    scratch: Scratch = None,
+    quiet: Quiet = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
     """Three hospitals factorise one table, each in a process of its own; nobody hands over a row."""
-    voice, D = Voice(format, quiet), _patients()
+    voice, (D, names) = Voice(format, quiet), _patients()
+    for task in ("pca", "svd"):
+        expect_free(out / f"demo-{task}", overwrite=True)
     started = perf_counter()
     with ended_by_signals(), tempfile.TemporaryDirectory(prefix="fedsvd-demo-", dir=scratch) as folder:
         place = Path(folder)
         pca, svd = _job("pca", place, **_PCA), _job("svd", place)
         for name, D_i in zip(HOSPITALS, np.split(D, _CUTS), strict=True):
-            np.save(place / f"{name}.npy", D_i)
+            _save_csv(place / f"{name}.csv", names, D_i)
         voice.line("starting five processes: CSP, authority, three hospitals")
         with voice.heeding(HOSPITALS), local_federation(pca, scratch=scratch) as federation:
             runs = [
-                _run("PCA, 5 components", _pca_errors, D, *_federated(voice, federation, pca, place)),
-                _run("SVD, all of it", _svd_errors, D, *_federated(voice, federation, svd, place)),
+                _run("PCA, 5 components", _pca_errors, D, *_federated(voice, federation, pca, out)),
+                _run("SVD, all of it", _svd_errors, D, *_federated(voice, federation, svd, out)),
             ]
             processes = len(federation.processes)
     record = {
@@ -52,31 +64,40 @@ def demo(scratch: Scratch = None, quiet: Quiet = False, format: FormatOption = F
         "parties": len(HOSPITALS),
         "processes": processes,
         "seconds": perf_counter() - started,
+        "report": reports.drawn(out / "demo-pca" / PARTIES / HOSPITALS[0]),
+        "reports": sorted(str(page) for page in out.glob(f"demo-*/**/{REPORT}")),
         "runs": runs,
     }
     voice.answer(record, lambda console: _show(console, record))
 
 
-def _patients() -> Float:
+def _patients() -> tuple[Float, list[str]]:
     from sklearn.datasets import load_breast_cancer
 
-    D: Float = np.ascontiguousarray(load_breast_cancer().data, dtype=np.float64)
-    return D
+    bundled = load_breast_cancer()
+    return np.ascontiguousarray(bundled.data, dtype=np.float64), [str(name) for name in bundled.feature_names]
+
+
+def _save_csv(path: Path, names: list[str], D_i: Float) -> None:
+    """A table as a hospital would bring it; the shortest text of a number reads back to the same bits."""
+    lines = [",".join(names), *(",".join(map(repr, row)) for row in D_i.tolist())]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _job(task: str, folder: Path, **options: Any) -> Job:
-    parties = [{"name": name, "data": f"{name}.npy"} for name in HOSPITALS]
+    parties = [{"name": name, "data": f"{name}.csv"} for name in HOSPITALS]
     job = {"name": f"demo-{task}", "task": task, **options}
     return job_from({"job": job, "authority": {"name": "ta"}, "party": parties}, folder)
 
 
-def _federated(voice: Voice, federation: LocalFederation, job: Job, place: Path) -> tuple[Stored, list[Stored], float]:
+def _federated(voice: Voice, federation: LocalFederation, job: Job, out: Path) -> tuple[Stored, list[Stored], float]:
     """What the hospitals come to hold together: what all share, each one's own, and the seconds it took."""
     with watched(voice) as seen:
         run = federation.run(job, seen)
-    run.write(place / job.study.name, "")
-    own = [read_results(folder) for folder in party_folders(place / job.study.name)]
-    return read_results(place / job.study.name), own, run.seconds
+    target = out / job.study.name
+    run.write(target, "", overwrite=True, draw=reports.artist())
+    own = [read_results(folder) for folder in party_folders(target)]
+    return read_results(target), own, run.seconds
 
 
 def _run(
@@ -161,3 +182,4 @@ def _show(console: Console, record: dict[str, Any]) -> None:
     ]
     console.print(listing(("study", "scheme", "federated", "NumPy alone", "sent between the roles"), cost))
     console.print(f"{duration(record['seconds'])} in all, most of it for starting and stopping processes.")
+    console.print(f"\nWhat {HOSPITALS[0]} gets to read: {record['report'] or reports.WITHOUT}")

@@ -10,10 +10,12 @@ from typing import Any
 
 from rich.console import Console
 
+from fedsvd.cli import reports
 from fedsvd.cli.study import foretell
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.folder import Table, expect_free
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import prepare
@@ -41,7 +43,7 @@ def carry_out_locally(
     with ended_by_signals(), local_federation(job, policy=policy, scratch=scratch) as federation:
         with watched(voice) as seen:
             run = federation.run(job, seen)
-        run.write(target, planned.why, overwrite)
+        run.write(target, planned.why, overwrite, reports.artist())
     stored = read_results(target)
     score = _score(target)
     voice.answer(
@@ -66,6 +68,8 @@ def ended_by_signals() -> Iterator[None]:
 
 def _score(target: Path) -> dict[str, Any] | None:
     """How well the label holder's values are fitted, where the plan released a score."""
+    if read_results(target).split is not Split.VERTICAL:
+        return None  # every party has one of its own, on its own rows
     found = [read_results(folder).facts.get("score") for folder in party_folders(target)]
     return next((score for score in found if score is not None), None)
 
@@ -89,6 +93,7 @@ def _record(stored: Stored, run: LocalRun, target: Path, score: dict[str, Any] |
         "plan_digest": plan.digest,
         "out": str(target),
         "parties": {folder.name: str(folder) for folder in party_folders(target)},
+        "report": reports.drawn(target),
         "score": score,
     }
 
@@ -108,6 +113,7 @@ def _show(
                 "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
                 "time": f"{duration(run.seconds)}, over mutual TLS",
                 "results": f"{target}/, each party's in {target / PARTIES}/",
+                "report": reports.drawn(target) or reports.WITHOUT,
             }
         )
     )

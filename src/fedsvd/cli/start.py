@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
+from fedsvd.cli.reports import artist
 from fedsvd.cli.voice import Format
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.service import serve
@@ -97,7 +98,7 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
             typer.echo(f"{facts['role']} {where}")
         sys.stdout.flush()
 
-    serve(Site.at(kit, yes), role, stop, ready, **how)
+    serve(Site.at(kit, yes, artist()), role, stop, ready, **how)
     logging.shutdown()
     sys.stdout.flush()
     # The transport's threads may sit in a call for a minute; everything that matters is on disk.

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
+from fedsvd.cli import reports
 from fedsvd.cli.cost import cost_table
 from fedsvd.cli.options import SchemeName
 from fedsvd.cli.progress import shown
@@ -88,7 +89,7 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     foretell(voice, prepared)
     with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
         outcome = run_job(prepared, scratch, progress)
-    write_results(target, prepared, outcome, overwrite)
+    write_results(target, prepared, outcome, overwrite, reports.artist())
     voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
 
 
@@ -119,6 +120,7 @@ def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any
         "plan_digest": plan.digest,
         "out": str(target),
         "parties": {name: str(target / PARTIES / name) for name in prepared.names},
+        "report": reports.drawn(target),
         "score": score_of(prepared, outcome),
     }
 
@@ -135,6 +137,7 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) 
                 "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
                 "time": duration(certificate.seconds_total),
                 "results": f"{target}{'' if str(target).endswith('/') else '/'}",
+                "report": reports.drawn(target) or reports.WITHOUT,
             }
         )
     )

@@ -18,6 +18,8 @@ class Certificate:
     bytes_by_link: dict[str, int] = field(default_factory=dict)
     messages_by_link: dict[str, int] = field(default_factory=dict)
     seconds_by_stage: dict[str, float] = field(default_factory=dict)
+    began_by_stage: dict[str, float] = field(default_factory=dict)  # seconds after the role's own beginning
+    bytes_by_kind: dict[str, int] = field(default_factory=dict)  # "user-1: PaddedBatch"
 
     @property
     def bytes_total(self) -> int:

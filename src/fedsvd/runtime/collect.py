@@ -13,14 +13,15 @@ from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.folder import fresh_folder, read_manifest, save_array, save_manifest, save_table
 from fedsvd.runtime.holdings import by_sample
 from fedsvd.runtime.results import PARTIES, Stored, read_results
+from fedsvd.runtime.role_accounts import write_accounts
+from fedsvd.runtime.stored import Draw, draw_report, with_accounts
 
 # What a party holds beyond what all do (02-protocol, section 2).
 _OWN = {
-    Split.HORIZONTAL: ("left_vectors", "scores", "row_ids"),
-    Split.VERTICAL: ("components", "coefficients", "fitted", "row_ids"),
+    Split.HORIZONTAL: ("left_vectors", "scores", "fitted", "residuals", "row_ids"),
+    Split.VERTICAL: ("components", "coefficients", "fitted", "residuals", "row_ids"),
 }
-_OWN_FACTS = {Split.HORIZONTAL: (), Split.VERTICAL: ("constant_columns", "score")}
-_ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage")
+_OWN_FACTS = {Split.HORIZONTAL: ("score",), Split.VERTICAL: ("constant_columns", "score")}
 
 
 def collect(
@@ -29,6 +30,7 @@ def collect(
     told: Mapping[str, Mapping[str, Any]],
     why: str,
     overwrite: bool = False,
+    draw: Draw | None = None,
 ) -> None:
     """Write ``target``; ``told`` is what the roles said at the end, from which the certificate's accounts are."""
     first = read_results(next(iter(folders.values())))
@@ -40,19 +42,22 @@ def collect(
         left_out = [name for name in record["only_as_npy"] if name not in _OWN[first.split]]
         _write_shared(folder, first, left_out)
         shared = first.split is Split.HORIZONTAL
-        save_manifest(
-            folder,
-            {key: value for key, value in record.items() if key != "files"}
-            | {
-                "party": None,
-                "index": None,
-                "features": record["features"] if shared else None,
-                "facts": {key: value for key, value in first.facts.items() if key not in _OWN_FACTS[first.split]},
-                "certificate": _certificate(record["certificate"], told),
-                "why_this_scheme": why,
-                "only_as_npy": left_out,
-            },
-        )
+        certificate = with_accounts(first.certificate, told)
+        whole = {key: value for key, value in record.items() if key != "files"} | {
+            "reader": "everybody",
+            "party": None,
+            "index": None,
+            "features": record["features"] if shared else None,
+            "facts": {key: value for key, value in first.facts.items() if key not in _OWN_FACTS[first.split]},
+            "certificate": certificate.record(),
+            "why_this_scheme": why,
+            "only_as_npy": left_out,
+        }
+        if draw is not None:
+            arrays = {name: array for name, array in first.arrays.items() if name not in _OWN[first.split]}
+            draw_report(folder, draw, whole, arrays)
+        write_accounts(folder, whole, certificate, draw)
+        save_manifest(folder, whole)
 
 
 def _write_shared(folder: Path, first: Stored, left_out: Sequence[str]) -> None:
@@ -67,16 +72,3 @@ def _write_shared(folder: Path, first: Stored, left_out: Sequence[str]) -> None:
     if first.split is Split.VERTICAL and "left_vectors" in first.arrays and "left_vectors" not in left_out:
         for table in by_sample("left_vectors", first.arrays["left_vectors"]).tables:
             save_table(folder, table)
-
-
-def _certificate(record: Mapping[str, Any], told: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The first party's certificate with the accounts of all roles."""
-    accounts: dict[str, dict[str, Any]] = {key: {} for key in _ACCOUNTS}
-    for said in told.values():
-        for key in _ACCOUNTS:
-            accounts[key].update(said.get(key, {}))
-    totals = {
-        "bytes_total": sum(accounts["bytes_by_link"].values()),
-        "seconds_total": sum(accounts["seconds_by_stage"].values()),
-    }
-    return {**record, **accounts, **totals}

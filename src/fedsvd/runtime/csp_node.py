@@ -27,13 +27,15 @@ from fedsvd.runtime.enlisting import authority_caller, job_of, member_callers, p
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.questions import answered, asked, refused
-from fedsvd.runtime.session import Player
+from fedsvd.runtime.session import Played, Player
 from fedsvd.runtime.telling import Watch
 from fedsvd.transport.grpc_server import Exchange, Listening, Room
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
+# Writes what the CSP saw of a job that is done: its record, plan, our own part, and what every role told at the end.
+Keep = Callable[[JobRecord, SessionPlan, Played, Mapping[str, Mapping[str, Any]]], None]
 _RESEARCHER = "researcher/"
 _LISTED = 200  # jobs in one answer
 _LONGEST_TEXT = 2000
@@ -52,9 +54,12 @@ class CspNode:
         *,
         patience: float = 120.0,
         held: int = 256 << 20,
+        keep: Keep | None = None,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
+        self._keep = keep
+        self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         ledger = Ledger(self._state / "ledger.jsonl")
         self._sessions = Sessions(ledger)
         self.book = JobBook(ledger)
@@ -165,7 +170,10 @@ class CspNode:
                 return self._broken(job, {**told, "who": caller}).shown()
             finished = tuple(sorted({*job.finished, caller}))
             done = set(finished) == set(job.members) and job.state is JobState.RUNNING
-            return self.book.change(job.id, finished=finished, state=JobState.DONE if done else job.state).shown()
+            job = self.book.change(job.id, finished=finished, state=JobState.DONE if done else job.state)
+        if done:
+            self._account(job)
+        return job.shown()
 
     def _resume(self, caller: str, id: str) -> dict[str, Any]:
         job = self.book.resume(self.book.get(id, caller).id)
@@ -225,7 +233,8 @@ class CspNode:
 
         try:
             played = Player(machine, Metered(room, CSP, meter), watch=watch.stage, alive=alive).play()
-            watch.done(played.seconds)
+            watch.done(played)
+            self._verified[job.id] = machine.plan, played
             self._note("finished", job=job.id, session=machine.plan.session)
         except _BrokenOff:
             self._note("broken off", job=job.id, session=machine.plan.session)
@@ -238,6 +247,16 @@ class CspNode:
         finally:
             room.drain(_LAST_WORDS)
             room.close()
+
+    def _account(self, job: JobRecord) -> None:
+        """Everybody is done: what we saw of this job is written down, for our own operator."""
+        seen = self._verified.pop(job.id, None)
+        if seen is None or self._keep is None:
+            return
+        try:
+            self._keep(job, *seen, self.book.progress(job.id))
+        except FedSVDError as error:  # the job is done all the same
+            _log.warning("job=%s the account of it was not written: %s", job.id, error)
 
     def _broken(self, job: JobRecord, failure: dict[str, str]) -> JobRecord:
         """This attempt failed; one that another attempt has followed already changes nothing any more."""

@@ -44,6 +44,7 @@ class Run:
     results: dict[Party, Any] = field(default_factory=dict)
     meter: Meter = field(default_factory=Meter)
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    began: dict[str, float] = field(default_factory=dict)  # when a stage was first entered, from the beginning
     views: Views | None = None
 
 
@@ -54,6 +55,7 @@ class Driver:
         self._machines = {machine.me: machine for machine in machines}
         self._hub = hub
         self.run_ = Run(views=Views() if record else None)
+        self._zero = perf_counter()
         self._ends = {party: Metered(hub.end(party), party, self.run_.meter) for party in self._machines}
 
     def run(self) -> Run:
@@ -106,7 +108,9 @@ class Driver:
         try:
             return work()
         finally:
-            self.run_.seconds[f"{machine.me.name}: {stage}"] += perf_counter() - started
+            key = f"{machine.me.name}: {stage}"
+            self.run_.seconds[key] += perf_counter() - started
+            self.run_.began.setdefault(key, started - self._zero)
 
     def _raise_failure(self) -> None:
         failures = [machine.failure for machine in self._machines.values() if machine.failure is not None]

@@ -189,4 +189,6 @@ def certificate_of(plan: SessionPlan, run: Run) -> Certificate:
         bytes_by_link={" -> ".join(link): count for link, count in sorted(run.meter.sent_bytes.items())},
         messages_by_link={" -> ".join(link): count for link, count in sorted(run.meter.messages.items())},
         seconds_by_stage=dict(run.seconds),
+        began_by_stage=dict(run.began),
+        bytes_by_kind={": ".join(key): count for key, count in sorted(run.meter.kinds.items())},
     )

@@ -24,6 +24,8 @@ from fedsvd.runtime.folder import Table
 from fedsvd.runtime.job_data import Prepared
 from fedsvd.types import Float
 
+_PANEL_BYTES = 1 << 26
+
 
 @dataclass(frozen=True, repr=False)
 class Holding:
@@ -58,6 +60,8 @@ def held_by(prepared: Prepared, outcome: Outcome, i: int) -> Holding:
             own = by_sample("scores", scores_i, data.ids)
         case RegressionResult() if not _by_rows(prepared):
             own = _coefficients(prepared, features, result) | _fitted(prepared, result, i)
+        case RegressionResult():
+            own = _fitted_at_home(prepared, result, i)
         case PredictionResult(predictions=predictions) if predictions is not None:
             own = _scored(prepared, "predictions", predictions, i)
         case _:
@@ -171,7 +175,16 @@ def _scored(prepared: Prepared, name: str, values: Float, i: int) -> Holding:
     holding = by_sample(name, values, data.ids, prepared.targets)
     if data.labels is None:
         return holding
-    return holding | Holding(facts={"score": score(prepared.targets, data.labels, values)})
+    residuals = by_sample("residuals", data.labels - values, data.ids, prepared.targets)
+    return holding | residuals | Holding(facts={"score": score(prepared.targets, data.labels, values)})
+
+
+def _fitted_at_home(prepared: Prepared, result: RegressionResult, i: int) -> Holding:
+    """A party with all coefficients fits its own rows, which are nobody else's: one more pass, and no message."""
+    table = prepared.parties[i].table
+    height = max(1, _PANEL_BYTES // (8 * table.shape[1]))
+    panels = [panel @ result.coefficients.T for panel in table.panels(0, height)]
+    return _scored(prepared, "fitted", np.concatenate(panels) + result.intercept, i)
 
 
 def score_of(prepared: Prepared, outcome: Outcome) -> dict[str, dict[str, float | None]] | None:

@@ -28,6 +28,7 @@ from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all, uninterrupted
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import SITE, Site
+from fedsvd.runtime.stored import Draw
 from fedsvd.runtime.wiring import Loopback, Wiring
 from fedsvd.transport.grpc_client import Line
 
@@ -45,9 +46,9 @@ class LocalRun:
     folders: Mapping[str, Path]
     seconds: float  # on the clock, from submitting to the last result
 
-    def write(self, target: Path, why: str, overwrite: bool = False) -> None:
+    def write(self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None) -> None:
         """``results/JOB`` as on the sim rung: what all share, and below it each party's folder."""
-        collect(target, self.folders, self.record["progress"], why, overwrite)
+        collect(target, self.folders, self.record["progress"], why, overwrite, draw)
 
 
 class LocalFederation:

@@ -203,7 +203,7 @@ class MemberNode:
             own = self._opened.pop(record["id"], None)
             if own is not None:
                 self._owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter))
-            teller.done(accounts(machine.me, teller.meter, played.seconds))
+            teller.done(accounts(machine.me, teller.meter, played))
             desk.ask("ended", id=record["id"], attempt=record["attempt"])
             self._note("finished", job=record["id"], session=plan.session)
             self._checkpoint(record).remove()

@@ -2,30 +2,28 @@
 
     results/JOB/                   for the researcher who asked: what all parties share
         manifest.json              task, shapes, plan, certificate; hashes of all files beside it
+        report.html                the same for people, where somebody who can draw it is given
         components.npy  .csv ...
         parties/NAME/              for party NAME alone: what all share, and its own part
             manifest.json  ...
+        roles/csp/                 for the CSP (``role_accounts.py``): what it saw, which is no result
 
 A party's folder holds nothing of another party and is complete without the folder above it. Nothing is unpickled, and
 every file is compared with its hash, before a result is used again.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from fedsvd import __version__
 from fedsvd.errors import StorageError
-from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Certificate
-from fedsvd.protocol.parties import Party, user
+from fedsvd.protocol.parties import user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import (
     LONGEST_TABLE,
@@ -38,65 +36,48 @@ from fedsvd.runtime.folder import (
     save_table,
 )
 from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
-from fedsvd.runtime.job import NAME
 from fedsvd.runtime.job_data import Prepared
+from fedsvd.runtime.role_accounts import write_accounts
+from fedsvd.runtime.stored import Draw, draw_report, seen_by, stored_from
+from fedsvd.runtime.stored import Stored as Stored
 
 FORMAT = "fedsvd-results/1"
 PREDICTIONS = "fedsvd-predictions/1"
 PARTIES = "parties"
 
 
-@dataclass(frozen=True, repr=False)
-class Stored:
-    """A result read back: what is written in its manifest, and its arrays by name."""
-
-    folder: Path
-    job: str
-    task: Task
-    split: Split
-    party: str | None  # None for what all parties share
-    index: int | None  # of the party among the users, from 1
-    label_holder: str | None
-    features: tuple[str, ...] | None  # column names, where the data has names and this folder's reader may know them
-    targets: tuple[str, ...]
-    id: str | None
-    rank: int
-    facts: Mapping[str, Any]
-    plan: SessionPlan
-    certificate: Certificate
-    arrays: Mapping[str, NDArray[Any]]
-
-    def __repr__(self) -> str:
-        return f"Stored({self.job}, {self.task}, party={self.party})"
-
-
-def write_results(target: Path, prepared: Prepared, outcome: Outcome, overwrite: bool = False) -> None:
+def write_results(
+    target: Path, prepared: Prepared, outcome: Outcome, overwrite: bool = False, draw: Draw | None = None
+) -> None:
     """Write what a study came to; all of it is there at the end, or nothing."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     with fresh_folder(target, overwrite) as folder:
         record = _record(prepared, outcome, created, outcome.certificate)
+        write_accounts(folder, record, outcome.certificate, draw)
         common = prepared.parties[0].table.names if prepared.study.split is Split.HORIZONTAL else None
-        _write(folder, shared_by_all(prepared, outcome), {**record, "features": common})
+        _write(folder, shared_by_all(prepared, outcome), {**record, "features": common}, draw)
         (folder / PARTIES).mkdir(mode=0o700)
         for i, name in enumerate(prepared.names):
             own = folder / PARTIES / name
             own.mkdir(mode=0o700)
-            _write_own(own, prepared, outcome, i, created)
+            _write_own(own, prepared, outcome, i, created, draw)
 
 
-def write_own_results(target: Path, prepared: Prepared, outcome: Outcome, i: int, overwrite: bool = False) -> None:
+def write_own_results(
+    target: Path, prepared: Prepared, outcome: Outcome, i: int, overwrite: bool = False, draw: Draw | None = None
+) -> None:
     """Write what party ``i`` (from 0) holds, on its own machine: nobody else's part is there to be written."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with fresh_folder(target, overwrite) as folder:
-        _write_own(folder, prepared, outcome, i, created)
+        _write_own(folder, prepared, outcome, i, created, draw)
 
 
-def _write_own(folder: Path, prepared: Prepared, outcome: Outcome, i: int, created: str) -> None:
-    record = _record(prepared, outcome, created, _seen_by(outcome.certificate, user(i + 1)))
+def _write_own(folder: Path, prepared: Prepared, outcome: Outcome, i: int, created: str, draw: Draw | None) -> None:
+    record = _record(prepared, outcome, created, seen_by(outcome.certificate, user(i + 1)))
     features = prepared.parties[i].table.names
-    about = {"party": prepared.names[i], "index": i + 1, "features": features}
-    _write(folder, held_by(prepared, outcome, i), {**record, **about})
+    about = {"reader": "party", "party": prepared.names[i], "index": i + 1, "features": features}
+    _write(folder, held_by(prepared, outcome, i), {**record, **about}, draw)
 
 
 def write_predictions(target: Path, of: Stored, holdings: Mapping[str, Holding], overwrite: bool = False) -> None:
@@ -125,7 +106,8 @@ def read_results(folder: Path) -> Stored:
     if record.get("format") != FORMAT:
         raise StorageError(f"{folder} is not a result of this version of fedsvd", f"its format is not {FORMAT}")
     try:
-        stored = _stored(folder, record)
+        names = [Path(name).stem for name in record["files"] if name.endswith(".npy")]
+        stored = stored_from(folder, record, {name: load_array(folder, name) for name in names})
     except (KeyError, TypeError, ValueError, AttributeError):
         raise StorageError(f"the results in {folder} are damaged: {MANIFEST} lacks what it must hold") from None
     if stored.plan.digest != record["plan_digest"]:
@@ -140,7 +122,7 @@ def party_folders(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(found, key=lambda path: read_manifest(path).get("index") or 0))
 
 
-def _write(folder: Path, holding: Holding, record: Mapping[str, Any]) -> None:
+def _write(folder: Path, holding: Holding, record: Mapping[str, Any], draw: Draw | None = None) -> None:
     for name, array in holding.arrays.items():
         save_array(folder, name, array)
     left_out = []
@@ -149,7 +131,10 @@ def _write(folder: Path, holding: Holding, record: Mapping[str, Any]) -> None:
             save_table(folder, table)
         else:
             left_out.append(table.name)
-    save_manifest(folder, {**record, "facts": holding.facts, "only_as_npy": left_out})
+    whole = {**record, "facts": holding.facts, "only_as_npy": left_out}
+    if draw is not None:
+        draw_report(folder, draw, whole, holding.arrays)
+    save_manifest(folder, whole)
 
 
 def rank_of(outcome: Outcome) -> int:
@@ -157,25 +142,13 @@ def rank_of(outcome: Outcome) -> int:
     return int(getattr(outcome.parties[0], "rank", outcome.certificate.rank))
 
 
-def _seen_by(certificate: Certificate, me: Party) -> Certificate:
-    """The certificate without what was sent by, sent to or timed at another user."""
-
-    def ours(counts: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: count for key, count in counts.items() if set(re.findall(r"user-\d+", key)) <= {me.name}}
-
-    return replace(
-        certificate,
-        bytes_by_link=ours(certificate.bytes_by_link),
-        messages_by_link=ours(certificate.messages_by_link),
-        seconds_by_stage=ours(certificate.seconds_by_stage),
-    )
-
-
 def _record(prepared: Prepared, outcome: Outcome, created: str, certificate: Certificate) -> dict[str, Any]:
     plan = outcome.plan
     return {
         "format": FORMAT,
+        "reader": "everybody",
         "job": prepared.name,
+        "parties": prepared.names,
         "created": created,
         "task": plan.task,
         "split": plan.split,
@@ -200,46 +173,3 @@ def _record(prepared: Prepared, outcome: Outcome, created: str, certificate: Cer
 def _joint_shape(plan: SessionPlan) -> Sequence[int]:
     """(samples, features) of the joint table."""
     return (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
-
-
-def _stored(folder: Path, record: Mapping[str, Any]) -> Stored:
-    arrays = [Path(name).stem for name in record["files"] if name.endswith(".npy")]
-    return Stored(
-        folder=folder,
-        job=record["job"],
-        task=Task(record["task"]),
-        split=Split(record["split"]),
-        party=_party_name(record["party"]),
-        index=record["index"],
-        label_holder=record["label_holder"],
-        features=None if record["features"] is None else tuple(record["features"]),
-        targets=tuple(record["targets"]),
-        id=record["id"],
-        rank=record["rank"],
-        facts=record["facts"],
-        plan=_plan(record["plan"]),
-        certificate=_certificate(record["certificate"]),
-        arrays={name: load_array(folder, name) for name in arrays},
-    )
-
-
-def _party_name(name: str | None) -> str | None:
-    """A name that is safe as that of a folder, as in job files."""
-    if name is not None and re.fullmatch(NAME, name) is None:
-        raise ValueError("a party's name that is no name")
-    return name
-
-
-def _plan(record: Mapping[str, Any]) -> SessionPlan:
-    values: dict[str, Any] = dict(record)
-    words = (("task", Task), ("split", Split), ("scheme", Scheme), ("trust", Trust), ("left", Form), ("right", Form))
-    for key, word in words:
-        values[key] = word(record[key])
-    values["release"] = tuple(Item(item) for item in record["release"])
-    values["counts"], values["identities"] = tuple(record["counts"]), tuple(record["identities"])
-    return SessionPlan(**values)
-
-
-def _certificate(record: Mapping[str, Any]) -> Certificate:
-    derived = ("bytes_total", "seconds_total")
-    return Certificate(**{key: value for key, value in record.items() if key not in derived})

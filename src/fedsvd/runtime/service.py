@@ -58,7 +58,7 @@ def serve(
 
 
 def _serve_csp(site: Site, address: str, patience: float, stop: threading.Event, ready: Ready) -> None:
-    node = CspNode(site.listening(address), site.authenticate, site.state, patience=patience)
+    node = CspNode(site.listening(address), site.authenticate, site.state, patience=patience, keep=site.keep_account)
     node.start()
     try:
         host = address.rpartition(":")[0]

@@ -7,7 +7,7 @@ the machine does, well or badly, and the others are told before the line is hung
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -33,6 +33,7 @@ class Played:
 
     result: Any = None
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    began: dict[str, float] = field(default_factory=dict)  # when a stage was first entered, from the beginning
 
 
 class Player:
@@ -51,6 +52,7 @@ class Player:
         self._watch = watch or (lambda stage: None)
         self._alive = alive or (lambda: None)
         self._played = Played()
+        self._zero = perf_counter()
         self._unsaid: FedSVDError | None = None
 
     def play(self) -> Played:
@@ -139,12 +141,15 @@ class Player:
             return work()
         finally:
             self._played.seconds[stage] += perf_counter() - started
+            self._played.began.setdefault(stage, started - self._zero)
 
 
-def accounts(me: Party, meter: Meter, seconds: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+def accounts(me: Party, meter: Meter, played: Played) -> dict[str, dict[str, Any]]:
     """What a role sent on every link and how long each stage took, as the certificate of a result has it."""
     return {
         "bytes_by_link": {" -> ".join(link): count for link, count in sorted(meter.sent_bytes.items())},
         "messages_by_link": {" -> ".join(link): count for link, count in sorted(meter.messages.items())},
-        "seconds_by_stage": {f"{me.name}: {stage}": spent for stage, spent in seconds.items()},
+        "seconds_by_stage": {f"{me.name}: {stage}": spent for stage, spent in played.seconds.items()},
+        "began_by_stage": {f"{me.name}: {stage}": began for stage, began in played.began.items()},
+        "bytes_by_kind": {": ".join(key): count for key, count in sorted(meter.kinds.items())},
     }

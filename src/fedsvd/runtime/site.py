@@ -32,13 +32,16 @@ from fedsvd.runtime.enlisting import OwnPart, job_of
 from fedsvd.runtime.federation import Outcome, certificate_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
+from fedsvd.runtime.jobbook import JobRecord
 from fedsvd.runtime.member_node import Finished
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.reruns import EarlierRuns
 from fedsvd.runtime.results import write_own_results
-from fedsvd.runtime.session import accounts
+from fedsvd.runtime.role_accounts import write_own_account
+from fedsvd.runtime.session import Played, accounts
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import read_site
+from fedsvd.runtime.stored import Draw, with_accounts
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
 
@@ -52,10 +55,11 @@ class Site:
 
     kit: Kit
     yes: bool = False  # approve every job the policy allows, for automation
+    draw: Draw | None = None  # draws the report of a result
 
     @classmethod
-    def at(cls, directory: Path, yes: bool = False) -> "Site":
-        return cls(Kit.read(Path(directory)), yes)
+    def at(cls, directory: Path, yes: bool = False, draw: Draw | None = None) -> "Site":
+        return cls(Kit.read(Path(directory)), yes, draw)
 
     @property
     def caller(self) -> str:
@@ -178,11 +182,21 @@ class Site:
             job.study.name, study, names, (own.data,) * k, (own.features,) * k, job.study.label, job.study.id
         )
         result = finished.played.result
-        seconds = accounts(user(i + 1), finished.meter, finished.played.seconds)["seconds_by_stage"]
-        run = Run({CSP: result}, finished.meter, defaultdict(float, seconds))
+        told = accounts(user(i + 1), finished.meter, finished.played)
+        seconds = defaultdict(float, told["seconds_by_stage"])
+        run = Run({CSP: result}, finished.meter, seconds, told["began_by_stage"])
         outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate_of(plan, run))
         # An earlier attempt may have come this far here, and not everywhere.
-        write_own_results(self.results_of(finished.record), prepared, outcome, i, overwrite=True)
+        write_own_results(self.results_of(finished.record), prepared, outcome, i, overwrite=True, draw=self.draw)
+
+    def keep_account(
+        self, job: JobRecord, plan: SessionPlan, played: Played, told: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Write what this site, a CSP's, saw of a job: no result of it."""
+        names = tuple(party.name for party in job_of(job.file).parties)
+        verified = certificate_of(plan, Run({CSP: played.result}))
+        target = self.results_of({"id": job.id, "file": job.file})
+        write_own_account(target, job.name, names, plan, with_accounts(verified, told), self.draw)
 
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here, for the owner's eyes."""

@@ -12,7 +12,7 @@ from fedsvd.errors import FedSVDError
 from fedsvd.protocol.parties import CSP
 from fedsvd.runtime.jobbook import JobBook
 from fedsvd.runtime.questions import Desk
-from fedsvd.runtime.session import accounts
+from fedsvd.runtime.session import Played, accounts
 from fedsvd.transport.grpc_server import Room
 from fedsvd.transport.metered import Meter
 
@@ -73,10 +73,10 @@ class Watch:
         if monotonic() - self._last > _PAUSE:
             self._tell()
 
-    def done(self, seconds: Mapping[str, float]) -> None:
+    def done(self, played: Played) -> None:
         """The end: what was sent on every link and how long each stage took, for the result's certificate."""
         self._stage = "done"
-        self._tell(**accounts(CSP, self._meter, seconds))
+        self._tell(**accounts(CSP, self._meter, played))
 
     def _tell(self, **more: Any) -> None:
         self._last = monotonic()

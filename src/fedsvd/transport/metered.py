@@ -10,15 +10,18 @@ from fedsvd.transport.base import Transport
 
 @dataclass
 class Meter:
-    """Content bytes and messages by link (from, to)."""
+    """Content bytes and messages by link (from, to), and bytes by sender and kind of message."""
 
     sent_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def count(self, origin: Party, to: Party, message: Message) -> None:
         link = origin.name, to.name
-        self.sent_bytes[link] += size(message)
+        count = size(message)
+        self.sent_bytes[link] += count
         self.messages[link] += 1
+        self.kinds[origin.name, type(message).__name__] += count
 
     @property
     def total(self) -> int:

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,12 @@ from tests.tolerances import spectrum
 from fedsvd.cli import demo as demo_module
 from fedsvd.cli import progress
 from fedsvd.cli.voice import Format, Voice, duration, size
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """The demo leaves its results where it is called."""
+    monkeypatch.chdir(tmp_path)
 
 
 def test_the_demo_is_as_exact_as_it_says(fedsvd):
@@ -32,11 +39,24 @@ def test_the_demo_is_as_exact_as_it_says(fedsvd):
         assert run["bytes"] > 0
         assert run["seconds"] > 0
         assert run["seconds_numpy"] > 0
+    expect_reports(record)
+
+
+def expect_reports(record):
+    """Twice one for everybody, three hospitals, CSP and authority; each small, a hospital's with its own scores."""
+    assert len(record["reports"]) == 2 * 6
+    assert record["report"] == "results/demo-pca/parties/hospital-a/report.html"
+    assert all(Path(page).stat().st_size < 200_000 for page in record["reports"])
+    text = Path(record["report"]).read_text()
+    assert "mean concave points" in text
+    assert "Scores of your own rows" in text
+    assert "mean concave points" not in Path("results/demo-pca/roles/csp/report.html").read_text()
 
 
 def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
     said = fedsvd("demo")
     assert said.code == 0
+    assert "What hospital-a gets to read: results/demo-pca/parties/hospital-a/report.html" in said.out
     for word in ("569 patients x 30 measurements", "protects nobody", "largest error", "NumPy alone", "kB", "e-1"):
         assert word in said.out
 

@@ -1,0 +1,42 @@
+"""Who draws ``report.html``: the ``report`` extra where it is installed, nobody otherwise; and ``fedsvd report``."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedsvd.cli.options import FormatOption
+from fedsvd.cli.voice import Format, Voice
+from fedsvd.errors import StorageError
+from fedsvd.report.page import render
+from fedsvd.runtime.results import read_results
+from fedsvd.runtime.stored import REPORT, Draw
+
+WITHOUT = "none, for want of jinja2: pip install 'fedsvd[report]'"
+
+
+def artist() -> Draw | None:
+    """Draws a report, where the extra that it needs is installed."""
+    return render if find_spec("jinja2") is not None else None
+
+
+def drawn(folder: Path) -> str | None:
+    """Where the report of a results folder is, if it has one."""
+    return str(folder / REPORT) if (folder / REPORT).is_file() else None
+
+
+def report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="A results folder, yours or what all share.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The page to write; RESULTS-report.html otherwise.")] = None,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Draw the report of a results folder again."""
+    page = render(read_results(results))
+    # Beside the folder, not inside: its manifest lists what it holds.
+    target = out or results.absolute().parent / f"{results.absolute().name}-{REPORT}"
+    try:
+        target.write_text(page, encoding="utf-8")
+    except OSError as fault:
+        raise StorageError(f"cannot write {target}: {fault.strerror}", "name another file: --out") from None
+    Voice(format).answer({"report": str(target)}, lambda console: console.print(f"report: {target}"))
