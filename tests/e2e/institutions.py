@@ -21,6 +21,7 @@ import numpy as np
 from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.protocol.release import Policy
+from fedsvd.report.page import render
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.job import job_from
 from fedsvd.runtime.job_data import prepare
@@ -202,7 +203,7 @@ def file_of(task, parties, folder=None, authority=None, **options):
 def simulated(file, target):
     """The same job on the sim rung, its results in a folder."""
     prepared = prepare(job_from(file, Path()))
-    write_results(target, prepared, run_job(prepared, policy=Policy.permissive()))
+    write_results(target, prepared, run_job(prepared, policy=Policy.permissive()), draw=render)
     return target
 
 

@@ -21,6 +21,7 @@ from tests.e2e.institutions import (
 )
 
 from fedsvd.protocol.release import Policy
+from fedsvd.report.page import render
 from fedsvd.runtime.job import job_from
 from fedsvd.runtime.local import local_federation
 
@@ -85,7 +86,7 @@ def expect_the_numbers_of_the_sim_rung(tmp_path, parties, cases):
         for place, (task, authority) in enumerate(cases):
             file = job_file(tmp_path, task, parties, authority)
             target, expected = tmp_path / f"local-{place}", simulated(file, tmp_path / f"sim-{place}")
-            federation.run(job_from(file, Path())).write(target, "as asked for")
+            federation.run(job_from(file, Path())).write(target, "as asked for", draw=render)
             expect_equal(target, expected)
             for name in parties:
                 expect_equal(target / "parties" / name, expected / "parties" / name)
