@@ -32,9 +32,15 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
+def one_thread() -> AbstractContextManager[object]:
+    """One BLAS thread for what happens inside, in every thread of the process."""
+    limited: AbstractContextManager[object] = _pools().limit(limits=1, user_api="blas")
+    return limited
+
+
 def small_products(*sides: int) -> AbstractContextManager[object]:
     """One BLAS thread for what happens inside, where the products are too small to be worth sharing."""
-    return _pools().limit(limits=1, user_api="blas") if min(sides) < _WORTH_SHARING else nullcontext()
+    return one_thread() if min(sides) < _WORTH_SHARING else nullcontext()
 
 
 def namespace(*arrays: Array) -> Any:

@@ -2,11 +2,17 @@
 
 The driver knows no mathematics. It takes the next delivery, hands it to the machine it is for, and does what the
 machine's effects say, until every machine is done or one aborts; then it tells everybody.
+
+Parties that have something to do at the same moment do it side by side, a thread each, as they would on machines of
+their own: nothing but messages passes between them, and messages wait until all have come to rest. A thread then has
+one BLAS thread; a party alone has them all. Where deliveries are recorded or picked, they go one at a time.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +25,7 @@ from fedsvd.errors import (
     ShapeError,
     TransportError,
 )
+from fedsvd.linalg import backend
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
@@ -37,6 +44,27 @@ def aloud(error: FedSVDError) -> str:
     return error.fault if isinstance(error, _ALOUD) else "the reason stays where it happened"
 
 
+def at_once(works: Sequence[Callable[[], None]]) -> None:
+    """All of these, side by side; the first error when all have ended."""
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    # Daemons: whoever interrupts the study is not kept waiting for the work of the others.
+    threads = [Thread(target=guarded, args=(work,), daemon=True) for work in works[1:]]
+    for thread in threads:
+        thread.start()
+    works[0]()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
 @dataclass
 class Run:
     """What came of a session: results by party, what was counted, what was seen."""
@@ -51,25 +79,55 @@ class Run:
 class Driver:
     """Drives the machines of one session over a hub."""
 
-    def __init__(self, machines: Sequence[Machine], hub: Hub, record: bool = False) -> None:
+    def __init__(self, machines: Sequence[Machine], hub: Hub, record: bool = False, side_by_side: int = 1) -> None:
         self._machines = {machine.me: machine for machine in machines}
         self._hub = hub
+        self._side_by_side = 1 if record else side_by_side
+        self._held: dict[Party, list[tuple[Party, Message]]] = {}  # what parties at work side by side have said
         self.run_ = Run(views=Views() if record else None)
         self._zero = perf_counter()
         self._ends = {party: Metered(hub.end(party), party, self.run_.meter) for party in self._machines}
 
     def run(self) -> Run:
         """Drive until everybody is done; the error that stopped the session, if one did."""
-        for machine in self._machines.values():
-            if machine.me != CSP:
-                self._hear(machine, machine.me, Begin(machine.plan.digest))
-        while (delivery := self._hub.pop()) is not None:
-            origin, to, message = delivery
-            if self.run_.views is not None:
-                self.run_.views.record(to, origin, message)
-            self._hear(self._machines[to], origin, message)
+        beginnings = [(me, me, Begin(machine.plan.digest)) for me, machine in self._machines.items() if me != CSP]
+        for start in range(0, len(beginnings), self._side_by_side):
+            self._deliver(beginnings[start : start + self._side_by_side])
+        while deliveries := self._next():
+            self._deliver(deliveries)
         self._raise_failure()
         return self.run_
+
+    def _next(self) -> list[tuple[Party, Party, Message]]:
+        """The next delivery, or one each for as many parties as work side by side."""
+        if self._side_by_side == 1:
+            delivery = self._hub.pop()
+            if delivery is not None and self.run_.views is not None:
+                origin, to, message = delivery
+                self.run_.views.record(to, origin, message)
+            return [] if delivery is None else [delivery]
+        parties = [party for party in self._machines if self._hub.waiting(party)][: self._side_by_side]
+        return [delivery for party in parties if (delivery := self._hub.pop(party)) is not None]
+
+    def _deliver(self, deliveries: Sequence[tuple[Party, Party, Message]]) -> None:
+        if len(deliveries) > 1:
+            held: dict[Party, list[tuple[Party, Message]]] = {to: [] for _, to, _ in deliveries}
+            self._held = held
+            with backend.one_thread():
+                at_once([partial(self._hear, self._machines[to], origin, said) for origin, to, said in deliveries])
+            self._held = {}
+            for origin, messages in held.items():
+                for to, message in messages:
+                    self._ends[origin].send(to, message)
+            return
+        for origin, to, message in deliveries:
+            self._hear(self._machines[to], origin, message)
+
+    def _send(self, origin: Party, to: Party, message: Message) -> None:
+        if origin in self._held:
+            self._held[origin].append((to, message))
+        else:
+            self._ends[origin].send(to, message)
 
     def _hear(self, machine: Machine, speaker: Party, message: Message) -> None:
         stage = machine.state.name.lower()
@@ -80,7 +138,7 @@ class Driver:
         for effect in effects:
             match effect:
                 case Send(to, message):
-                    self._ends[machine.me].send(to, message)
+                    self._send(machine.me, to, message)
                 case Finish(result):
                     self.run_.results[machine.me] = result
                 case Compute(label, work):
@@ -101,7 +159,7 @@ class Driver:
         message = Aborted(machine.plan.digest, error.code, machine.stage.lower(), aloud(error))
         others = [party for party in self._machines if party != machine.me]
         for party in others if machine.me == CSP else [CSP]:
-            self._ends[machine.me].send(party, message)
+            self._send(machine.me, party, message)
 
     def _timed(self, machine: Machine, stage: str, work: Any) -> Any:
         started = perf_counter()

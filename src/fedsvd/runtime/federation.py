@@ -4,6 +4,7 @@ Same roles and messages as between institutions; only the links are function cal
 and an identity of its own, and the plan pins the identities.
 """
 
+import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -151,7 +152,8 @@ def _run_once(
 ) -> Outcome:
     session = assemble(study, parties, secret, scratch, progress)
     plan = session.plan
-    run = Driver(session.machines, Hub(pick), record).run()
+    side_by_side = (os.cpu_count() or 1) if pick is first_sent else 1
+    run = Driver(session.machines, Hub(pick), record, side_by_side).run()
     results = tuple(run.results[party] for party in plan.users)
     return Outcome(plan, session.why, results, certificate_of(plan, run), run.views)
 

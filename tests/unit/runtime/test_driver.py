@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.protocol.cases import svd
 
@@ -66,6 +67,26 @@ def test_results_bytes_and_seconds_are_kept_by_party():
     assert all(seconds >= 0 for seconds in run.seconds.values())
     heard = sum(len(messages) for messages in run.views.heard.values())
     assert heard == sum(run.meter.messages.values())
+
+
+def test_parties_that_work_side_by_side_come_to_the_same_numbers():
+    """Only the order of deliveries differs, and no result may depend on it."""
+    alone = Driver(svd(4).assemble().machines, Hub()).run()
+    for threads in (2, 3, 8):
+        together = Driver(svd(4).assemble().machines, Hub(), side_by_side=threads).run()
+        assert together.meter == alone.meter
+        for party in (ONE, TWO):
+            np.testing.assert_array_equal(together.results[party].U, alone.results[party].U)
+            np.testing.assert_array_equal(together.results[party].Vt_i, alone.results[party].Vt_i)
+
+
+def test_a_fault_beside_others_work_is_raised_when_they_have_come_to_rest(monkeypatch):
+    fault = NotFinite("3 entries are missing", "fill them in")
+    monkeypatch.setattr(Work, "panels", lambda work, stage: _fail(fault))
+    session = svd().assemble()
+    with pytest.raises(NotFinite):
+        Driver(session.machines, Hub(), side_by_side=2).run()
+    assert all(machine.over for machine in session.machines)
 
 
 def test_nothing_is_recorded_unless_asked_for():
