@@ -1,23 +1,23 @@
 """``fedsvd csp|authority|party start``: a role as a long-running process.
 
 One line on standard output when it is ready; one log line to an event on standard error, ``key=value``. SIGTERM and
-SIGINT end it cleanly with exit code 0: sessions under way are told, files are whole.
+SIGINT end it cleanly with exit code 0: sessions under way are told, files are whole. It never takes longer than 45
+seconds: what hangs is left, with exit code 1 and a trace of where it hung.
 """
 
 import json
 import logging
 import os
-import signal
 import sys
 import threading
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.reports import artist
+from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.service import serve
@@ -86,7 +86,7 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
         datefmt="%Y-%m-%dT%H:%M:%S%z",
     )
     stop = threading.Event()
-    _heed_signals(stop)
+    heed_signals(stop)
     if with_parent:
         threading.Thread(target=_orphaned, args=(stop,), daemon=True).start()
 
@@ -105,18 +105,9 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
     os._exit(0)
 
 
-def _heed_signals(stop: threading.Event) -> None:
-    def heed(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():  # asked twice: the person means now
-            os._exit(128 + number)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, heed)
-
-
 def _orphaned(stop: threading.Event) -> None:
     """Set ``stop`` once whoever started us is gone."""
     while sys.stdin.buffer.read(4096):
         continue
+    end_in_time()
     stop.set()

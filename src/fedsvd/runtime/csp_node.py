@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from fedsvd import __version__
@@ -86,8 +87,9 @@ class CspNode:
         self._stopping.set()
         with self.book.changed:
             self.book.changed.notify_all()
+        deadline = monotonic() + min(self._patience, _LONGEST_GOODBYE)  # for all of them together
         for thread in self._threads:
-            thread.join(min(self._patience, _LONGEST_GOODBYE))
+            thread.join(max(deadline - monotonic(), 0.0))
         self._exchange.stop()
         self._note("stopped")
 
@@ -213,7 +215,7 @@ class CspNode:
         room = self._exchange.open(session, _roster(job, plan))
         job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)
         thread = threading.Thread(target=self._play, args=(job, machine, room), daemon=True, name=f"job-{job.id}")
-        self._threads.append(thread)
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
         return job
 

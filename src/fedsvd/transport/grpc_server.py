@@ -87,7 +87,8 @@ class Exchange:
             rooms = list(self._rooms.values())
         for room in rooms:
             room.close()
-        self._server.stop(grace).wait()
+        # A call may sit in somebody's disk; it is not waited for, or stopping could take as long as that.
+        self._server.stop(grace).wait(2 * grace)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def open(self, session: SessionId, roster: Mapping[Caller, Party]) -> Room:
