@@ -15,6 +15,7 @@ from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.runtime.approval import Considered, Standing, agree, consider
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.jobs import named
+from fedsvd.runtime.service import enlist_now
 
 
 def approve(
@@ -22,6 +23,9 @@ def approve(
     kit: KitOption,
     csp: CspOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked, and pin the keys shown.")] = False,
+    enlist: Annotated[
+        bool, typer.Option("--enlist", help="Also enlist now: the party itself may be started later.")
+    ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a job means for this site, and approve it."""
@@ -38,10 +42,12 @@ def approve(
     if not yes:
         typer.confirm(_question(considered), abort=True, err=True)
     agree(site, considered)
+    if enlist:
+        enlist_now(site, record, csp)
     if format is Format.JSON:
-        voice.answer({**told, "approved": True}, lambda console: None)
+        voice.answer({**told, "approved": True, "enlisted": enlist}, lambda console: None)
     else:
-        voice.line(f"approved: {record['name']} ({record['id'][:8]})")
+        voice.line(f"approved{' and enlisted' if enlist else ''}: {record['name']} ({record['id'][:8]})")
 
 
 def _question(considered: Considered) -> str:

@@ -70,6 +70,9 @@ def resume(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpti
     with Connection(kit, csp) as connection:
         record = connection.resume(job)
     text = f"{record['name']} ({record['id'][:8]}) recruits again, attempt {record['attempt']}"
+    for member in record["members"]:
+        if member.startswith("authority/"):
+            text += f"; {member} must be there once more, for it deals fresh seeds to every session"
     Voice(format).answer(_short(record), lambda console: console.print(text))
 
 

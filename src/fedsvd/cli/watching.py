@@ -82,6 +82,8 @@ class Pace:
         told = record.get("progress", {}).get(role, {})
         if record["state"] == JobState.RECRUITING:
             return Row(role, "") if role == "csp" else Row(role, _recruited(record, role))
+        if role in record.get("progress", {}).get("csp", {}).get("awaits", ()):
+            return Row(role, "awaited")
         stage, sent = str(told.get("stage", "")), int(told.get("sent", 0))
         mark = self._marked(role, stage, int(told.get("done", 0)), sent, now)
         share, left = self._share(record, role, told, mark, now)
@@ -139,7 +141,10 @@ def watched(voice: Voice) -> Iterator[Callable[[Record], None]]:
 
 
 def _recruited(record: Record, role: str) -> str:
-    return "enlisted" if role in record["enlisted"] else "awaited"
+    if role in record["enlisted"]:
+        return "enlisted"
+    again = role.startswith("authority/") and record["attempt"] > 1
+    return "awaited once more: a new session needs fresh seeds" if again else "awaited"
 
 
 def _table(record: Record, rows: list[Row]) -> Table:

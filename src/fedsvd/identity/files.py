@@ -89,6 +89,20 @@ def read_secret(path: Path) -> bytes:
         raise _unusable(path, error) from None
 
 
+def erase(path: Path) -> None:
+    """The secret file is gone, and its blocks overwritten as far as the disk keeps to that."""
+    try:
+        with path.open("r+b") as file:
+            file.write(bytes(path.stat().st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """One at a time: whoever else asks waits."""

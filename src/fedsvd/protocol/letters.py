@@ -2,13 +2,15 @@
 
 Each session's X25519 key is signed by the identity the plan pins, and the signature names session, plan, party, key and
 commitment, so a CSP that swaps keys is caught. The dealer of the group seed (user 1, or the TA) commits to it in its
-offer: every user checks the seed it gets against the same commitment. The CSP never imports this file.
+offer: every user checks the seed it gets against the same commitment. The TA does not wait for session keys: it seals
+to the users' prekeys, and a user opens what it wrote with the private half of its own. The CSP never imports this file.
 """
 
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.messages import KeyBook, KeyOffer
 from fedsvd.protocol.parties import TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.prekeys import expect_own_prekey, expect_prekeys
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
@@ -32,8 +34,11 @@ def commitment(group: Seed) -> bytes:
 class SessionKeys:
     """One party's session key, and its letters to and from the others once it has read their keys."""
 
-    def __init__(self, me: Party, plan: SessionPlan, secret: Seed, identity: SigningKey) -> None:
+    def __init__(
+        self, me: Party, plan: SessionPlan, secret: Seed, identity: SigningKey, prekey: AgreementKey | None = None
+    ) -> None:
         self.me = me
+        self.prekey = prekey
         self.mine = AgreementKey(secret.derive("agreement"))
         self.commitment = b""
         self.publics: dict[int, bytes] = {}
@@ -49,6 +54,13 @@ class SessionKeys:
         """Our key, signed; the dealer's with its commitment."""
         statement = _statement(self._plan, self.me, self.mine.public, commits_to)
         return KeyOffer(self._plan.digest, self.mine.public, commits_to, sign(self._identity, _PURPOSE, statement))
+
+    def read_prekeys(self) -> None:
+        """Take in the keys that the plan carries: all of them at the TA, our own at a user; or raise ``NotSealed``."""
+        if self.me == TA:
+            self.publics = expect_prekeys(self._plan)
+        else:
+            expect_own_prekey(self._plan, self.me, self.prekey)
 
     def read(self, book: KeyBook) -> None:
         """Take in everybody's key, or raise ``NotSealed``: one missing, doubled or not signed by its owner."""
@@ -84,8 +96,11 @@ class SessionKeys:
         return group
 
     def _pair(self, other: Party) -> Seed:
+        mine = self.prekey if other == TA else self.mine
+        if mine is None:
+            raise NotSealed("a letter from a TA, and no prekey to open it with", "stop and ask the CSP")
         return pair_key(
-            self.mine,
+            mine,
             self.publics[other.index],
             me=self.me.index,
             them=other.index,

@@ -50,6 +50,8 @@ class SessionPlan:
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     memory: int = 1 << 30  # bytes a role may use for panels and batches
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
+    ticket: str = ""  # job and attempt, which prekeys are signed for
+    prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``prekeys.py``)
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:

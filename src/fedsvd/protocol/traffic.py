@@ -90,7 +90,8 @@ def _keys(plan: SessionPlan) -> Iterator[Said]:
     offers = {party: (bytes(_KEY), bytes(_SEED if party == dealer else 0), bytes(_SIGNATURE)) for party in holders}
     for party in holders:
         yield party, CSP, KeyOffer(digest, *offers[party]), 1
-        yield CSP, party, KeyBook(digest, tuple((other, *offers[other]) for other in holders)), 1
+        if party != TA:
+            yield CSP, party, KeyBook(digest, tuple((other, *offers[other]) for other in holders)), 1
     for party in plan.users:
         if party != dealer:
             slices = _slices(plan, party.index - 1) if plan.published else []

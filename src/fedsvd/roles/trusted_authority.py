@@ -1,6 +1,7 @@
 """The Trusted Authority: deals the group seed (and, in the paper's scheme, the slices of Q), then goes offline.
 
-It hears keys and nothing else: no data, masked or not, ever reaches it, and it imports nothing that could use any.
+It hears nothing in a session: the keys it seals to stand in the plan, and no data, masked or not, ever reaches it. It
+imports nothing that could use any.
 """
 
 from enum import Enum, auto
@@ -12,7 +13,7 @@ from fedsvd.masks.right import RightMask
 from fedsvd.protocol.effects import Finish, Send
 from fedsvd.protocol.letters import SessionKeys, commitment
 from fedsvd.protocol.machine import Machine, Step, Table, table
-from fedsvd.protocol.messages import Begin, KeyBook, Relay
+from fedsvd.protocol.messages import Begin, Relay
 from fedsvd.protocol.parties import CSP, TA, Party, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
@@ -21,7 +22,6 @@ from fedsvd.sealing.sign import SigningKey
 
 class State(Enum):
     NEW = auto()
-    KEYS = auto()
     DONE = auto()
     ABORTED = auto()
 
@@ -38,18 +38,17 @@ class TrustedAuthority(Machine):
         self._keys = SessionKeys(TA, plan, secret, identity)
 
     def _on_begin(self, sender: Party, message: Begin) -> Step:
-        """Offer our key, with a commitment to the seed that will be dealt."""
-        return State.KEYS, (Send(CSP, self._keys.offer(commitment(self._group))),)
+        """Step 1 of the paper: seal each user its seed, or its slices, to the prekey it left, and be done.
 
-    def _on_keys(self, sender: Party, message: KeyBook) -> Step:
-        """Step 1 of the paper: seal each user its seed, or its slices, and be done."""
-        self._keys.read(message)
+        Nobody is waited for: the CSP keeps the letters until the users come, by when the TA may be gone.
+        """
+        self._keys.read_prekeys()
         digest = self.plan.digest
         letters = tuple(
             Send(CSP, Relay(digest, user, self._keys.seal(user, self._group.reveal() + self._slices(user))))
             for user in self.plan.users
         )
-        return State.DONE, (*letters, Finish(None))
+        return State.DONE, (Send(CSP, self._keys.offer(commitment(self._group))), *letters, Finish(None))
 
     def _slices(self, user: Party) -> bytes:
         """Q_i as bytes, window after window, in the paper's scheme; nothing otherwise."""
@@ -62,6 +61,5 @@ class TrustedAuthority(Machine):
 
     TABLE: ClassVar[Table] = table(
         # state        what arrives  who may say it  handler     where it may lead
-        (State.NEW, Begin, Role.TA, _on_begin, {State.KEYS}),
-        (State.KEYS, KeyBook, Role.CSP, _on_keys, {State.DONE}),
+        (State.NEW, Begin, Role.TA, _on_begin, {State.DONE}),
     )

@@ -24,7 +24,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.runtime.enlisting import authority_caller, job_of, member_callers, party_caller, plan_of
+from fedsvd.runtime.enlisting import authority_caller, job_of, member_callers, party_caller, plan_of, ticket_of
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.questions import answered, asked, refused
@@ -205,7 +205,8 @@ class CspNode:
         """Everybody is here: make the plan, open a room, play our role in it."""
         session = SessionId(fresh_bytes(16).hex())
         try:
-            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound)
+            ticket = ticket_of(job.id, job.attempt)
+            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket)
             machine = ServiceProvider(plan, self._store)
         except FedSVDError as error:
             return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
@@ -221,12 +222,15 @@ class CspNode:
 
     def _play(self, job: JobRecord, machine: ServiceProvider, room: Room) -> None:
         meter, roster = Meter(), _roster(job, machine.plan)
-        watch = Watch(self.book, job.id, meter, room)
+        callers = {party: caller for caller, party in roster.items()}
+        watch = Watch(self.book, job.id, meter, room, callers)
 
         def alive() -> None:
             now = self.book.get(job.id)
-            # Who is done has hung up, and is missed by nobody: the TA leaves first of all.
-            room.expect_signs_of_life(self._patience, but={roster[caller] for caller in now.finished})
+            # Who is done has hung up, and is missed by nobody: the TA leaves first of all. What it dealt keeps, so a
+            # party that has not come yet is waited for, like one that has not enlisted.
+            late = room.absent - {TA} if machine.plan.trust is Trust.AUTHORITY else set()
+            room.expect_signs_of_life(self._patience, but=late | {roster[caller] for caller in now.finished})
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
             if now.state is JobState.BROKEN or now.attempt != job.attempt:

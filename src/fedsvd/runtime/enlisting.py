@@ -1,12 +1,13 @@
 """From a job file and what each member says of its data to the plan: the same at every member, or nobody takes part.
 
 A member enlists with shapes, never with values: rows, columns, whether the label is here, a digest of column names
-where they must agree, and the certificate that binds its signing key. The CSP makes the plan from these facts; every
-member makes it again from the same facts and compares digests, so a CSP that changes anything is found out before a
-byte of data is touched.
+where they must agree, the certificate that binds its signing key, and a prekey where an authority deals. The CSP makes
+the plan from these facts; every member makes it again from the same facts and compares digests, so a CSP that changes
+anything is found out before a byte of data is touched.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, PlanMismatch
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.runtime.job import Job, job_from
 from fedsvd.runtime.job_data import feature_names, party_data, party_named, study_of
 from fedsvd.runtime.party_data import PartyData
@@ -89,10 +90,31 @@ def open_own(job: Job, name: str, path: Path | str, scratch: Path | None = None)
     return OwnPart(data, features, facts)
 
 
+def authority_deals(job: Job) -> bool:
+    """Whether a Trusted Authority takes part, to whom every party leaves a prekey."""
+    return len(member_callers(job)) > len(job.parties)
+
+
+def plain_id(id: str) -> str:
+    """The id of a job, which the CSP chose, as a part of a file's name."""
+    if not re.fullmatch(r"[0-9a-f]{1,64}", id):
+        raise ConfigError("a job whose id is not hexadecimal digits", "stop and ask the CSP")
+    return id
+
+
+def ticket_of(id: str, attempt: int) -> str:
+    """What a prekey is signed for: one attempt at one job."""
+    return f"{plain_id(id)}/{int(attempt)}"
+
+
 def plan_of(
-    job: Job, enlisted: Mapping[str, Mapping[str, Any]], session: SessionId, certain_bound: bool = False
+    job: Job,
+    enlisted: Mapping[str, Mapping[str, Any]],
+    session: SessionId,
+    certain_bound: bool = False,
+    ticket: str = "",
 ) -> SessionPlan:
-    """The plan that follows from a job file and everybody's facts."""
+    """The plan that follows from a job file and everybody's facts; one without a ticket is for looking at."""
     names = [party.name for party in job.parties]
     facts = [enlisted[party_caller(name)] for name in names]
     rows, columns = [int(fact["rows"]) for fact in facts], [int(fact["columns"]) for fact in facts]
@@ -107,15 +129,18 @@ def plan_of(
     if len(set(identities)) < len(identities):
         raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")
     study = replace(study_of(job, _label_user(job, facts)), certain_bound=certain_bound)
-    return plan_study(study, shared[0], tuple(counts), session, identities).plan
+    plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
+    if plan.trust is Trust.PEERS or not ticket:
+        return plan
+    return replace(plan, ticket=ticket, prekeys=tuple(str(fact.get("prekey", "")) for fact in facts))
 
 
-def expect_same_plan(
-    plan: Mapping[str, Any], job: Job, enlisted: Mapping[str, Mapping[str, Any]], digest: str
-) -> SessionPlan:
-    """Our own plan from the same facts, whose digest must be the CSP's."""
-    ours = plan_of(job, enlisted, SessionId(str(plan["session"])), bool(plan.get("certain_bound", False)))
-    if ours.digest != digest:
+def expect_same_plan(record: Mapping[str, Any]) -> SessionPlan:
+    """Our own plan from the facts in the CSP's book, whose digest must be the CSP's."""
+    plan, ticket = record["plan"], ticket_of(record["id"], record["attempt"])
+    session, certain = SessionId(str(plan["session"])), bool(plan.get("certain_bound", False))
+    ours = plan_of(job_of(record["file"]), record["enlisted"], session, certain, ticket)
+    if ours.digest != record["plan_digest"]:
         raise PlanMismatch("the CSP's plan is not the one that follows from the job", "stop and ask the CSP")
     return ours
 

@@ -25,6 +25,7 @@ from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
@@ -36,6 +37,7 @@ from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
+from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import SessionId
@@ -92,7 +94,16 @@ def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[
     keys[TA] = SigningKey(secret.derive("identity", "ta"))
     identities = tuple(keys[party].public.hex() for party in [*map(user, range(1, len(parties) + 1)), TA])
     session = SessionId(secret.derive("session").reveal()[:16].hex())
-    return plan_study(study, m, counts, session, identities), keys
+    planned = plan_study(study, m, counts, session, identities)
+    if planned.plan.trust is Trust.PEERS:
+        return planned, keys
+    # There is no job here to write on the ticket: the session itself will do.
+    spelt = tuple(spelt_prekey(_prekey(secret, me), me, session, keys[me]) for me in planned.plan.users)
+    return replace(planned, plan=replace(planned.plan, ticket=session, prekeys=spelt)), keys
+
+
+def _prekey(secret: Seed, me: Party) -> AgreementKey:
+    return AgreementKey(secret.derive("prekey", me.index))
 
 
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
@@ -135,6 +146,7 @@ def assemble(
             party.ids,
             party.weights,
             {"progress": _report(progress, me)} if progress else None,
+            _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
         )
         machines.append(User(me, plan, inputs))
     expect_readable(parties)  # last, because it reads all there is

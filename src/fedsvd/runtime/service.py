@@ -7,7 +7,7 @@ way with a word to the others, never in the middle of a line; what was being com
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from fedsvd.errors import NotAuthenticated, StorageError, TransportError
 from fedsvd.identity import files
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.member import Member
 from fedsvd.runtime.member_node import MemberNode
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
@@ -91,6 +92,18 @@ def _serve_member(site: Site, dialling: Dialling, stop: threading.Event, ready: 
         raise failed[0]
 
 
+def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) -> None:
+    """Enlist for one approved job without staying: whoever deals can do so, and the party be started later."""
+    dialling = site.dialling(csp)
+    with only_one(site.state):
+        member = Member(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
+        desk = Desk(Line(dialling))
+        try:
+            member.enlist(desk, record)
+        finally:
+            desk.close()
+
+
 def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
     """Whether the CSP has answered before we were stopped; one that refuses us ends the service."""
     while not stop.is_set():
@@ -127,7 +140,9 @@ def only_one(state: Path) -> Iterator[None]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise StorageError("this kit is running already", "stop the other process first") from None
+                raise StorageError(
+                    "this kit is running already", "stop the other process first, or leave it to that one"
+                ) from None
         yield
     finally:
         os.close(descriptor)

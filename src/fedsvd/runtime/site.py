@@ -10,7 +10,6 @@ An approval is for one job as it was submitted: a job that changes afterwards is
 
 import hashlib
 import json
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,12 +27,12 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
 from fedsvd.runtime.driver import Run
-from fedsvd.runtime.enlisting import OwnPart, job_of
+from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
 from fedsvd.runtime.federation import Outcome, certificate_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
-from fedsvd.runtime.member_node import Finished
+from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.reruns import EarlierRuns
 from fedsvd.runtime.results import write_own_results
@@ -154,12 +153,12 @@ class Site:
 
     def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
         """This data does not give single records away beside that of an earlier run."""
-        self._runs().consider(_plain(record["id"]), own.data, job_of(record["file"]).study.split, self.policy())
+        self._runs().consider(plain_id(record["id"]), own.data, job_of(record["file"]).study.split, self.policy())
 
     def begin(self, record: Mapping[str, Any]) -> None:
         """What was considered for this attempt is now an earlier run."""
         if self.kit.identity.role is KitRole.PARTY:
-            self._runs().begin(_plain(record["id"]))
+            self._runs().begin(plain_id(record["id"]))
 
     def expect_allowed(self, plan: SessionPlan) -> None:
         """The plan is not below this owner's policy."""
@@ -169,7 +168,7 @@ class Site:
     def results_of(self, record: Mapping[str, Any]) -> Path:
         """Where the results of a job go."""
         folder = self.kit.directory / str(self.settings().get("results", "results"))
-        return folder / f"{job_of(record['file']).study.name}-{_plain(record['id'])[:8]}"
+        return folder / f"{job_of(record['file']).study.name}-{plain_id(record['id'])[:8]}"
 
     def keep(self, finished: Finished) -> None:
         """Write what this party holds, and nothing else."""
@@ -216,17 +215,10 @@ class Site:
         return EarlierRuns(self.state / "records")
 
     def _approval(self, id: str) -> Path:
-        return self.kit.directory / "approvals" / f"{_plain(id)}.json"
+        return self.kit.directory / "approvals" / f"{plain_id(id)}.json"
 
     def _failure(self, id: str) -> Path:
-        return self.state / "failures" / f"{_plain(id)}.json"
-
-
-def _plain(id: str) -> str:
-    """The id of a job, which the CSP chose, as a part of a file's name."""
-    if not re.fullmatch(r"[0-9a-f]{1,64}", id):
-        raise ConfigError("a job whose id is not hexadecimal digits", "stop and ask the CSP")
-    return id
+        return self.state / "failures" / f"{plain_id(id)}.json"
 
 
 def job_digest(record: Mapping[str, Any]) -> str:

@@ -132,7 +132,8 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     for key, word in words:
         values[key] = word(record[key])
     values["release"] = tuple(Item(item) for item in record["release"])
-    values["counts"], values["identities"] = tuple(record["counts"]), tuple(record["identities"])
+    for name in ("counts", "identities", "prekeys"):
+        values[name] = tuple(record.get(name, ()))
     return SessionPlan(**values)
 
 

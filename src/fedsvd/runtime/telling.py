@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from fedsvd.errors import FedSVDError
-from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.parties import CSP, Party
 from fedsvd.runtime.jobbook import JobBook
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.session import Played, accounts
@@ -57,11 +57,12 @@ class Teller:
 class Watch:
     """Tells the book how far the CSP itself is."""
 
-    def __init__(self, book: JobBook, id: str, meter: Meter, room: Room) -> None:
+    def __init__(self, book: JobBook, id: str, meter: Meter, room: Room, callers: Mapping[Party, str]) -> None:
         self._book = book
         self._id = id
         self._meter = meter
         self._room = room
+        self._callers = callers
         self._stage = ""
         self._last = 0.0
 
@@ -80,5 +81,6 @@ class Watch:
 
     def _tell(self, **more: Any) -> None:
         self._last = monotonic()
-        told = {"stage": self._stage, "sent": self._meter.total, "received": self._room.received, **more}
-        self._book.told(self._id, "csp", told)
+        awaits = sorted(self._callers[party] for party in self._room.absent)
+        told = {"stage": self._stage, "sent": self._meter.total, "received": self._room.received, "awaits": awaits}
+        self._book.told(self._id, "csp", {**told, **more})

@@ -201,6 +201,11 @@ class Room:
             if not link.gone and not link.polls and party not in but and now - link.heard > patience:
                 raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
 
+    @property
+    def absent(self) -> set[Party]:
+        """Who has not joined yet."""
+        return {party for party, link in self._links.items() if link.instance is None}
+
     def drain(self, patience: float) -> None:
         """Wait until everything sent has been fetched, as long as members keep fetching."""
         deadline, before = monotonic() + patience, -1

@@ -9,8 +9,10 @@ from fedsvd.protocol.letters import SessionKeys, commitment, dealer
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
+from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.types import SessionId
 
@@ -27,6 +29,10 @@ def identity(party):
     return SigningKey(Seed(bytes([70 + party.index]) * 32))
 
 
+def prekey(party):
+    return AgreementKey(Seed(bytes([170 + party.index]) * 32))
+
+
 PLAN = SessionPlan(
     SessionId("one"),
     Task.SVD,
@@ -37,6 +43,8 @@ PLAN = SessionPlan(
     counts=(2, 2),
     release=(Item.COMPONENTS,),
     identities=tuple(identity(party).public.hex() for party in (ONE, TWO, TA)),
+    ticket="job/1",
+    prekeys=tuple(spelt_prekey(prekey(party), party, "job/1", identity(party)) for party in (ONE, TWO)),
 )
 
 
@@ -47,12 +55,20 @@ def bound(plan, offers):
 
 def keys(plan=PLAN):
     """Everybody's keys, each having read the same book."""
-    held = {party: SessionKeys(party, plan, secret(party), identity(party)) for party in PARTIES}
+    held = made(plan)
     offers = {party: held[party].offer(commitment(GROUP) if party == TA else b"") for party in PARTIES}
     book = bound(plan, offers)
-    for one in held.values():
-        one.read(book)
+    for party, one in held.items():
+        one.read_prekeys()
+        if party != TA:
+            one.read(book)
     return held
+
+
+def made(plan=PLAN):
+    """Everybody's keys, nobody having read anything."""
+    held = {party: SessionKeys(party, plan, secret(party), identity(party), prekey(party)) for party in (ONE, TWO)}
+    return {TA: SessionKeys(TA, plan, secret(TA), identity(TA)), **held}
 
 
 def test_the_dealer_is_user_1_or_the_ta():
@@ -95,7 +111,7 @@ def test_a_letter_does_not_open_in_the_other_direction():
 def test_an_offer_is_signed_for_its_session_and_its_plan(change):
     stale = SessionKeys(TWO, PLAN, secret(TWO), identity(TWO)).offer()
     plan = replace(PLAN, **change)
-    held = {party: SessionKeys(party, plan, secret(party), identity(party)) for party in PARTIES}
+    held = made(plan)
     offers = [held[TA].offer(commitment(GROUP)), held[ONE].offer(), stale]
     book = bound(plan, dict(zip(PARTIES, offers, strict=True)))
     with pytest.raises(NotSealed):
@@ -104,7 +120,7 @@ def test_an_offer_is_signed_for_its_session_and_its_plan(change):
 
 def test_an_offer_is_signed_for_its_party():
     """User 2's key under user 1's name, by user 2: the identity is wrong."""
-    held = {party: SessionKeys(party, PLAN, secret(party), identity(party)) for party in PARTIES}
+    held = made()
     offers = [held[TA].offer(commitment(GROUP)), held[TWO].offer(), held[TWO].offer()]
     book = bound(PLAN, dict(zip(PARTIES, offers, strict=True)))
     with pytest.raises(NotSealed):
@@ -124,6 +140,23 @@ def test_a_commitment_says_nothing_and_binds():
     assert commitment(GROUP) != commitment(Seed(b"h" * 32))
     assert commitment(GROUP) != GROUP.reveal()
     assert len(commitment(GROUP)) == 32
+
+
+def test_the_tas_letter_needs_the_prekey_and_no_other_key_of_its_reader():
+    held = keys()
+    sealed = held[TA].seal(ONE, b"dear user 1")
+    held[ONE].prekey = None
+    with pytest.raises(NotSealed):
+        held[ONE].open(TA, sealed)
+    held[ONE].prekey = held[ONE].mine
+    with pytest.raises(NotSealed):
+        held[ONE].open(TA, sealed)
+
+
+def test_letters_between_users_do_not_use_prekeys():
+    held = keys()
+    held[ONE].prekey = held[TWO].prekey = None
+    assert held[TWO].open(ONE, held[ONE].seal(TWO, b"dear user 2")) == b"dear user 2"
 
 
 def test_keys_show_whose_they_are_and_nothing_else():

@@ -51,6 +51,8 @@ OTHER = {
     "certain_bound": True,
     "memory": 1 << 20,
     "identities": IDENTITIES[::-1],
+    "ticket": "8f3a/2",
+    "prekeys": ("ab", "cd"),
     "protocol": 99,
 }
 

@@ -36,7 +36,7 @@ from fedsvd.protocol.messages import (
     SumReply,
     SumShare,
 )
-from fedsvd.protocol.parties import CSP, Party, Role, user
+from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
 from fedsvd.protocol.upload import Batch, batches, folds
@@ -83,6 +83,7 @@ class ServiceProvider(Machine):
     def __init__(self, plan: SessionPlan, storage: Storage) -> None:
         super().__init__(CSP, plan)
         self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
+        self._deposited: dict[Party, bytes] = {}
         self._rows: dict[Party, Ring] = {}
         self._sums: dict[str, RunningSum] = {}
         self._summed: set[str] = set()
@@ -105,11 +106,28 @@ class ServiceProvider(Machine):
         if sender in self._offers:
             raise RepeatedShare(f"{sender} offered a key twice")
         self._offers[sender] = (message.public, message.commitment, message.signature)
+        return self._keys_gathered()
+
+    def _on_deposit(self, sender: Party, message: Relay) -> Step:
+        """Keep a letter of the TA, which does not wait for its reader, until the readers are here."""
+        if message.to in self._deposited:
+            raise RepeatedShare(f"{sender} left two letters for {message.to}")
+        if message.to not in self.plan.users:
+            raise UnexpectedMessage(f"a letter from {sender} to {message.to}")
+        self._deposited[message.to] = message.sealed
+        return self._keys_gathered()
+
+    def _keys_gathered(self) -> Step:
+        """Everybody's keys and, where a TA deals, all its letters: hand them out, the book before the letter."""
         holders = [party for party in self.plan.parties if party != CSP]
-        if len(self._offers) < len(holders):
+        letters = self.plan.k if TA in holders else 0
+        if len(self._offers) < len(holders) or len(self._deposited) < letters:
             return State.NEW, ()
-        book = KeyBook(self.plan.digest, tuple((party, *self._offers[party]) for party in holders))
-        return State.PREPARING, tuple(Send(party, book) for party in holders)
+        digest = self.plan.digest
+        book = KeyBook(digest, tuple((party, *self._offers[party]) for party in holders))
+        dealt = tuple(Send(party, Relayed(digest, TA, sealed)) for party, sealed in self._deposited.items())
+        self._deposited = {}
+        return State.PREPARING, (*self._to_all(book), *dealt)
 
     def _on_relay(self, sender: Party, message: Relay) -> Step:
         """Pass on a letter we cannot read."""
@@ -300,9 +318,9 @@ class ServiceProvider(Machine):
     TABLE: ClassVar[Table] = table(
         # state, what arrives, who may say it, handler, where it may lead
         (State.NEW, KeyOffer, Role.USER, _on_offer, {State.NEW, State.PREPARING}),
-        (State.NEW, KeyOffer, Role.TA, _on_offer, {State.NEW, State.PREPARING}),
+        (State.NEW, KeyOffer, Role.TA, _on_offer, {State.NEW}),
+        (State.NEW, Relay, Role.TA, _on_deposit, {State.NEW, State.PREPARING}),
         (State.PREPARING, Relay, Role.USER, _on_relay, {State.PREPARING}),
-        (State.PREPARING, Relay, Role.TA, _on_relay, {State.PREPARING}),
         (State.PREPARING, RowIds, Role.USER, _on_row_ids, {State.PREPARING}),
         (State.PREPARING, SumShare, Role.USER, _on_share, {State.PREPARING}),
         (State.PREPARING, Ready, Role.USER, _on_ready, {State.PREPARING, State.AGGREGATING}),

@@ -41,7 +41,7 @@ from fedsvd.protocol.messages import (
     SumReply,
     SumShare,
 )
-from fedsvd.protocol.parties import CSP, Party, Role, user
+from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import batches
@@ -53,6 +53,7 @@ from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.requests import Local, Recover, Request, Script, Signs, Sum, Upload
 from fedsvd.roles.user.sums import UsersOnly
 from fedsvd.roles.user.work import Work
+from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.dither import fill, least_filled
@@ -92,6 +93,7 @@ class Inputs:
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None
     extras: dict[str, Any] | None = None  # checkpoint, progress
+    prekey: AgreementKey | None = None  # for the TA's letter, where a TA deals
 
 
 class User(Machine):
@@ -102,7 +104,7 @@ class User(Machine):
     def __init__(self, me: Party, plan: SessionPlan, inputs: Inputs) -> None:
         super().__init__(me, plan)
         self._inputs = inputs
-        self._keys = SessionKeys(me, plan, inputs.secret, inputs.identity)
+        self._keys = SessionKeys(me, plan, inputs.secret, inputs.identity, inputs.prekey)
         self._own = inputs.secret.derive("own")
         self._once = PadsOnce()
         self._batches = batches(plan) if plan.task.value != "predict" else ()
@@ -119,6 +121,9 @@ class User(Machine):
         if dealer(self.plan) == self.me:
             self._group = self._inputs.secret.derive("group")
             return State.KEYS, (Send(CSP, self._keys.offer(commitment(self._group))),)
+        if dealer(self.plan) == TA:
+            # It must have sealed to our own prekey, or we would wait for a letter to somebody else.
+            self._keys.read_prekeys()
         return State.KEYS, (Send(CSP, self._keys.offer()),)
 
     def _on_keys(self, sender: Party, message: KeyBook) -> Step:

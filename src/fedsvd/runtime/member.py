@@ -1,0 +1,119 @@
+"""A party or the authority between its sessions: what it brings to a job, and what it must not forget.
+
+Data is opened and checked before anything is said of it. The state folder holds the sessions it took part in, prekeys
+that wait for theirs, compression passes half done, and the audit log.
+"""
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedsvd.compress.checkpoint import Checkpoint
+from fedsvd.errors import DataChanged, FedSVDError
+from fedsvd.protocol.parties import Party, user
+from fedsvd.protocol.prekeys import spelt_prekey
+from fedsvd.runtime.driver import aloud
+from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, plain_id, ticket_of
+from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
+from fedsvd.runtime.owner import Owner
+from fedsvd.runtime.party_data import expect_readable
+from fedsvd.runtime.prekeys import Prekeys
+from fedsvd.runtime.questions import Desk
+from fedsvd.sealing.sign import SigningKey
+from fedsvd.transport.grpc_client import Dialling
+
+_log = logging.getLogger(__name__)
+
+
+class Member:
+    """One party or authority; ``facts`` are its certificate and signing key, said at every enlisting."""
+
+    def __init__(
+        self, caller: str, dialling: Dialling, identity: SigningKey, facts: Mapping[str, Any], owner: Owner, state: Path
+    ) -> None:
+        self.caller = caller
+        self.dialling = dialling
+        self.identity = identity
+        self.owner = owner
+        self.sessions = Sessions(Ledger(state / "ledger.jsonl"))
+        self.prekeys = Prekeys(state / "prekeys")
+        self._facts = dict(facts)
+        self._state = state
+        self._audit = AuditLog(state / "audit.jsonl")
+        self._opened: dict[str, OwnPart] = {}
+
+    # --- enlisting ------------------------------------------------------------------------------------------------
+
+    def enlist(self, desk: Desk, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Join this attempt: shapes and, where an authority deals, a prekey are said; the job as it stands then."""
+        facts, own = dict(self._facts), self.open(record)
+        if own is not None:
+            facts |= own.facts
+            if authority_deals(job_of(record["file"])):
+                facts["prekey"] = self._prekey(record)
+        answer = desk.ask("enlist", id=record["id"], attempt=record["attempt"], facts=facts)
+        self.note("enlisted", job=record["id"], attempt=record["attempt"])
+        return dict(answer)
+
+    def open(self, record: Mapping[str, Any]) -> OwnPart | None:
+        """This party's data for a job, read through once; nothing at an authority."""
+        if not self.caller.startswith("party/"):
+            return None
+        if record["id"] not in self._opened:
+            job = job_of(record["file"])
+            own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self._folder("scratch"))
+            expect_readable([own.data])
+            self.owner.expect_fresh(record, own)
+            self._opened[record["id"]] = own
+        return self._opened[record["id"]]
+
+    def open_as_enlisted(self, record: Mapping[str, Any]) -> OwnPart | None:
+        """The same, when the session begins; another process may have enlisted, days ago."""
+        own = self.open(record)
+        said = record["enlisted"][self.caller]
+        if own is not None and any(said.get(name) != value for name, value in own.facts.items()):
+            self._opened.pop(record["id"])
+            raise DataChanged("the data here has another shape than when this site enlisted", "resume the job")
+        return own
+
+    def close(self, record: Mapping[str, Any]) -> None:
+        """A job is done: nothing of it is needed any more."""
+        self._opened.pop(record["id"], None)
+        self.checkpoint(record).remove()
+
+    def place(self, record: Mapping[str, Any]) -> Party:
+        """Which user this party is."""
+        names = [party_caller(party.name) for party in job_of(record["file"]).parties]
+        return user(names.index(self.caller) + 1)
+
+    def _prekey(self, record: Mapping[str, Any]) -> str:
+        id, attempt = record["id"], int(record["attempt"])
+        key = self.prekeys.make(id, attempt)
+        return spelt_prekey(key, self.place(record), ticket_of(id, attempt), self.identity)
+
+    # --- what is kept and told ------------------------------------------------------------------------------------
+
+    def checkpoint(self, record: Mapping[str, Any]) -> Checkpoint:
+        return Checkpoint(self._folder("checkpoints") / f"{plain_id(record['id'])}.factor")
+
+    def _folder(self, name: str) -> Path:
+        folder = self._state / name
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def tell_failure(self, desk: Desk, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
+        """Write down why this attempt failed here; the others hear as much as concerns them."""
+        _log.error("role=%s job=%s stage=%s %s", self.caller, record["id"], stage, error)
+        self.note("failed", job=record["id"], code=error.code, stage=stage)
+        failure = {"code": error.code, "stage": stage, "text": aloud(error)}
+        try:
+            self.owner.keep_failure(record, error, stage)
+            desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
+        except FedSVDError as lost:
+            _log.warning("role=%s cannot tell the CSP: %s", self.caller, lost)
+
+    def note(self, event: str, **facts: str | int) -> None:
+        """A line in the audit log."""
+        self._audit.write(datetime.now(UTC).isoformat(timespec="seconds"), event, **facts)

@@ -1,0 +1,53 @@
+"""The person, and the folder, behind a member: what a running party or authority asks of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from fedsvd.errors import FedSVDError
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.runtime.enlisting import OwnPart
+from fedsvd.runtime.job import Job
+from fedsvd.runtime.session import Played
+from fedsvd.transport.metered import Meter
+
+
+@dataclass(frozen=True, repr=False)
+class Finished:
+    """What a party holds after a job: its result, what it metered, and what it brought."""
+
+    job: Job
+    record: Mapping[str, Any]
+    plan: SessionPlan
+    own: OwnPart
+    played: Played
+    meter: Meter
+
+
+class Owner(Protocol):
+    """What a member asks before it does anything, and tells afterwards."""
+
+    def approved(self, record: Mapping[str, Any]) -> bool:
+        """Whether the owner agreed to this job."""
+
+    def data(self, job: Job) -> Path | str:
+        """Where this site keeps the data for a job."""
+
+    def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
+        """Raise unless a member's certificate and signing key are the ones pinned for it."""
+
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
+        """Raise where this data, beside that of an earlier run, would give single records away."""
+
+    def expect_allowed(self, plan: SessionPlan) -> None:
+        """Raise where the plan is below the owner's policy."""
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """A session begins: what is brought to it counts as brought."""
+
+    def keep(self, finished: Finished) -> None:
+        """Write the result."""
+
+    def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
+        """Write why a try failed here: the others are told no more than concerns them."""
