@@ -2,7 +2,8 @@
 
     FedSVDError
     ├─ ConfigError (ValueError)            FSVD-100  before anything is sent; names the field and the allowed range
-    │  └─ ReleaseRefused                   FSVD-110  the plan releases more than a party's policy allows; each rule
+    │  ├─ ReleaseRefused                   FSVD-110  the plan releases more than a party's policy allows; each rule
+    │  └─ NoDevice                         FSVD-111  the GPU that was asked for is not on this machine
     ├─ ShapeError (ValueError)             FSVD-101  expected, got
     ├─ MissingExtra (ImportError)          FSVD-102  an optional dependency; names the extra to install
     ├─ DataError (ValueError)              FSVD-200  the data at rest is not a matrix we can use
@@ -63,6 +64,10 @@ class ConfigError(FedSVDError, ValueError):
 
 class ReleaseRefused(ConfigError):
     code = "FSVD-110"
+
+
+class NoDevice(ConfigError):
+    code = "FSVD-111"
 
 
 class ShapeError(FedSVDError, ValueError):

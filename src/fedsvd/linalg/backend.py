@@ -18,10 +18,13 @@ from scipy.linalg import blas, lapack
 from threadpoolctl import ThreadpoolController
 
 from fedsvd.errors import ConfigError, MissingExtra, NumericalError
+from fedsvd.linalg import foreign
+from fedsvd.linalg.transforms import dct_by_fft
 from fedsvd.types import Array, Float
 
 EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
+_EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _WY = 128  # reflectors per compact-WY product off NumPy
 _WORTH_SHARING = 256  # the narrowest side of a product from which two threads are quicker than one
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
@@ -128,7 +131,7 @@ def qr_r(A: Array) -> Array:
         factored, _, _, info = lapack.dgeqrf(A, lwork=_QR_BLOCK * max(1, A.shape[1]), overwrite_a=False)
         _check("geqrf", info)
         return np.triu(factored[: min(A.shape)])
-    return xp.linalg.qr(A)[1]
+    return foreign.qr_r(xp, A)
 
 
 def svd(A: Array) -> tuple[Array, Array, Array]:
@@ -167,7 +170,8 @@ def cholesky(G: Array) -> Array | None:
 
 def gram(Z: Array) -> Array:
     """``Z Z^T``; NumPy turns this very product into syrk, half the work of a general one."""
-    return Z @ namespace(Z).matrix_transpose(Z)
+    xp = namespace(Z)
+    return Z @ Z.T if xp is np else foreign.gram(xp, Z)
 
 
 def gram_plus_identity(Z: Array) -> Array:
@@ -212,21 +216,7 @@ def solve_triangular(R: Array, B: Array, *, lower: bool = False, transposed: boo
     xp = namespace(R, B)
     if xp is np:
         return _trsm(R, B, lower, transposed)
-    if hasattr(xp, "linalg") and hasattr(xp.linalg, "solve_triangular"):
-        A = R.mT if transposed else R
-        return xp.linalg.solve_triangular(A, B, upper=lower == transposed)
-    module = type(R).__module__.partition(".")[0]
-    if module == "torch":
-        import torch
-
-        A = R.mT if transposed else R
-        return torch.linalg.solve_triangular(A, B, upper=lower == transposed)
-    if module == "cupy":
-        from cupyx.scipy.linalg import solve_triangular as solve
-
-        return solve(R, B, trans="T" if transposed else "N", lower=lower, check_finite=False)
-    A = xp.matrix_transpose(R) if transposed else R
-    return xp.linalg.solve(A, B)
+    return foreign.solve_triangular(xp, R, B, lower, transposed)
 
 
 def multiply_triangular(S: Array, R: Array) -> Array:
@@ -267,6 +257,18 @@ def _compact_wy(xp: Any, V: Array, start: int, X: Array, transposed: bool) -> Ar
     return xp.concat((X[:start, :], below), axis=0) if start else below
 
 
+def leading_powers(A: Array) -> Array:
+    """``2^floor(log2 |a|)`` of every entry, 0 for 0: a float's bits of the exponent and no others."""
+    module = type(A).__module__.partition(".")[0]
+    if module == "torch":
+        import torch
+
+        return (A.view(torch.int64) & _EXPONENT).view(torch.float64)
+    if module in ("numpy", "cupy"):
+        return (A.view("int64") & _EXPONENT).view("float64")
+    return like(leading_powers(to_numpy(A)), A)  # the standard has no way to read a float's bits
+
+
 def dct(X: Array, *, inverse: bool = False) -> Array:
     """The orthonormal DCT-II of every column, or its inverse (DCT-III)."""
     xp = namespace(X)
@@ -276,42 +278,7 @@ def dct(X: Array, *, inverse: bool = False) -> Array:
         return transformed
     if 0 in X.shape:
         return X  # an FFT of nothing is refused by the libraries underneath PyTorch
-    return _idct_by_fft(xp, X) if inverse else _dct_by_fft(xp, X)
-
-
-def _dct_by_fft(xp: Any, X: Array) -> Array:
-    """Makhoul (1980): even samples up, odd samples down, one complex FFT of the same length."""
-    n = X.shape[0]
-    folded = xp.concat((X[::2, :], xp.flip(X[1::2, :], axis=0)), axis=0)
-    spectrum = xp.fft.fft(xp.astype(folded, xp.complex128), axis=0)
-    angle, scale = _dct_factors(xp, X, n)
-    real = xp.real(spectrum) * xp.cos(angle) + xp.imag(spectrum) * xp.sin(angle)
-    return real * scale
-
-
-def _idct_by_fft(xp: Any, Y: Array) -> Array:
-    n = Y.shape[0]
-    angle, scale = _dct_factors(xp, Y, n)
-    Z = Y / scale
-    zero = xp.zeros_like(Z[:1, :])
-    mirrored = xp.concat((zero, xp.flip(Z[1:, :], axis=0)), axis=0)
-    cos, sin = xp.cos(angle), xp.sin(angle)
-    real, imag = Z * cos + mirrored * sin, Z * sin - mirrored * cos
-    folded = xp.real(xp.fft.ifft(xp.astype(real, xp.complex128) + 1j * xp.astype(imag, xp.complex128), axis=0))
-    half = (n + 1) // 2
-    even, odd = folded[:half, :], xp.flip(folded[half:, :], axis=0)
-    if n % 2:
-        odd = xp.concat((odd, zero), axis=0)
-    woven = xp.reshape(xp.stack((even, odd), axis=1), (2 * half, Y.shape[1]))
-    return woven[:n, :]
-
-
-def _dct_factors(xp: Any, X: Array, n: int) -> tuple[Array, Array]:
-    index = xp.reshape(xp.arange(n, dtype=X.dtype, device=X.device), (n, 1))
-    angle = index * (np.pi / (2 * n))
-    # Filled in the type of X: a bare Python number would become float32 on PyTorch and cost nine digits.
-    first, others = xp.full_like(index, (1.0 / n) ** 0.5), xp.full_like(index, (2.0 / n) ** 0.5)
-    return angle, xp.where(index == 0, first, others)
+    return dct_by_fft(xp, X, inverse)
 
 
 def _trsm(R: Float, B: Float, lower: bool, transposed: bool) -> Float:
