@@ -16,8 +16,9 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import DataChanged, StorageError
+from fedsvd.linalg.device import Device
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.types import Array, Float
+from fedsvd.types import Float
 
 _MAGIC = b"FSVD-CP1"
 _HEADER = struct.Struct("<8sQQQQ32s32s32s")  # magic, m, n_i, done, width, first, last, shift
@@ -68,7 +69,7 @@ class Checkpoint:
             raise StorageError(f"cannot write the checkpoint {self.path.name}", "free disk space or move it") from error
         self._saved = state.done
 
-    def load(self, source: MatrixSource, shift: Float | None, on: Array | None = None) -> Progressed | None:
+    def load(self, source: MatrixSource, shift: Float | None, device: Device | None = None) -> Progressed | None:
         """The state a killed pass left behind, or None; refuses one of other data or another shift."""
         self._saved = 0
         try:
@@ -87,6 +88,7 @@ class Checkpoint:
         if panels != (first, last):
             raise DataChanged(f"the data behind the checkpoint {self.path.name} changed", "delete it and start again")
         self._saved = done
+        on = None if device is None else device.like
         return Progressed(StreamingFactor.from_bytes(body[_HEADER.size :], on), done, width, last)
 
     def remove(self) -> None:

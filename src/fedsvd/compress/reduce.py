@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.compress.checkpoint import Checkpoint, Progressed, panel_digest
+from fedsvd.compress.panels import column_panels
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.linalg import backend
+from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.device import Device, host_or
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.types import Array, Float, expect_shape
 
@@ -58,7 +61,7 @@ def compress(
     panel: int | None = None,
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
-    on: Array | None = None,
+    device: Device | None = None,
 ) -> Reduced:
     """L_i of a source of shape (m, n_i), from one pass over its columns.
 
@@ -69,28 +72,33 @@ def compress(
     panel = panel or panel_width(m)
     if shift is not None:
         expect_shape("shift", shift, m)
-    state = checkpoint.load(source, shift, on) if checkpoint is not None else None
+    state = checkpoint.load(source, shift, device) if checkpoint is not None else None
     state = state or Progressed(StreamingFactor(m + (shift is not None)))
     factor, done = state.factor, state.done
-    while done < n_i:
-        start, done = done, min(done + panel, n_i)
-        X = source.columns(start, done)
-        factor.update_columns(_prepared(X, shift, on))
+    less = None if shift is None else host_or(device, shift[:, None])
+    for place, X in column_panels(source, panel, device, done):
+        done = place.stop
+        factor.update_columns(_prepared(X, less))
         if checkpoint is not None and (checkpoint.due(done) or done == n_i):
-            checkpoint.save(Progressed(factor, done, done - start, panel_digest(X)), source, shift)
+            width = done - place.start
+            checkpoint.save(Progressed(factor, done, width, panel_digest(to_numpy(X))), source, shift)
         if progress is not None:
             progress(done, n_i)
     return _reduced(factor.factor(), n_i, shift)
 
 
-def _prepared(X: Float, shift: Float | None, on: Array | None) -> Array:
-    """The panel as the factor wants it: less the shift, under a row of ones, on the device."""
-    if shift is not None:
-        augmented = np.empty((X.shape[0] + 1, X.shape[1]))
-        augmented[0] = 1.0
-        np.subtract(X, shift[:, None], out=augmented[1:])
-        X = augmented
-    return X if on is None else backend.like(X, on)
+def _prepared(X: Array, shift: Array | None) -> Array:
+    """The panel as the factor wants it: less the shift (m, 1), under a row of ones."""
+    if shift is None:
+        return X
+    xp = backend.namespace(X)
+    augmented = xp.empty((X.shape[0] + 1, X.shape[1]), dtype=X.dtype, device=X.device)
+    augmented[0, :] = 1.0
+    if xp is np:
+        np.subtract(X, shift, out=augmented[1:])
+    else:
+        augmented[1:, :] = X - shift
+    return augmented
 
 
 def _reduced(R: Array, n_i: int, shift: Float | None) -> Reduced:

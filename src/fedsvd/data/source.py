@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedsvd.data.door import expect_matrix, expect_names, to_column, to_float
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.types import Digest, Float
+from fedsvd.types import Array, Digest, Float
 
 Index = slice | NDArray[np.intp]
 """Which rows, or which columns: a run ``slice(start, stop)`` or positions in any order."""
@@ -82,6 +82,14 @@ class MatrixSource(ABC):
         """Columns ``start .. stop-1``, shape (rows, stop - start)."""
         self._expect_run("columns", start, stop, self.shape[1])
         return self._panel(slice(0, self.shape[0]), slice(start, stop))
+
+    def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        """Columns ``start .. stop-1`` made by another array library on its device; None where that is not possible."""
+        return None
+
+    def rows_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        """Rows ``start .. stop-1`` made by another array library on its device; None where that is not possible."""
+        return None
 
     def panels(self, axis: int, width: int) -> Iterator[Float]:
         """The whole matrix as panels of ``width`` rows (axis 0) or columns (axis 1); the last may be narrower."""
@@ -172,6 +180,14 @@ class Transposed(MatrixSource):
 
     def inspect(self) -> None:
         self._base.inspect()
+
+    def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        made = self._base.rows_on(xp, device, start, stop)
+        return None if made is None else made.T
+
+    def rows_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        made = self._base.columns_on(xp, device, start, stop)
+        return None if made is None else made.T
 
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         return self._base._cells(columns, rows).T

@@ -135,7 +135,7 @@ class StreamingFactor:
         while start < X.shape[1]:
             started = self._square() or self._K is not None
             limit = max(2 * self.width, _GROWTH * self._seen) if started else 2 * self.width
-            stop = min(X.shape[1], start + min(limit, max(8 * self.width, 1 << 15)))
+            stop = min(X.shape[1], start + min(limit, self._longest(X)))
             piece = X[:, start:stop]
             if not self._add_gram(piece):
                 self._give_up_gram()
@@ -143,6 +143,10 @@ class StreamingFactor:
                     self._stack(piece)
             self._seen += stop - start
             start = stop
+
+    def _longest(self, X: Array) -> int:
+        """Columns absorbed at once: what a cache holds of them, or all where a device is to be kept busy."""
+        return max(8 * self.width, 1 << 15) if isinstance(X, np.ndarray) else int(X.shape[1])
 
     def _add_gram(self, X: Array) -> bool:
         """The Gram route; False, and nothing changed, where the sum is not proved to be well conditioned."""

@@ -14,6 +14,7 @@ from fedsvd.compress.centre import first_mean, row_energy, to_joint_mean, to_uni
 from fedsvd.compress.reduce import Reduced, compress
 from fedsvd.data.open import open_source
 from fedsvd.errors import LocalProtocolError
+from fedsvd.linalg.device import Device
 
 M = 10
 
@@ -23,12 +24,12 @@ def centred(X):
     return np.asarray(exact - exact.mean(axis=1, keepdims=True), dtype=np.float64)
 
 
-def federated(parts, panel=50, on=None):
+def federated(parts, panel=50, device=None):
     """What the users do: a common shift, one pass each, sums of counts and means, and the column that moves each."""
     sources = [open_source(X_i) for X_i in parts]
     heads = [first_mean(source) for source in sources]
     shift = sum(count * mean for count, mean in heads) / sum(count for count, _ in heads)
-    reduced = [compress(source, shift=shift, panel=panel, on=on) for source in sources]
+    reduced = [compress(source, shift=shift, panel=panel, device=device) for source in sources]
     count = sum(part.count for part in reduced)
     mean = sum(part.count * part.mean_i for part in reduced) / count
     return [to_joint_mean(part, mean) for part in reduced], mean, count
@@ -81,7 +82,7 @@ def test_any_split_gives_the_same_centred_gram_matrix(widths, panel, seed):
 
 def test_it_works_in_every_library(library):
     parts = parts_of((60, 80), 10.0, 1.0)
-    A, mean, count = federated(parts, on=library.array([0.0]))
+    A, mean, count = federated(parts, device=Device("test", library.array([0.0])))
     expected, _, _ = federated(parts)
     scales = unit_scales(sum(row_energy(A_i) for A_i in A), count, mean)
     for A_i, E_i in zip(A, expected, strict=True):

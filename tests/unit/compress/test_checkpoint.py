@@ -16,6 +16,7 @@ from fedsvd.compress.checkpoint import Checkpoint, Progressed, panel_digest
 from fedsvd.compress.reduce import compress
 from fedsvd.data.arrays import ArraySource
 from fedsvd.errors import DataChanged, StorageError
+from fedsvd.linalg.device import Device
 from fedsvd.linalg.streaming_factor import StreamingFactor
 
 M, N, PANEL = 6, 1000, 50
@@ -35,11 +36,16 @@ def cut_at(column):
     return progress
 
 
-def interrupted(path, *, at=550, every=100, shift=None, data=X, on=None):
+def interrupted(path, *, at=550, every=100, shift=None, data=X, device=None):
     """What a pass leaves behind that was cut off after ``at`` columns."""
     with pytest.raises(PowerCut):
         compress(
-            ArraySource(data), shift=shift, panel=PANEL, checkpoint=Checkpoint(path, every), progress=cut_at(at), on=on
+            ArraySource(data),
+            shift=shift,
+            panel=PANEL,
+            checkpoint=Checkpoint(path, every),
+            progress=cut_at(at),
+            device=device,
         )
     return path
 
@@ -132,9 +138,9 @@ def test_it_saves_every_so_many_columns_and_at_the_end(path, monkeypatch):
 
 
 def test_a_pass_resumes_in_its_own_library(foreign, path):
-    on = foreign.array([0.0])
-    interrupted(path, shift=SHIFT, on=on)
-    resumed = compress(ArraySource(X), shift=SHIFT, panel=PANEL, checkpoint=Checkpoint(path), on=on)
+    device = Device("test", foreign.array([0.0]))
+    interrupted(path, shift=SHIFT, device=device)
+    resumed = compress(ArraySource(X), shift=SHIFT, panel=PANEL, checkpoint=Checkpoint(path), device=device)
     whole = compress(ArraySource(X), shift=SHIFT, panel=PANEL)
     expect_same_factor(foreign.numpy(resumed.L_i), whole.L_i, np.linalg.norm(X - SHIFT[:, None], 2))
 

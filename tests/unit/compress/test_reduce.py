@@ -14,6 +14,7 @@ from tests.unit.compress.sources import WatchedSource
 from fedsvd.compress.reduce import Reduced, compress, panel_width
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.linalg.device import Device
 
 
 def normal(m, n, seed=1):
@@ -69,7 +70,9 @@ def test_with_a_shift_the_factor_is_that_of_the_data_less_its_own_mean(m, n_i, p
 def test_it_reads_what_any_source_holds(data, library):
     X = data.toarray() if sp.issparse(data) else np.asarray(data, dtype=np.float64)
     before = X.copy()
-    expect_same_gram(library.numpy(compress(open_source(data), panel=9, on=library.array([0.0])).L_i), X)
+    expect_same_gram(
+        library.numpy(compress(open_source(data), panel=9, device=Device("test", library.array([0.0]))).L_i), X
+    )
     np.testing.assert_array_equal(data.toarray() if sp.issparse(data) else data, before)
 
 
@@ -78,7 +81,7 @@ def test_the_answer_is_the_same_in_every_library(shifted, foreign):
     X = normal(6, 100)
     shift = X.mean(axis=1) if shifted else None
     ours = compress(open_source(X), shift=shift, panel=30)
-    theirs = compress(open_source(X), shift=shift, panel=30, on=foreign.array([0.0]))
+    theirs = compress(open_source(X), shift=shift, panel=30, device=Device("test", foreign.array([0.0])))
     expect_same_gram(foreign.numpy(theirs.L_i), ours.L_i)
     if shifted:
         np.testing.assert_allclose(theirs.mean_i, ours.mean_i, atol=1e-15)
