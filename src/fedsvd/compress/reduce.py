@@ -54,6 +54,12 @@ def panel_width(m: int, budget: int | None = None) -> int:
     return min(wanted, fits)
 
 
+def device_width(m: int, memory: int) -> int:
+    """Columns per panel on a device of this much memory, in bytes: long products, and room for what is made of them."""
+    many, enough = memory // (16 * 8 * m), min(2 * m, memory // (6 * 8 * m))
+    return max(1, many, enough)
+
+
 def compress(
     source: MatrixSource,
     *,

@@ -6,6 +6,7 @@ few for the chip. Here a solve is halved until only small triangles are left, an
 shorter products made at once, or, where it is large, of its upper blocks alone.
 """
 
+from itertools import pairwise
 from typing import Any
 
 from fedsvd.types import Array
@@ -36,7 +37,7 @@ def _gram_by_stripes(xp: Any, Z: Array) -> Array:
     m = Z.shape[0]
     G = xp.empty((m, m), dtype=Z.dtype, device=Z.device)
     ends = [m * stripe // _STRIPES for stripe in range(_STRIPES + 1)]
-    for start, stop in zip(ends, ends[1:], strict=False):
+    for start, stop in pairwise(ends):
         product = Z[start:stop, :] @ xp.matrix_transpose(Z[start:, :])
         G[start:stop, start:] = product
         G[stop:, start:stop] = xp.matrix_transpose(product[:, stop - start :])

@@ -11,6 +11,7 @@ with another libm may differ in the last bit, which is harmless: masks need not 
 """
 
 import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -23,6 +24,13 @@ from fedsvd.types import Float, Ring
 NORMAL_METHOD = 1
 _CHUNK = 1 << 14  # words; a chunk and its normals stay in the second-level cache
 _ZEROS = bytes(8 * _CHUNK)
+_LONG = 1 << 17  # words a call of the cipher makes where several threads call it: each holds the others up
+_MANY_ZEROS = bytes(8 * _LONG)
+
+
+# A function over pieces of work, as ``map`` has it; a runtime may bring one that several threads share.
+Each = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
+_SEGMENT = 1 << 20  # words that one thread makes at a time
 
 
 class Keystream:
@@ -37,6 +45,18 @@ class Keystream:
 
     def __repr__(self) -> str:
         return "Keystream(<redacted>)"
+
+    def into(self, out: Ring) -> None:
+        """The next words into ``out``, one-dimensional and contiguous."""
+        view, size = out.view(np.uint8).data, 8 * out.size
+        if out.size < 2:
+            out[:] = self.words(out.size)
+            return
+        # update_into wants room for one more cipher block than it writes: the last words go through a buffer.
+        for start in range(0, size - 16, 8 * _LONG):
+            end = min(start + 8 * _LONG, size - 16)
+            self._cipher.update_into(memoryview(_MANY_ZEROS)[: end - start], view[start:])
+        out[-2:] = self.words(2)
 
     def words(self, count: int) -> Ring:
         """The next ``count`` words, uniform on 0 .. 2^64 - 1."""
@@ -72,6 +92,16 @@ class Keystream:
     def uniform(self, low: float, high: float) -> float:
         """One number, uniform on low <= x < high, in 2^52 steps."""
         return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
+
+
+def fill_words(seed: Seed, out: Ring, each: Each) -> None:
+    """The first words of the seed's stream into ``out``, one-dimensional and contiguous, segment by segment."""
+
+    def segment(start: int) -> None:
+        Keystream(seed, start).into(out[start : start + _SEGMENT])
+
+    for _ in each(segment, range(0, out.size, _SEGMENT)):
+        pass
 
 
 def _to_normals(words: Ring, out: Float) -> None:

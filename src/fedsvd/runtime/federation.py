@@ -18,6 +18,7 @@ import scipy
 from fedsvd import __version__
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FixedPointOverflow
+from fedsvd.linalg.device import Device
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.choose import choose_store
@@ -35,6 +36,7 @@ from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.driver import Driver, Run
+from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
 from fedsvd.sealing.agree import AgreementKey
@@ -67,23 +69,25 @@ def run_study(
     scratch: Path | None = None,
     progress: Progress | None = None,
     policy: Policy | None = None,
+    device: str | Device | None = None,
 ) -> Outcome:
-    """Run a study among these parties, in this process.
+    """Run a study among these parties, in this process, every role on this ``device``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
     """
     secret = _secrets(random_state)
+    engine = Engine.of(device)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     try:
-        return _run_once(study, parties, secret("first"), pick, record, scratch, progress)
+        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, engine)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 4 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return _run_once(study, parties, secret("second"), pick, record, scratch, progress)
+        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, engine)
 
 
 def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[Planned, dict[Party, SigningKey]]:
@@ -128,6 +132,7 @@ def assemble(
     secret: Seed,
     scratch: Path | None = None,
     progress: Progress | None = None,
+    engine: Engine = ON_CPU,
 ) -> Session:
     """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
     expect_shapes(study, parties)
@@ -147,6 +152,8 @@ def assemble(
             party.weights,
             {"progress": _report(progress, me)} if progress else None,
             _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
+            engine.device,
+            engine.each,
         )
         machines.append(User(me, plan, inputs))
     expect_readable(parties)  # last, because it reads all there is
@@ -161,8 +168,9 @@ def _run_once(
     record: bool,
     scratch: Path | None,
     progress: Progress | None,
+    engine: Engine,
 ) -> Outcome:
-    session = assemble(study, parties, secret, scratch, progress)
+    session = assemble(study, parties, secret, scratch, progress, engine)
     plan = session.plan
     side_by_side = (os.cpu_count() or 1) if pick is first_sent else 1
     run = Driver(session.machines, Hub(pick), record, side_by_side).run()

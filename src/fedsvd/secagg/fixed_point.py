@@ -41,8 +41,8 @@ from fedsvd.types import Float, Ring
 BITS = 62
 # A bound that is met with equality may be passed by the rounding of the masked product (relative 1e-12) and
 # of k encodings (k/2); 2^-30 of the range is room for both and costs nothing, because half the ring is spare.
-_RANGE = (1 << BITS) + (1 << 32)
-_GUARD = (1 << BITS) + (1 << 33)
+RANGE = (1 << BITS) + (1 << 32)
+GUARD = (1 << BITS) + (1 << 33)
 TAIL = 64.0
 _ONE_FACTOR = 1000  # beyond this |f| the power of two itself leaves the range of float64
 
@@ -82,7 +82,7 @@ def encode(Y: Float, f: int, *, terms: int = 1, out: Ring | None = None) -> Ring
     _expect(Y, np.float64, "encode")
     codes = np.empty(Y.shape, np.uint64) if out is None else out
     _expect(codes, np.uint64, "out")
-    most = float(_RANGE // _counted(terms))
+    most = float(RANGE // _counted(terms))
     scratch = np.empty(min(CHUNK, Y.size))
     beyond = 0
     for part, code in chunks(Y, codes.view(np.int64)):
@@ -95,7 +95,7 @@ def encode(Y: Float, f: int, *, terms: int = 1, out: Ring | None = None) -> Ring
         else:
             beyond += part.size - int(np.count_nonzero(np.abs(scaled) <= most))
     if beyond:
-        raise _overflow(beyond, Y.size, f, "a share")
+        raise overflow(beyond, Y.size, f, "a share")
     return codes
 
 
@@ -109,13 +109,13 @@ def decode(total: Ring, f: int, *, out: Float | None = None) -> Float:
     _expect(floats, np.float64, "out")
     beyond = 0
     for part, value in chunks(total.view(np.int64), floats):
-        if part.max() <= _GUARD and part.min() >= -_GUARD:
+        if part.max() <= GUARD and part.min() >= -GUARD:
             np.copyto(value, part)
             _scale(value, -f, value)
         else:
-            beyond += int(np.count_nonzero((part > _GUARD) | (part < -_GUARD)))
+            beyond += int(np.count_nonzero((part > GUARD) | (part < -GUARD)))
     if beyond:
-        raise _overflow(beyond, total.size, f, "the sum")
+        raise overflow(beyond, total.size, f, "the sum")
     return floats
 
 
@@ -128,7 +128,7 @@ def _scale(part: Float, f: int, out: Float) -> None:
             np.ldexp(part, f, out=out)
 
 
-def _overflow(beyond: int, size: int, f: int, what: str) -> FixedPointOverflow:
+def overflow(beyond: int, size: int, f: int, what: str) -> FixedPointOverflow:
     return FixedPointOverflow(
         f"{beyond} of {size} entries of {what} are beyond the bound 2^{BITS - f}, or not finite",
         "restart with the bound B = c F; if that was the bound, some user's norm or data is wrong",

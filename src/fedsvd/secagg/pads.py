@@ -15,7 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, ShapeError
-from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
@@ -23,6 +23,8 @@ from fedsvd.types import Ring
 
 _PAIR = "pair"
 _USERS_ONLY = "users-only"
+_SEGMENT = 1 << 20  # words of a payload that one thread pads at a time
+_PIECE = 1 << 17  # of which it makes so many pads at once: they stay in its cache
 
 
 class PadsOnce:
@@ -49,10 +51,16 @@ class PadsOnce:
         raise TypeError("what is spent is never copied")
 
 
-def pad(payload: Ring, keys: PadKeys, stream: str, batch: int, once: PadsOnce) -> Ring:
-    """``payload`` with the pads of all peers, in place: plus towards higher users, minus towards lower."""
+def pad(payload: Ring, keys: PadKeys, stream: str, batch: int, once: PadsOnce, each: Each | None = None) -> Ring:
+    """``payload`` with the pads of all peers, in place: plus towards higher users, minus towards lower.
+
+    With ``each``, segments of a contiguous payload are padded by as many threads as it brings.
+    """
     batch = _checked(payload, stream, batch)
     once.claim(_PAIR, stream, batch)
+    if each is not None and payload.flags.c_contiguous:
+        _pad_by_segments(payload.reshape(-1), keys, stream, batch, each)
+        return payload
     signed = [
         (np.add if keys.user < peer else np.subtract, _words(keys.seed(peer), _PAIR, stream, batch))
         for peer in keys.peers
@@ -62,6 +70,23 @@ def pad(payload: Ring, keys: PadKeys, stream: str, batch: int, once: PadsOnce) -
         for combine, words in signed:
             combine(part, words.words(part.size).reshape(part.shape), out=part)
     return payload
+
+
+def _pad_by_segments(flat: Ring, keys: PadKeys, stream: str, batch: int, each: Each) -> None:
+    seeds = [(peer, keys.seed(peer).derive("pad", _PAIR, stream, batch)) for peer in keys.peers]
+
+    def segment(start: int) -> None:
+        part, scratch = flat[start : start + _SEGMENT], np.empty(_PIECE, np.uint64)
+        words = [(np.add if keys.user < peer else np.subtract, Keystream(seed, start)) for peer, seed in seeds]
+        for begin in range(0, part.size, _PIECE):
+            piece = part[begin : begin + _PIECE]
+            pads = scratch[: piece.size]
+            for combine, following in words:
+                following.into(pads)
+                combine(piece, pads, out=piece)
+
+    for _ in each(segment, range(0, flat.size, _SEGMENT)):
+        pass
 
 
 def add_group_pad(payload: Ring, seed: Seed, stream: str, batch: int, once: PadsOnce) -> Ring:

@@ -5,12 +5,15 @@ data; every window of P takes its fraction of them, so that none is a window of 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fedsvd.compress.centre import unit_scales
+from fedsvd.compress.panels import rows_of
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.roles.user.work import Work, finite
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,12 +35,12 @@ class Columns:
         sums, mean = np.zeros(work.n_i), np.zeros(work.n_i)
         if plan.centre and not plan.biased:
             for _, X in work.row_panels("columns"):
-                sums += X.sum(axis=0)
+                sums += to_numpy(namespace(X).sum(X, axis=0))
             mean = sums / m
         energy = np.zeros(work.n_i)
+        about = work.put(mean)
         for _, X in work.row_panels("columns"):
-            centred = X - mean
-            energy += np.einsum("ij,ij->j", centred, centred)
+            energy += _energy(X - about)
         finite(energy)
         deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         inverse = inverse_powers(penalised(deviation, plan.alpha, m))
@@ -62,16 +65,24 @@ class Columns:
         ridge = self.work.plan.alpha * float(np.sum(self.inverse[: self.work.n_i] ** 2))
         return float(self.squared.sum()) + ridge
 
-    def data(self, start: int, stop: int) -> Float:
-        """Rows of the scaled columns, without the ridge."""
-        X = self.work.source.rows(start, stop)
+    def data(self, start: int, stop: int) -> Array:
+        """Rows of the scaled columns, without the ridge, where this user computes."""
+        X = rows_of(self.work.source, start, stop, self.work.device)
         if self.width > X.shape[1]:
             X = np.concatenate((X, np.ones((stop - start, 1))), axis=1)
-        scaled: Float = X - self.mean
-        scaled *= self.inverse
+        scaled = X - self._mean
+        scaled *= self._inverse
         return scaled
 
-    def rows(self, w: int) -> Float:
+    @cached_property
+    def _mean(self) -> Array:
+        return self.work.put(self.mean)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return self.work.put(self.inverse)
+
+    def rows(self, w: int) -> Array:
         """The rows of A_i in window w of P: data rows, then this window's share of the ridge."""
         groups = self.work.plan.row_windows[w].columns
         A_rows = self.data(groups[0].start, groups[0].stop)
@@ -82,15 +93,17 @@ class Columns:
         offset = sum(self.work.plan.counts[: self.work.i])
         own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
         ridge[own - start, own - offset] = np.sqrt(self.work.plan.alpha) * self.inverse[own - offset]
-        return np.concatenate((A_rows, ridge), axis=0)
+        return namespace(A_rows).concat((A_rows, self.work.put(ridge)), axis=0)
 
     def blinded_labels(self, a_i: Float) -> Float:
         """``X_i a_i``, and y on top of it at the label holder; ridge rows come on top of that in ``label_rows``."""
         work = self.work
         y_i = np.zeros((work.plan.m, work.plan.targets))
         if np.any(a_i):
-            for part, _ in work.row_panels("columns"):
-                y_i[part] = self.data(part.start, part.stop) @ a_i
+            a, height = work.put(a_i), work.panel(work.n_i)
+            for start in range(0, work.plan.m, height):
+                stop = min(start + height, work.plan.m)
+                y_i[start:stop] = to_numpy(self.data(start, stop) @ a)
         if work.labels is not None:
             y_i += (work.labels - self.label_mean) / self.label_scale
         ridge = np.sqrt(work.plan.alpha) * self.inverse[: work.n_i, None] * a_i[: work.n_i]
@@ -108,6 +121,14 @@ class Columns:
         own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
         ridge[own - start] = y_i[m + own - offset]
         return np.concatenate((rows, ridge), axis=0)
+
+
+def _energy(X: Array) -> Float:
+    """The squared norm of every column."""
+    squared: Float = (
+        np.einsum("ij,ij->j", X, X) if isinstance(X, np.ndarray) else to_numpy(namespace(X).sum(X * X, axis=0))
+    )
+    return squared
 
 
 def penalised(deviation: Float, alpha: float, count: int) -> Float:

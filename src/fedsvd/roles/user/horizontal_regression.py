@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.compress.centre import unit_scales
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Solution
 from fedsvd.randomness.keystream import Keystream
@@ -18,7 +19,7 @@ from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Script, Upload
 from fedsvd.roles.user.statistics import Centred, centred, uncentred
 from fedsvd.roles.user.work import Work, entry_bound, joint_norm
-from fedsvd.types import Float
+from fedsvd.types import Array
 
 
 def script(work: Work) -> Script:
@@ -30,11 +31,12 @@ def script(work: Work) -> Script:
     d_y = 1.0 / np.where(inverse[f:] > 0, inverse[f:], 1.0)
     a = np.zeros((f, t)) if plan.published else 2.0 * Keystream(masks.group.derive("a")).normal((f, t))
     ridge = np.sqrt(plan.alpha) * inverse[:f] if work.leads and plan.ridge_columns else np.zeros(0)
-    A_i = Blinded(about.A_i, inverse, a, ridge, plan.widths[work.i] - len(ridge))
+    scales, blinds = work.put(inverse[:, None]), work.put(a)
+    A_i = Blinded(about.A_i, scales, blinds, work.put(ridge), plan.widths[work.i] - len(ridge))
     F = yield from joint_norm(work, A_i)
     solution: Solution = yield Upload(lambda w: masks.column_panel(A_i, w), (entry_bound(work, F), 0.0))
-    w = (unmask_left(solution.w_masked, masks.P) - a) * inverse[:f, None]
-    null = unmask_left(solution.null_masked, masks.P)
+    w = (to_numpy(unmask_left(work.put(solution.w_masked), masks.P)) - a) * inverse[:f, None]
+    null = to_numpy(unmask_left(work.put(solution.null_masked), masks.P))
     if null.shape[1]:
         varying = null[inverse[:f] > 0]
         null = null @ lasting_directions(varying.T @ varying) * inverse[:f, None]
@@ -51,20 +53,20 @@ class Blinded:
     """A_i scaled row by row, its label rows plus ``a^T`` of its feature rows, and the ridge's columns at the end."""
 
     inner: Operand
-    inverse: Float
-    a: Float
-    ridge: Float  # the diagonal of the ridge's columns; empty without one
+    inverse: Array  # as a column
+    a: Array
+    ridge: Array  # the diagonal of the ridge's columns; empty without one
     width: int  # columns of the data part
 
-    def columns(self, start: int, stop: int) -> Float:
-        f = self.a.shape[0]
-        data = self.inner.columns(min(start, self.width), min(stop, self.width)) * self.inverse[:, None]
+    def columns(self, start: int, stop: int) -> Array:
+        f, rows = self.a.shape[0], self.inverse.shape[0]
+        data = self.inner.columns(min(start, self.width), min(stop, self.width)) * self.inverse
         first, last = max(start - self.width, 0), max(stop - self.width, 0)
-        ridge = np.zeros((len(self.inverse), last - first))
-        ridge[np.arange(first, last), np.arange(last - first)] = self.ridge[first:last]
-        A = np.concatenate((data, ridge), axis=1)
-        A[f:] += self.a.T @ A[:f]
+        xp = namespace(data)
+        eye = xp.eye(rows, last - first, k=-first, dtype=xp.float64, device=data.device)
+        A = xp.concat((data, eye * self.ridge[first:last]), axis=1)
+        A[f:, :] += self.a.T @ A[:f, :]
         return A
 
-    def rows(self, start: int, stop: int) -> Float:
-        return self.columns(0, self.width + len(self.ridge))[start:stop]
+    def rows(self, start: int, stop: int) -> Array:
+        return self.columns(0, self.width + self.ridge.shape[0])[start:stop, :]

@@ -38,6 +38,7 @@ class Masks:
     group: Seed
     own: Seed
     dealt: DealtRightMask | None = None
+    on: Array | None = None  # an array where the masks are to be; None for NumPy
     _turned: list[Array] = field(init=False, default_factory=list, compare=False)
 
     def __repr__(self) -> str:
@@ -48,16 +49,16 @@ class Masks:
         # By rows each window of P is met once, and there may be many; by columns all are met again to take P off.
         plan, seed = self.plan, self.group.derive("P")
         cuts = plan.left_windows
-        return LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, keep=not plan.by_rows, cuts=cuts)
+        keep = not plan.by_rows
+        return LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, self.on, keep, cuts)
 
     @cached_property
     def Q(self) -> RightMask | DealtRightMask:
         if self.dealt is not None:
             return self.dealt
         keep = len(self.plan.right_windows) == 1 or self.plan.by_rows
-        return RightMask(
-            self.plan.right, self.plan.widths, self.group.derive("Q"), self.plan.block, self.plan.window, keep=keep
-        )
+        plan, seed = self.plan, self.group.derive("Q")
+        return RightMask(plan.right, plan.widths, seed, plan.block, plan.window, self.on, keep)
 
     @cached_property
     def c(self) -> float:
@@ -72,14 +73,14 @@ class Masks:
         width, windows = self.plan.widths[self.i], len(self.plan.right_windows)
         if self.plan.published or windows == 1 or width > self.plan.window:
             return None
-        return local_rotation(width, self.own.derive("T"))
+        return local_rotation(width, self.own.derive("T"), self.on)
 
     def rotation(self, w: int) -> Orthogonal | None:
         """T_i inside column window w; None where there is nothing to rotate there."""
         own = self.plan.right_windows[w].columns[self.i]
         if self.plan.published or own.stop == own.start or self.whole is not None:
             return None
-        return local_rotation(own.stop - own.start, self.own.derive("T", w))
+        return local_rotation(own.stop - own.start, self.own.derive("T", w), self.on)
 
     @cached_property
     def rotations(self) -> tuple[Orthogonal | None, ...]:
@@ -97,10 +98,10 @@ class Masks:
         """``diag(c T_i Q_i, c I)``, so that rows and labels pass in one product and are not put together after it."""
         if self.written_out is None:
             return None
-        (width, N), xp = self.written_out.shape, namespace(self.written_out)
-        both = xp.zeros((width + self.plan.targets, N + self.plan.targets), dtype=xp.float64)
+        (width, N), xp, on = self.written_out.shape, namespace(self.written_out), self.written_out.device
+        both = xp.zeros((width + self.plan.targets, N + self.plan.targets), dtype=xp.float64, device=on)
         both[:width, :N] = self.written_out
-        both[width:, N:] = self.c * xp.eye(self.plan.targets, dtype=xp.float64)
+        both[width:, N:] = self.c * xp.eye(self.plan.targets, dtype=xp.float64, device=on)
         return both
 
     @property

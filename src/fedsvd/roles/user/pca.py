@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import DataError
-from fedsvd.linalg.backend import EPS, norm
+from fedsvd.linalg.backend import EPS, norm, to_numpy
 from fedsvd.masks.remove import unmask_left, unscale
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item
@@ -45,7 +45,7 @@ def script(work: Work) -> Script:
     F = yield from joint_norm(work, about.A_i)
     _expect_variance(work, about, F)
     factors: Factors = yield Upload(lambda w: work.masks.column_panel(about.A_i, w), (entry_bound(work, F), 0.0))
-    U = unmask_left(factors.U_masked, work.masks.P)
+    U = to_numpy(unmask_left(work.put(factors.U_masked), work.masks.P))
     U = U * (yield Signs(U))
     sigma = None if factors.sigma_scaled is None else unscale(factors.sigma_scaled, work.masks.c)
     scores_i = None
@@ -66,9 +66,10 @@ def scores(work: Work, about: Centred, U: Float) -> Float:
     """``(X_i - mean)^T U``, rows scaled first where unit variance was asked for; one pass over the data."""
     W = U if about.scales is None else U * _inverse(about.scales)[:, None]
     out = np.empty((work.n_i, U.shape[1]))
+    W, mean = work.put(W), work.put(about.mean[:, None])
     for part, X in work.panels("scores"):
         # Centred before the product: with a large mean the difference of two products would cancel.
-        out[part] = (X - about.mean[:, None]).T @ W
+        out[part] = to_numpy((X - mean).T @ W)
     return out
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import ConfigError
+from fedsvd.linalg.backend import to_numpy
 from fedsvd.roles.user.requests import Local, Script, Sum
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Float
@@ -43,7 +44,7 @@ def summed_for_label_holder(work: Work, w_i: Float, intercept: Float) -> Script:
 
 
 def _partial(work: Work, w_i: Float) -> Float:
-    scores_i = np.empty((work.source.shape[0], w_i.shape[1]))
+    scores_i, W = np.empty((work.source.shape[0], w_i.shape[1])), work.put(w_i)
     for part, X in work.row_panels("partial scores"):
-        scores_i[part] = X @ w_i
+        scores_i[part] = to_numpy(X @ W)
     return scores_i

@@ -10,6 +10,7 @@ In the ``paper`` scheme the last user appends the column of ones and y' = P y go
 
 import numpy as np
 
+from fedsvd.linalg.backend import to_numpy
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
@@ -20,7 +21,7 @@ from fedsvd.roles.user.prediction import summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script, Sum, Upload
 from fedsvd.roles.user.work import Work, entry_bound
 from fedsvd.secagg.fixed_point import bound
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 
 def script(work: Work) -> Script:
@@ -42,13 +43,12 @@ def vertical(work: Work) -> Script:
     if not plan.certain_bound:
         B_y = bound(masks.c, F_y * np.sqrt(plan.k), plan.smallest_window[0], 1)
 
-    def panel(w: int) -> Float:
-        masked: Float = masks.row_panel(columns.rows(w), columns.label_rows(y_i, w), w)
-        return masked
+    def panel(w: int) -> Array:
+        return masks.row_panel(columns.rows(w), work.put(columns.label_rows(y_i, w)), w)
 
     solution: Solution = yield Upload(panel, (entry_bound(work, float(F)), float(B_y)))
-    w_i = (masks.own_part(solution.w_masked) - a_i) * columns.inverse[:, None]
-    null_i = masks.own_part(solution.null_masked)
+    w_i = (to_numpy(masks.own_part(work.put(solution.w_masked))) - a_i) * columns.inverse[:, None]
+    null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
     if null_i.shape[1]:
         w_i = yield from _least_norm(null_i, columns.inverse, w_i)
     w_i = w_i * d_y

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import LocalProtocolError, NotSealed, UnexpectedMessage
+from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.device import Device
 from fedsvd.linalg.signs import signs_of
 from fedsvd.masks.right import DealtRightMask
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
@@ -45,10 +47,11 @@ from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import batches
-from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
 from fedsvd.roles.user.answers import expect_answer, expect_blinded
+from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.requests import Local, Recover, Request, Script, Signs, Sum, Upload
 from fedsvd.roles.user.sums import UsersOnly
@@ -56,7 +59,7 @@ from fedsvd.roles.user.work import Work
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg import fixed_point
-from fedsvd.secagg.dither import fill, least_filled
+from fedsvd.secagg.dither import least_filled
 from fedsvd.secagg.keys import pad_keys
 from fedsvd.secagg.pads import PadsOnce, pad
 from fedsvd.types import Array, Float, Ring
@@ -94,6 +97,8 @@ class Inputs:
     weights: tuple[Float, Float] | None = None
     extras: dict[str, Any] | None = None  # checkpoint, progress
     prekey: AgreementKey | None = None  # for the TA's letter, where a TA deals
+    device: Device | None = None  # where this user computes; None for NumPy
+    each: Each | None = None  # ``map`` over several threads, for pads of large payloads
 
 
 class User(Machine):
@@ -113,6 +118,8 @@ class User(Machine):
         self._request: Request | None = None
         self._next = 0  # the batch that may be asked for
         self._panel: tuple[int, Array] | None = None
+        # The paper's own scheme is there to be reproduced, as published, and not to be fast.
+        self._device = None if plan.published else inputs.device
 
     # --- keys and seeds -------------------------------------------------------------------------------------------
 
@@ -154,8 +161,9 @@ class User(Machine):
         self._pads = pad_keys(self._keys.mine, self.me.index, users, plan.session, plan.digest)
         self._sums = UsersOnly(self._pads, self._group, self._own, self._once)
         dealt = None if slices is None else _dealt(plan, i, slices)
-        masks = Masks(plan, i, self._group, self._own, dealt)
-        work = Work(plan, i, inputs.source, masks, self._own, inputs.labels, inputs.weights, **(inputs.extras or {}))
+        masks = Masks(plan, i, self._group, self._own, dealt, None if self._device is None else self._device.like)
+        extras = {"device": self._device, **(inputs.extras or {})}
+        work = Work(plan, i, inputs.source, masks, self._own, inputs.labels, inputs.weights, **extras)
         self._script = prediction.script(work) if plan.task.value == "predict" else _SCRIPTS[plan.task.value](work)
         if plan.check_ids:
             return State.CHECKING, (Send(CSP, RowIds(plan.digest, self._hashed_ids())),)
@@ -234,22 +242,23 @@ class User(Machine):
             raise LocalProtocolError("no upload is under way")
         if self._panel is None or self._panel[0] != batch.panel:
             self._panel = batch.panel, request.panel(batch.panel)
-        Y = self._panel[1][batch.rows]
+        Y = self._panel[1][batch.rows, :]
         matrix = Y.shape[1] - (self.plan.targets if self.plan.by_rows else 0)
         aligned = self.plan.scheme is Scheme.ALIGNED
         if aligned and matrix == Y.shape[1]:
-            return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(Y))
+            return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(to_numpy(Y)))
         first = matrix if aligned else 0  # where padding begins
-        payload = np.empty((Y.shape[0], Y.shape[1] - first), np.uint64)
-        stream = Keystream(self._own.derive("last bits", number))
         least = least_filled(*self.plan.smallest_window, self.plan.certain_bound)
-        parts = (slice(first, matrix), slice(matrix, Y.shape[1]))
-        for part, f, bound in zip(parts, self._exponents, request.bounds, strict=True):
-            words = payload[:, part.start - first : part.stop - first]
-            fill(fixed_point.encode(Y[:, part], f, out=words), least if bound > 0 else 0, stream)
-        padded = pad(payload, self._pads, "upload", number, self._once)
+        parts = [
+            (part, f, least if bound > 0 else 0)
+            for part, f, bound in zip(
+                (slice(first, matrix), slice(matrix, Y.shape[1])), self._exponents, request.bounds, strict=True
+            )
+        ]
+        payload = encoded(Y, parts, self._own.derive("last bits", number), self._device, self._inputs.each)
+        padded = pad(payload, self._pads, "upload", number, self._once, self._inputs.each)
         if aligned:
-            return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(Y[:, :matrix]), padded)
+            return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(to_numpy(Y[:, :matrix])), padded)
         return PaddedBatch(self.plan.digest, number, padded)
 
     def _on_answer(self, sender: Party, message: Factors | Solution) -> Step:

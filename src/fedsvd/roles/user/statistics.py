@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.compress.centre import first_mean, row_energy, to_joint_mean, to_unit_variance, unit_scales
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script, Sum
 from fedsvd.roles.user.work import Dense, Streamed, Work, finite
@@ -40,7 +41,7 @@ def centred(work: Work, energies: bool = False) -> Script:
         own = yield Local("means", lambda: _row_sums(work))
         total = yield Sum("mean", own)
         mean = total / n
-        A_i = Streamed(work.source, mean)
+        A_i = Streamed(work.source, mean, device=work.device)
     if not energies:
         return Centred(A_i, mean, np.zeros(0))
     own = yield Local("variances", lambda: _energy(work, A_i))
@@ -54,7 +55,7 @@ def uncentred(work: Work) -> Script:
         reduced = yield Local("compress", work.reduce)
         A_i: Operand = Dense(reduced.L_i)
     else:
-        A_i = Streamed(work.source)
+        A_i = Streamed(work.source, device=work.device)
     own = yield Local("variances", lambda: _energy(work, A_i))
     energy = yield Sum("energy", own)
     return Centred(A_i, np.zeros(work.source.shape[0]), energy)
@@ -67,14 +68,14 @@ def scaled(work: Work, about: Centred) -> Centred:
         A_i: Operand = Dense(to_unit_variance(about.A_i.A_i, scales))
     else:
         inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
-        A_i = Streamed(work.source, about.mean, inverse)
+        A_i = Streamed(work.source, about.mean, inverse, work.device)
     return Centred(A_i, about.mean, about.energy, scales)
 
 
 def _row_sums(work: Work) -> Float:
     sums = np.zeros(work.source.shape[0])
     for _, X in work.panels("means"):
-        sums += X.sum(axis=1)
+        sums += to_numpy(namespace(X).sum(X, axis=1))
     return sums
 
 

@@ -45,7 +45,7 @@ def script(work: Work) -> Script:
     A_i: Operand = yield Local("compress", lambda: _operand(work))
     F = yield from joint_norm(work, A_i)
     factors: Factors = yield Upload(lambda w: work.masks.column_panel(A_i, w), (entry_bound(work, F), 0.0))
-    U = unmask_left(factors.U_masked, work.masks.P)
+    U = backend.to_numpy(unmask_left(work.put(factors.U_masked), work.masks.P))
     if factors.sigma_scaled is None:
         raise NumericalError("the CSP withheld the spectrum of an SVD")
     sigma = unscale(factors.sigma_scaled, work.masks.c)
@@ -73,7 +73,7 @@ def _signed(Vt_i: Float, signs: Float) -> Float:
 def _operand(work: Work) -> Operand:
     if work.plan.compress and work.n_i > work.source.shape[0]:
         return Dense(work.reduce().L_i)
-    return Streamed(work.source)
+    return Streamed(work.source, device=work.device)
 
 
 def _own_right_vectors(work: Work, U: Float, sigma: Float) -> Script:
@@ -95,10 +95,13 @@ def _own_right_vectors(work: Work, U: Float, sigma: Float) -> Script:
 
 def right_vectors(work: Work, U: Float, sigma: Float) -> Float:
     """``S^-1 U^T X_i``, in one pass over the data."""
-    W = (U / sigma).T
+    W = work.put((U / sigma).T)
     Vt_i = np.empty((len(sigma), work.n_i))
     for part, X in work.panels("right vectors"):
-        np.matmul(W, X, out=Vt_i[:, part])
+        if work.device is None:
+            np.matmul(W, X, out=Vt_i[:, part])
+        else:
+            Vt_i[:, part] = backend.to_numpy(W @ X)
     return Vt_i
 
 

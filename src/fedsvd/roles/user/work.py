@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 
 from fedsvd.compress.checkpoint import Checkpoint
-from fedsvd.compress.reduce import compress, panel_width
+from fedsvd.compress.panels import column_panels, columns_of, row_panels, rows_of
+from fedsvd.compress.reduce import compress, device_width, panel_width
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import NumericalError
 from fedsvd.linalg import backend
+from fedsvd.linalg.device import Device, host_or
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks, Operand
 from fedsvd.roles.user.requests import Local, Script, Sum
 from fedsvd.secagg.fixed_point import bound
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
@@ -38,6 +40,7 @@ class Work:
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
     checkpoint: Checkpoint | None = None
     progress: Progress | None = None
+    device: Device | None = None  # where this user computes; None for NumPy
 
     @property
     def n_i(self) -> int:
@@ -54,28 +57,40 @@ class Work:
 
     def reduce(self, shift: Float | None = None) -> Any:
         """One pass of compression, as a ``Reduced``."""
-        panel = panel_width(self.source.shape[0], self.plan.memory)
+        panel = self.panel(self.source.shape[0])
         report = None if self.progress is None else self._report("compress")
-        return compress(self.source, shift=shift, panel=panel, checkpoint=self.checkpoint, progress=report)
+        return compress(
+            self.source,
+            shift=shift,
+            panel=panel,
+            checkpoint=self.checkpoint,
+            progress=report,
+            device=self.device,
+        )
 
-    def panels(self, stage: str) -> Iterator[tuple[slice, Float]]:
-        """X_i by column panels that fit the memory budget, with progress."""
-        width = panel_width(self.source.shape[0], self.plan.memory)
+    def panel(self, across: int) -> int:
+        """How many columns of this height, or rows of this width, are met at once."""
+        device = self.device
+        return panel_width(across, self.plan.memory) if device is None else device_width(across, device.memory)
+
+    def panels(self, stage: str) -> Iterator[tuple[slice, Array]]:
+        """X_i by column panels that fit the memory budget, where this user computes, with progress."""
         report = self._report(stage)
-        for start in range(0, self.n_i, width):
-            stop = min(start + width, self.n_i)
-            yield slice(start, stop), self.source.columns(start, stop)
-            report(stop, self.n_i)
+        for place, X in column_panels(self.source, self.panel(self.source.shape[0]), self.device):
+            yield place, X
+            report(place.stop, self.n_i)
 
-    def row_panels(self, stage: str) -> Iterator[tuple[slice, Float]]:
-        """X_i by row panels that fit the memory budget, with progress."""
+    def row_panels(self, stage: str) -> Iterator[tuple[slice, Array]]:
+        """X_i by row panels that fit the memory budget, where this user computes, with progress."""
         rows, width = self.source.shape
-        height = panel_width(width, self.plan.memory)
         report = self._report(stage)
-        for start in range(0, rows, height):
-            stop = min(start + height, rows)
-            yield slice(start, stop), self.source.rows(start, stop)
-            report(stop, rows)
+        for place, X in row_panels(self.source, self.panel(width), self.device):
+            yield place, X
+            report(place.stop, rows)
+
+    def put(self, A: Float) -> Array:
+        """A where this user computes."""
+        return host_or(self.device, A)
 
     def _report(self, stage: str) -> Callable[[int, int], None]:
         tell = self.progress
@@ -84,15 +99,15 @@ class Work:
 
 @dataclass(frozen=True, repr=False)
 class Dense:
-    """A_i in memory."""
+    """A_i in memory, or on the device."""
 
-    A_i: Float
+    A_i: Array
 
-    def columns(self, start: int, stop: int) -> Float:
+    def columns(self, start: int, stop: int) -> Array:
         return self.A_i[:, start:stop]
 
-    def rows(self, start: int, stop: int) -> Float:
-        return self.A_i[start:stop]
+    def rows(self, start: int, stop: int) -> Array:
+        return self.A_i[start:stop, :]
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,18 +117,18 @@ class Streamed:
     source: MatrixSource
     mean: Float | None = None
     inverse: Float | None = None
+    device: Device | None = None
 
-    def columns(self, start: int, stop: int) -> Float:
-        X = self.source.columns(start, stop)
-        if self.mean is not None:
-            X = X - self.mean[:, None]
-        return X if self.inverse is None else X * self.inverse[:, None]
+    def columns(self, start: int, stop: int) -> Array:
+        return self._adjusted(columns_of(self.source, start, stop, self.device), slice(None))
 
-    def rows(self, start: int, stop: int) -> Float:
-        X = self.source.rows(start, stop)
+    def rows(self, start: int, stop: int) -> Array:
+        return self._adjusted(rows_of(self.source, start, stop, self.device), slice(start, stop))
+
+    def _adjusted(self, X: Array, rows: slice) -> Array:
         if self.mean is not None:
-            X = X - self.mean[start:stop, None]
-        return X if self.inverse is None else X * self.inverse[start:stop, None]
+            X = X - host_or(self.device, self.mean[rows, None])
+        return X if self.inverse is None else X * host_or(self.device, self.inverse[rows, None])
 
 
 def joint_norm(work: Work, A_i: Operand) -> Script:
@@ -125,7 +140,7 @@ def joint_norm(work: Work, A_i: Operand) -> Script:
 
 def squared_norm(work: Work, A_i: Operand) -> float:
     """``||A_i||_F^2``; numbers so small or large that it cannot be had are refused."""
-    width, step = work.plan.widths[work.i], panel_width(work.plan.M, work.plan.memory)
+    width, step = work.plan.widths[work.i], work.panel(work.plan.M)
     norms = [backend.norm(A_i.columns(start, min(start + step, width))) for start in range(0, width, step)]
     with np.errstate(over="ignore"):
         squared = float(np.sum(np.square(norms)))
