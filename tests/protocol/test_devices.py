@@ -1,0 +1,80 @@
+"""Whichever library a role computes with, a study ends with the numbers that NumPy has."""
+
+import numpy as np
+import pytest
+
+from fedsvd.data.open import open_source
+from fedsvd.linalg.device import Device
+from fedsvd.protocol.release import Policy
+from fedsvd.runtime.federation import run_study
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study
+
+RNG = np.random.default_rng(6)
+ROWS = [RNG.normal(size=(n, 12)) + 3 for n in (90, 60)]
+COLUMNS = [RNG.normal(size=(700, n)) for n in (9, 6)]
+LONG = [RNG.normal(size=(120, n)) for n in (400, 300)]
+OPEN = Policy.permissive()
+STUDIES = {
+    "svd, compressed": (Study("svd", "horizontal"), ROWS),
+    "svd, columns split": (Study("svd", "vertical"), COLUMNS),
+    "svd, mixing": (Study("svd", "vertical", scheme="mixing", memory=6_000_000, window=512), LONG),
+    "svd, aligned": (Study("svd", "horizontal", scheme="aligned"), ROWS),
+    "pca": (Study("pca", "horizontal", components=3), ROWS),
+    "pca, unit variance, mixing": (Study("pca", "horizontal", components=3, unit_variance=True, scheme="mixing"), ROWS),
+    "lsa": (Study("lsa", "vertical", components=4, memory=6_000_000, window=512), LONG),
+}
+
+
+def svd_of(study, tables):
+    X = np.concatenate([table.T for table in tables], axis=1) if study.split == "horizontal" else np.hstack(tables)
+    if study.task == "pca":
+        X = X - X.mean(axis=1, keepdims=True)
+        X = X / X.std(axis=1, keepdims=True) if study.unit_variance else X
+    return X, np.linalg.svd(X, full_matrices=False)
+
+
+@pytest.mark.parametrize("case", STUDIES, ids=STUDIES.keys())
+def test_a_factorisation_on_a_device_is_that_of_the_joint_matrix(foreign, case):
+    study, tables = STUDIES[case]
+    device = Device("test", foreign.array([0.0]))
+    parties = [PartyData(open_source(table)) for table in tables]
+    outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device)
+    X, (U, sigma, _) = svd_of(study, tables)
+    found = outcome.parties[0].U
+    r = found.shape[1]
+    for party in outcome.parties:
+        assert all(isinstance(value, np.ndarray) for name, value in vars(party).items() if name in ("U", "Vt_i"))
+    # Relative to the gap between the last value kept and the next, as angles between subspaces are.
+    gap = sigma[r - 1] - (sigma[r] if r < len(sigma) else 0.0)
+    angle = np.linalg.norm(found - U[:, :r] @ (U[:, :r].T @ found), 2)
+    assert angle <= 1e-12 * sigma[0] / gap
+    if study.task != "pca":
+        np.testing.assert_allclose(outcome.parties[0].sigma, sigma[:r], rtol=0, atol=1e-13 * sigma[0])
+    if study.task == "svd":
+        Vt = np.concatenate([party.Vt_i for party in outcome.parties], axis=1)
+        assert np.linalg.norm(found * outcome.parties[0].sigma @ Vt - X, 2) <= 1e-13 * sigma[0]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_a_vertical_regression_on_a_device_is_that_of_the_joint_table(foreign, alpha):
+    device = Device("test", foreign.array([0.0]))
+    y = RNG.normal(size=(700, 1))
+    parties = [PartyData(open_source(COLUMNS[0]), y), PartyData(open_source(COLUMNS[1]))]
+    study = Study("lr", "vertical", targets=1, label_user=1, alpha=alpha)
+    outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device)
+    X = np.hstack(COLUMNS)
+    X, centred = X - X.mean(axis=0), y - y.mean()
+    expected = np.linalg.solve(X.T @ X + alpha * np.eye(15), X.T @ centred)[:, 0]
+    found = np.concatenate([party.coefficients[0] for party in outcome.parties])
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_horizontal_regression_on_a_device_is_that_of_the_joint_table(foreign):
+    device = Device("test", foreign.array([0.0]))
+    labels = [RNG.normal(size=(len(table), 1)) for table in ROWS]
+    parties = [PartyData(open_source(table), y) for table, y in zip(ROWS, labels, strict=True)]
+    outcome = run_study(Study("lr", "horizontal", targets=1), parties, random_state=1, policy=OPEN, device=device)
+    X, y = np.vstack(ROWS), np.vstack(labels)
+    expected, *_ = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)
+    np.testing.assert_allclose(outcome.parties[0].coefficients[0], expected[:, 0], atol=1e-12)
