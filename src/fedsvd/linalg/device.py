@@ -1,4 +1,4 @@
-"""Where the arithmetic runs: NumPy on the CPU, or a device behind the same kernels (ADR 0019).
+"""Where the arithmetic runs: NumPy on the CPU, or a device behind the same kernels (ADR 0020).
 
 A device is a place for arrays. The kernels of this room ask their arrays for the library they belong to, so a role
 computes where its arrays lie: what this file adds is opening a device by name, and moving panels to it and back. On

@@ -172,7 +172,9 @@ def _run_once(
 ) -> Outcome:
     session = assemble(study, parties, secret, scratch, progress, engine)
     plan = session.plan
-    side_by_side = (os.cpu_count() or 1) if pick is first_sent else 1
+    # Side by side, parties would share one device's memory and take turns at it all the same.
+    alone = pick is not first_sent or engine.device is not None
+    side_by_side = 1 if alone else os.cpu_count() or 1
     run = Driver(session.machines, Hub(pick), record, side_by_side).run()
     results = tuple(run.results[party] for party in plan.users)
     return Outcome(plan, session.why, results, certificate_of(plan, run), run.views)
