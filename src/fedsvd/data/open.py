@@ -6,6 +6,7 @@ an array needs NumPy and nothing else.
 
 import os
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ def open_source(
     header: bool | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> MatrixSource:
-    """The source of ``data``: a path, array, nested list, sparse matrix, data frame, or a source already.
+    """The source of ``data``: a path, array, nested list, sparse matrix, data frame, Dask array, or a source already.
+
+    A folder is read as one table: the Parquet files in it, one below the other, or a Zarr store (``.zarr``).
 
     A text ``synthetic://...`` or ``synthetic-ratings://...`` is the address of a matrix that is made as it is read
     (``synthetic.py``, ``ratings.py``).
@@ -45,10 +48,13 @@ def open_source(
     names = None if names is None else tuple(names)
     if is_address(data):
         source = _named_already(_open_address(str(data)), names)
+        source._reopen = partial(open_source, str(data))
         if delimiter is not None or header is not None:
             raise ConfigError("delimiter and header describe text tables only", "leave them out for other data")
     elif isinstance(data, str | os.PathLike):
         source = _open_file(Path(data), names, delimiter, header, None if scratch is None else Path(scratch))
+        again = partial(open_source, Path(data).absolute(), names=names, delimiter=delimiter, header=header)
+        source._reopen = partial(again, scratch=scratch)
     elif delimiter is not None or header is not None:
         raise ConfigError("delimiter and header describe text tables only", "leave them out for other data")
     else:
@@ -77,6 +83,8 @@ def _open_address(text: str) -> MatrixSource:
 def _open_file(
     path: Path, names: Sequence[object] | None, delimiter: str | None, header: bool | None, scratch: Path | None
 ) -> MatrixSource:
+    if path.is_dir():
+        return _open_folder(path, names, scratch)
     suffix = next((end for end in _SUFFIXES if path.name.lower().endswith(end)), None)
     if suffix is None:
         raise UnknownFormat(f"no reader for {path.name}", f"use one of {', '.join(_SUFFIXES)}")
@@ -96,6 +104,17 @@ def _open_file(
     return _named_already(ParquetSource(path, scratch=scratch), names)
 
 
+def _open_folder(path: Path, names: Sequence[object] | None, scratch: Path | None) -> MatrixSource:
+    if path.name.lower().endswith(".zarr"):
+        from fedsvd.data.zarr_array import ZarrSource
+
+        return ZarrSource(path, names)
+    from fedsvd.data.parquet import ParquetSource
+    from fedsvd.data.parts import open_parts
+
+    return _named_already(open_parts(path, ".parquet", lambda part: ParquetSource(part, scratch=scratch)), names)
+
+
 def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
     if isinstance(data, MatrixSource):
         return _named_already(data, names)
@@ -105,6 +124,10 @@ def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
         return SparseSource(data, names)
     if isinstance(data, list | tuple):
         return from_rows(data, names)
+    if type(data).__module__.startswith("dask.array"):
+        from fedsvd.data.dask_array import DaskSource
+
+        return DaskSource(data, names)
     if _is_frame(data):
         from fedsvd.data.frames import FrameSource
 

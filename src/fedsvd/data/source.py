@@ -11,7 +11,8 @@ file (transposed, some columns left out, rows in another order) are sources them
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from fedsvd.types import Array, Digest, Float
 
 Index = slice | NDArray[np.intp]
 """Which rows, or which columns: a run ``slice(start, stop)`` or positions in any order."""
+
+Reopen = Callable[[], "MatrixSource"]
+"""What opens the same matrix in another process: small, and made of what travels."""
 
 _FINGERPRINT_DOMAIN = b"fedsvd/matrix/1\x00"
 _FINGERPRINT_BYTES = 1 << 24
@@ -36,6 +40,7 @@ class MatrixSource(ABC):
         self._shape = expect_matrix(shape)
         self._dtype = dtype
         self._names = None if names is None else expect_names(names, self._shape[1])
+        self._reopen: Reopen | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -103,6 +108,14 @@ class MatrixSource(ABC):
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         cells = self._cells(rows, columns) if 0 not in shape else np.empty(shape)
         return to_float(cells, lambda i, j: self._place(rows.start + i, columns.start + j))
+
+    def elsewhere(self) -> Reopen | None:
+        """How another process, which sees the same files, opens this matrix; None where it lives in memory only."""
+        return self._reopen
+
+    def lazy(self) -> Any:
+        """This matrix as a Dask array, where Dask holds it; else None."""
+        return None
 
     def inspect(self) -> None:
         """Read everything once, keep nothing: what no panel can be made of is refused now, not in mid-study."""
@@ -189,6 +202,14 @@ class Transposed(MatrixSource):
         made = self._base.columns_on(xp, device, start, stop)
         return None if made is None else made.T
 
+    def elsewhere(self) -> Reopen | None:
+        base = self._base.elsewhere()
+        return None if base is None else partial(_reopened, base, Transposed)
+
+    def lazy(self) -> Any:
+        base = self._base.lazy()
+        return None if base is None else base.T
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         return self._base._cells(columns, rows).T
 
@@ -208,6 +229,14 @@ class Without(MatrixSource):
     @property
     def made_up(self) -> bool:
         return self._base.made_up
+
+    def elsewhere(self) -> Reopen | None:
+        base = self._base.elsewhere()
+        return None if base is None else partial(_reopened, base, Without, self._kept.tolist())
+
+    def lazy(self) -> Any:
+        base = self._base.lazy()
+        return None if base is None else base[:, self._kept]
 
     def column(self, name: str) -> NDArray[Any]:
         return self._base.column(name)
@@ -231,6 +260,14 @@ class Reordered(MatrixSource):
     def made_up(self) -> bool:
         return self._base.made_up
 
+    def elsewhere(self) -> Reopen | None:
+        base = self._base.elsewhere()
+        return None if base is None else partial(_reopened, base, Reordered, self._order)
+
+    def lazy(self) -> Any:
+        base = self._base.lazy()
+        return None if base is None else base[self._order]
+
     def column(self, name: str) -> NDArray[Any]:
         return self._base.column(name)[self._order]
 
@@ -239,6 +276,10 @@ class Reordered(MatrixSource):
 
     def _place(self, row: int, column: int) -> str:
         return self._base._place(int(self._order[row]), column)
+
+
+def _reopened(base: Reopen, view: Callable[..., MatrixSource], *args: Any) -> MatrixSource:
+    return view(base(), *args)
 
 
 def _expect_order(order: ArrayLike, rows: int) -> NDArray[np.intp]:

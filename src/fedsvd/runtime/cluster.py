@@ -1,0 +1,142 @@
+"""A cluster of one institution's own (Dask), put to work inside one role: never between institutions.
+
+A party's data is compressed where it lies: every worker factors some columns, and the factors merge in a tree. The CSP
+keeps a matrix that is long on both sides as blocks on the workers (``cluster_store.py``). A worker that dies takes
+nothing with it: what it had is computed again from the data, or loaded again from the scratch folder.
+
+Dask's own messages are pickled Python, which whoever can speak to the scheduler can have executed. So the scheduler is
+reached over mutual TLS or not at all: a cluster started here makes throw-away certificates, and the address of a
+running one must begin with ``tls://`` (its certificates are those of Dask's own configuration).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from types import TracebackType
+from typing import Any, Self
+
+from fedsvd.compress.spread import merged, part_of_array, part_of_source
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError, MissingExtra
+from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.types import Float
+
+Progress = Callable[[int, int], None]  # columns read, columns in all
+_PARTS_A_WORKER = 4  # so that the last worker to finish keeps the others waiting for a quarter of its share
+_RETRIES = 3
+
+
+class Cluster:
+    """A Dask cluster and our client of it."""
+
+    def __init__(self, client: Any, own: Any = None) -> None:
+        self._client = client
+        self._own = own  # the cluster, where it was started here
+
+    @classmethod
+    def open(cls, scheduler: str | None = None, workers: int | None = None) -> Self:
+        """The running cluster at ``scheduler``, or one of this machine's own, with a worker for each core."""
+        try:
+            from distributed import Client, LocalCluster
+            from distributed.security import Security
+        except ImportError:
+            raise MissingExtra("engine = 'dask' needs Dask", "pip install 'fedsvd[cluster]'") from None
+        if scheduler is not None:
+            if not scheduler.startswith("tls://"):
+                raise ConfigError(
+                    f"the scheduler at {scheduler!r} is not reached over TLS",
+                    "start it with TLS and give tls://host:port",
+                )
+            return cls(Client(scheduler, security=Security(require_encryption=True), set_as_default=False))
+        own = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            protocol="tls://",
+            security=Security.temporary(),
+            dashboard_address=None,
+        )
+        return cls(Client(own, set_as_default=False), own)
+
+    @property
+    def client(self) -> Any:
+        """Dask's own client, for whoever keeps blocks on the workers."""
+        return self._client
+
+    @property
+    def workers(self) -> int:
+        """How many there are now."""
+        return max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+
+    def factor(
+        self, source: MatrixSource, shift: Float | None, panel: int, progress: Progress | None = None
+    ) -> StreamingFactor:
+        """The running factor of all columns of a source, computed by the workers."""
+        futures = self._parts(source, shift, panel)
+        if progress is not None:
+            self._tell(futures, source.shape[1], progress)
+        while len(futures) > 1:
+            pairs = [futures[i : i + 2] for i in range(0, len(futures), 2)]
+            futures = [self._submit(merged, pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        return StreamingFactor.from_bytes(futures[0].result())
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here ends."""
+        self._client.close()
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _parts(self, source: MatrixSource, shift: Float | None, panel: int) -> list[Any]:
+        """The factor of every part, under way; parts are whole panels, and blocks stay where they are."""
+        n = source.shape[1]
+        share = -(-n // (_PARTS_A_WORKER * self.workers))
+        lazy, reopen = source.lazy(), source.elsewhere()
+        if lazy is not None:
+            return self._lazy_parts(lazy, shift, panel)
+        if reopen is not None:
+            width = max(panel, -(-share // panel) * panel)
+            return [
+                self._submit(part_of_source, reopen, start, min(start + width, n), panel, shift)
+                for start in range(0, n, width)
+            ]
+        # What lives in this process's memory travels, panel by panel.
+        starts = range(0, n, panel)
+        return [
+            self._submit(part_of_array, self._client.scatter(source.columns(start, min(start + panel, n))), shift)
+            for start in starts
+        ]
+
+    def _lazy_parts(self, lazy: Any, shift: Float | None, panel: int) -> list[Any]:
+        import dask
+
+        lazy = lazy.rechunk({0: -1})  # whole columns
+        edges = [0]
+        for width in lazy.chunks[1]:
+            for start in range(0, width, panel):
+                edges.append(edges[-1] + min(panel, width - start))
+        parts = [dask.delayed(part_of_array)(lazy[:, start:stop], shift) for start, stop in pairwise(edges)]
+        futures: list[Any] = self._client.compute(parts, retries=_RETRIES)
+        return futures
+
+    def _submit(self, work: Callable[..., bytes], *args: Any) -> Any:
+        return self._client.submit(work, *args, pure=False, retries=_RETRIES)
+
+    def _tell(self, futures: Sequence[Any], n: int, progress: Progress) -> None:
+        done = 0
+
+        def count(future: Any, total: int) -> None:
+            nonlocal done
+            done += 1
+            progress(done * n // total, n)
+
+        for future in futures:
+            future.add_done_callback(partial(count, total=len(futures)))

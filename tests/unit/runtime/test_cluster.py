@@ -1,0 +1,118 @@
+"""A cluster computes what one process computes, whatever becomes of its workers; real worker processes, real TLS."""
+
+import os
+import signal
+
+import dask.array
+import numpy as np
+import pytest
+from tests import tolerances
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import ConfigError, NotFinite
+from fedsvd.linalg.truncated_svd import truncated_svd
+from fedsvd.offload.access import Access
+from fedsvd.runtime.cluster import Cluster
+from fedsvd.runtime.cluster_store import ClusterStore
+
+X = np.random.default_rng(1).normal(size=(30, 5000)) * np.geomspace(1, 1e-5, 30)[:, None]
+EVERYTHING = slice(None)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster.open(workers=2) as opened:
+        yield opened
+
+
+def kill_a_worker(cluster):
+    os.kill(next(iter(cluster.client.run(os.getpid).values())), signal.SIGKILL)
+
+
+def expect_factor(R, X):
+    """R^T R is the Gram matrix, and the singular values are LAPACK's."""
+    got, expected = np.linalg.svd(R, compute_uv=False), np.linalg.svd(X, compute_uv=False)
+    assert np.abs(got - expected).max() < tolerances.FACTOR_BAR * expected[0]
+    assert np.abs(R.T @ R - X @ X.T).max() < tolerances.gram(X.shape[1]) * expected[0] ** 2
+
+
+def sources(folder):
+    np.save(folder / "x.npy", X)
+    np.save(folder / "xt.npy", np.ascontiguousarray(X.T))
+    return {
+        "a file": open_source(folder / "x.npy"),
+        "a file, transposed": open_source(folder / "xt.npy").T,
+        "an array": open_source(X),
+        "a Dask array": open_source(dask.array.from_array(X, chunks=(7, 700))),
+        "a Dask array, transposed": open_source(dask.array.from_array(X.T, chunks=(700, 7))).T,
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["a file", "a file, transposed", "an array", "a Dask array", "a Dask array, transposed"]
+)
+def test_the_factor_is_that_of_all_columns_wherever_they_lie(cluster, tmp_path, kind):
+    heard = []
+    factor = cluster.factor(sources(tmp_path)[kind], None, 400, lambda done, n: heard.append((done, n)))
+    assert factor.rows == X.shape[1]
+    expect_factor(factor.factor(), X)
+    assert heard[-1] == (X.shape[1], X.shape[1])
+
+
+def test_a_shift_is_taken_from_every_column_and_the_ones_stand_above(cluster):
+    shift = np.arange(30.0)
+    R = cluster.factor(open_source(X), shift, 900).factor()
+    expect_factor(R, np.concatenate((np.ones((1, 5000)), X - shift[:, None])))
+
+
+def test_a_worker_killed_in_mid_run_does_not_change_the_factor(cluster):
+    source, killed = open_source("synthetic://60x200000?seed=3"), []
+
+    def kill_once(done, n):
+        if not killed:
+            killed.append(done)
+            kill_a_worker(cluster)
+
+    factor = cluster.factor(source, None, 2000, kill_once)
+    assert 0 < killed[0] < 200_000
+    assert factor.rows == 200_000
+    expect_factor(factor.factor(), source.columns(0, 200_000))
+
+
+def test_missing_values_in_a_block_are_refused_where_the_block_is(cluster):
+    holed = X.copy()
+    holed[3, 4000] = np.nan
+    with pytest.raises(NotFinite):
+        cluster.factor(open_source(dask.array.from_array(holed, chunks=(30, 500))), None, 400)
+
+
+def test_a_scheduler_without_tls_is_refused():
+    with pytest.raises(ConfigError, match="TLS"):
+        Cluster.open("tcp://127.0.0.1:8786")
+
+
+def test_a_stored_matrix_is_multiplied_and_factored_by_the_workers_and_outlives_one_of_them(cluster, tmp_path):
+    rng = np.random.default_rng(2)
+    A, B, C = rng.normal(size=(120, 900)), rng.normal(size=(900, 3)), rng.normal(size=(120, 3))
+    with ClusterStore(A.shape, Access.BY_COLUMNS, tmp_path, cluster, panel=170) as store:
+        store.write(EVERYTHING, slice(0, 500), A[:, :500])
+        store.write(EVERYTHING, slice(500, 900), A[:, 500:])
+        for _ in range(2):
+            np.testing.assert_allclose(store.matmul(B), A @ B, atol=tolerances.product(900) * 100)
+            np.testing.assert_allclose(store.rmatmul(C), A.T @ C, atol=tolerances.product(900) * 100)
+            expect_factor(store.factor().factor(), A)
+            kill_a_worker(cluster)
+        store.write(slice(0, 1), slice(0, 1), np.array([[7.0]]))
+        A[0, 0] = 7.0
+        np.testing.assert_allclose(store.matmul(B), A @ B, atol=tolerances.product(900) * 100)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_top_of_a_matrix_long_on_both_sides_is_found_on_the_workers(cluster, tmp_path):
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(400, 20)) * np.geomspace(10, 1, 20) @ rng.normal(size=(20, 900)) + rng.normal(size=(400, 900))
+    with ClusterStore(A.shape, Access.BY_COLUMNS, tmp_path, cluster, panel=250) as store:
+        store.write(EVERYTHING, EVERYTHING, A)
+        found = truncated_svd(store, 4, A[:, ::90], basis=120)
+    expected = np.linalg.svd(A, compute_uv=False)[:4]
+    np.testing.assert_allclose(found.sigma, expected, rtol=1e-12)
