@@ -138,7 +138,9 @@ def lay_data(house, vertical):
         header = ",".join((["id"] if vertical else []) + columns)
         np.savetxt(path, rows, delimiter=",", header=header, comments="", fmt="%.17g")
         (house.kits[f"party/{name}"] / "site.toml").write_text(f'[data]\ndefault = "{path}"\n')
-        (house.kits[f"party/{name}"] / "policy.toml").write_text("records_for_full = 1\nrecords = 1\n")
+        (house.kits[f"party/{name}"] / "policy.toml").write_text(
+            'records_for_full = 1\nrecords = 1\nschemes = ["compressed", "mixing", "paper"]\n'
+        )
     return D
 
 

@@ -166,15 +166,18 @@ def test_a_window_of_one_partys_columns_is_found():
     assert "windows" not in found(asked, Policy(shared_windows=False))
 
 
+EVERY_SCHEME = Policy(schemes=tuple(Scheme))
 PAPER = {"scheme": Scheme.PAPER, "left": Form.BLOCKS, "right": Form.BLOCKS, "block": 10}
 
 
 def test_the_papers_scheme_is_warned_of_by_the_name_of_each_correction_it_lacks():
-    assert set(found(plan(**PAPER))) == {"C1", "C3", "C4"}
-    assert set(found(plan(Task.PCA, components=3, **PAPER))) == {"C3", "C4"}
+    assert set(found(plan(**PAPER))) == {"scheme", "C1", "C3", "C4"}
+    assert set(found(plan(**PAPER), EVERY_SCHEME)) == {"C1", "C3", "C4"}
+    assert set(found(plan(Task.PCA, components=3, **PAPER), EVERY_SCHEME)) == {"C3", "C4"}
     vertical = {"split": Split.VERTICAL, "centre": True, "m": 500, **PAPER}
-    assert set(found(plan(Task.LR, (20, 30, 40), **vertical))) == {"C3", "C4", "C8", "C10"}
-    assert set(found(plan(Task.LR, (20, 30, 40), **{**vertical, "centre": False}))) == {"C3", "C4", "C8"}
+    assert set(found(plan(Task.LR, (20, 30, 40), **vertical), EVERY_SCHEME)) == {"C3", "C4", "C8", "C10"}
+    without = {**vertical, "centre": False}
+    assert set(found(plan(Task.LR, (20, 30, 40), **without), EVERY_SCHEME)) == {"C3", "C4", "C8"}
 
 
 def test_the_papers_warnings_have_this_jobs_numbers():
@@ -191,10 +194,21 @@ def test_the_aligned_scheme_is_warned_of():
 
 def test_published_leaks_are_below_a_policy_only_where_it_leaves_the_scheme_out():
     for fields in (PAPER, {"scheme": Scheme.ALIGNED}):
-        assert not any(finding.below for finding in findings(plan(**fields), Policy()))
-        strict = Policy(schemes=(Scheme.COMPRESSED, Scheme.MIXING))
-        assert all(finding.below for finding in findings(plan(**fields), strict))
+        assert not any(finding.below for finding in findings(plan(**fields), EVERY_SCHEME))
+        assert all(finding.below for finding in findings(plan(**fields), Policy()))
     assert found(plan(), Policy(schemes=(Scheme.MIXING,)))["scheme"].below
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_schemes_that_show_the_csp_more_need_the_owners_word_and_the_finding_says_how(scheme, sent):
+    asked = Study(Task.SVD, scheme=scheme, block_size=4)
+    if scheme in (Scheme.COMPRESSED, Scheme.MIXING):
+        run_study(asked, parties(100, 100, 100), policy=Policy(enforce=True))
+        return
+    with pytest.raises(ReleaseRefused) as refusal:
+        run_study(asked, parties(100, 100, 100), policy=Policy(enforce=True))
+    assert sent == []
+    assert f'schemes = ["compressed", "mixing", "{scheme}"] into policy.toml' in refusal.value.fault
 
 
 @settings(max_examples=50)
@@ -348,8 +362,9 @@ def test_without_a_policy_the_default_one_warns_once_for_each_finding_and_the_st
 
 
 def test_a_published_leak_is_warned_of_even_where_it_is_allowed_and_enforced():
+    agreed = Policy(enforce=True, schemes=tuple(Scheme))
     with pytest.warns(PrivacyWarning) as caught:
-        run_study(Study(Task.SVD, scheme="paper", block_size=4), parties(100, 100, 100), policy=Policy(enforce=True))
+        run_study(Study(Task.SVD, scheme="paper", block_size=4), parties(100, 100, 100), policy=agreed)
     assert {str(warning.message).split(":")[0] for warning in caught} == {"C1", "C3", "C4"}
 
 

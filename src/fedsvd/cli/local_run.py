@@ -14,6 +14,7 @@ from fedsvd.cli import reports
 from fedsvd.cli.study import foretell
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
+from fedsvd.errors import ReleaseRefused
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.folder import Table, expect_free
@@ -37,7 +38,11 @@ def carry_out_locally(
     planned = plan_job(prepared)
     with voice.heeding(prepared.names), parties_named(prepared.names):
         # The parties look again, each with its own eyes; here it is said before anything is started.
-        guard(planned.plan, replace(policy, enforce=True))
+        try:
+            guard(planned.plan, replace(policy, enforce=True))
+        except ReleaseRefused as refused:
+            fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
+            raise ReleaseRefused(refused.fault, fix) from None
     foretell(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
     with ended_by_signals(), local_federation(job, policy=policy, scratch=scratch) as federation:

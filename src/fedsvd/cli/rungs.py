@@ -33,7 +33,10 @@ PolicyOption = Annotated[
     Path | None, typer.Option("--policy", help="local: the policy.toml that every party keeps to; the default's rules.")
 ]
 Consent = Annotated[
-    bool, typer.Option("--consent", help="local: all data here is yours to show; no rule on sizes or parties holds.")
+    bool,
+    typer.Option(
+        "--consent", help="local: all data here is yours to show; no rule on sizes, parties or schemes holds."
+    ),
 ]
 
 

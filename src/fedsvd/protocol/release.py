@@ -31,7 +31,7 @@ class Policy:
     records: int = 10  # fewest n_i where U_r or coefficients are
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
-    schemes: tuple[Scheme, ...] = tuple(Scheme)
+    schemes: tuple[Scheme, ...] = (Scheme.COMPRESSED, Scheme.MIXING)  # the others show the CSP more
     shared_windows: bool = True  # no window of Q may hold one party's columns alone
     changed_records: int = 10  # fewest records that change between two runs, if any does
     enforce: bool = False
@@ -44,6 +44,7 @@ class Policy:
             parties_for_full=2,
             records_for_full=1,
             records=1,
+            schemes=tuple(Scheme),
             shared_windows=False,
             changed_records=0,
             warn=False,
@@ -137,6 +138,14 @@ def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     below = plan.scheme not in policy.schemes
     if plan.task is Task.PREDICT:
         return
+    if below:
+        allowed = ", ".join(policy.schemes) or "none"
+        agreed = ", ".join(f'"{scheme}"' for scheme in (*policy.schemes, plan.scheme))
+        yield Finding(
+            "scheme",
+            f"the scheme {plan.scheme} is not among those allowed ({allowed}); whoever agrees to what it shows writes "
+            f"schemes = [{agreed}] into policy.toml",
+        )
     if plan.scheme is Scheme.ALIGNED:
         yield Finding(
             "aligned",
@@ -146,8 +155,6 @@ def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         )
     elif plan.published:
         yield from (Finding(rule, text, below) for rule, text in _published(plan))
-    elif below:
-        yield Finding("scheme", f"the scheme {plan.scheme} is not among those allowed")
 
 
 def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
