@@ -1,6 +1,6 @@
 """``make bench``: every bar as a ratio to its rival in the same run, as a table and as JSON.
 
-``python -m benchmarks.run [micro] [macro] [transport] [cost]`` runs some groups only.
+``python -m benchmarks.run [micro] [macro] [transport] [cluster] [cost]`` runs some groups only.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.macro import cost, studies, transport
+from benchmarks.macro import cluster, cost, studies, transport
 from benchmarks.measure import Row, fingerprint
 from benchmarks.micro import core
 
@@ -22,6 +22,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "micro": core.rows,
     "macro": studies.rows,
     "transport": transport.rows,
+    "cluster": cluster.rows,
     "cost": cost.rows,
 }
 

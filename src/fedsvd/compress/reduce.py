@@ -21,6 +21,8 @@ from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.types import Array, Float, expect_shape
 
 Progress = Callable[[int, int], None]  # columns read, columns in all
+Spread = Callable[[MatrixSource, Float | None, int, Progress | None], StreamingFactor]
+"""Factors a source, less its shift, in panels of this width, somewhere else (``spread.py``)."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,8 +70,9 @@ def compress(
     checkpoint: Checkpoint | None = None,
     progress: Progress | None = None,
     device: Device | None = None,
+    spread: Spread | None = None,
 ) -> Reduced:
-    """L_i of a source of shape (m, n_i), from one pass over its columns.
+    """L_i of a source of shape (m, n_i), from one pass over its columns, made here or by what ``spread`` asks.
 
     With ``shift`` (the provisional mean common to all users) the pass also takes the mean out: the factor is that of
     ``[1, (X_i - shift)^T]``. The shift is what keeps digits when the mean is large against the spread.
@@ -78,6 +81,8 @@ def compress(
     panel = panel or panel_width(m)
     if shift is not None:
         expect_shape("shift", shift, m)
+    if spread is not None:
+        return _reduced(spread(source, shift, panel, progress).factor(), n_i, shift)
     state = checkpoint.load(source, shift, device) if checkpoint is not None else None
     state = state or Progressed(StreamingFactor(m + (shift is not None)))
     factor, done = state.factor, state.done

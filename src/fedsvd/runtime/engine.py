@@ -1,17 +1,28 @@
-"""What a role computes with: a device, and the threads that make pads beside it.
+"""What a role computes with: a device and the threads that make pads beside it, or a cluster.
 
-Both are this process's own affair: no plan names them, and nobody else hears of them. On the CPU a role needs neither;
+All are this process's own affair: no plan names them, and nobody else hears of them. On the CPU a role needs neither;
 a device is so much faster than one core makes pads that all cores are put to them.
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from fedsvd.linalg.device import Device, open_device
+from fedsvd.errors import ConfigError
+from fedsvd.linalg.device import CPU, Device, open_device
+from fedsvd.offload.access import Access, Layout
+from fedsvd.offload.block_store import BlockStore
+from fedsvd.offload.choose import choose_store
 from fedsvd.randomness.keystream import Each
+from fedsvd.runtime.cluster import Cluster
+from fedsvd.runtime.cluster_store import ClusterStore
+
+ENGINES = ("numpy", "dask")
+Storage = Callable[[tuple[int, int], Access, int], BlockStore]
 
 
 @dataclass(frozen=True)
@@ -20,12 +31,40 @@ class Engine:
 
     device: Device | None = None
     each: Each | None = None
+    cluster: Cluster | None = None
 
     @classmethod
-    def of(cls, device: str | Device | None) -> "Engine":
-        """The engine of this device, opened if it is a name; raises ``NoDevice`` where there is none."""
-        opened = device if isinstance(device, Device) else open_device(device)
-        return ON_CPU if opened is None else cls(opened, _threads().map)
+    def of(
+        cls, device: str | Device | None, engine: str | Cluster | None = None, scheduler: str | None = None
+    ) -> "Engine":
+        """The engine of this device, opened if it is a name; raises ``NoDevice`` where there is none.
+
+        ``engine`` is "dask" for a cluster of one's own: the one at ``scheduler``, else one of this machine's cores.
+        """
+        if engine is not None and not isinstance(engine, Cluster) and engine not in ENGINES:
+            raise ConfigError(f"engine is {engine!r}", f"one of {', '.join(ENGINES)}")
+        if engine is None or engine == "numpy":
+            opened = device if isinstance(device, Device) else open_device(device)
+            return ON_CPU if opened is None else cls(opened, _threads().map)
+        if device not in (None, CPU):
+            raise ConfigError("a device and engine = 'dask' at once", "workers compute on their CPUs: leave one out")
+        return cls(cluster=engine if isinstance(engine, Cluster) else Cluster.open(scheduler))
+
+    def storage(self, scratch: Path | None) -> Storage:
+        """Where the CSP keeps X': in memory, in the scratch folder, or with the cluster where it is beyond memory."""
+        cluster = self.cluster
+
+        def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
+            if cluster is None or scratch is None or Layout(shape, access).nbytes <= budget:
+                return choose_store(shape, access, budget, scratch)
+            return ClusterStore(shape, access, scratch, cluster)
+
+        return store
+
+    def close(self) -> None:
+        """Leave the cluster, if there is one."""
+        if self.cluster is not None:
+            self.cluster.close()
 
 
 ON_CPU = Engine()

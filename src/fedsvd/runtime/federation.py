@@ -19,9 +19,6 @@ from fedsvd import __version__
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.choose import choose_store
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.parties import CSP, TA, Party, user
@@ -35,6 +32,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import Inputs, User
+from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
@@ -70,24 +68,29 @@ def run_study(
     progress: Progress | None = None,
     policy: Policy | None = None,
     device: str | Device | None = None,
+    engine: str | Cluster | None = None,
+    scheduler: str | None = None,
 ) -> Outcome:
-    """Run a study among these parties, in this process, every role on this ``device``.
+    """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
     """
     secret = _secrets(random_state)
-    engine = Engine.of(device)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
+    with_what = Engine.of(device, engine, scheduler)
     try:
-        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, engine)
+        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 4 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, engine)
+        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what)
+    finally:
+        if not isinstance(engine, Cluster):
+            with_what.close()
 
 
 def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[Planned, dict[Party, SigningKey]]:
@@ -138,7 +141,7 @@ def assemble(
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan
-    machines: list[Machine] = [ServiceProvider(plan, _storage(scratch))]
+    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch))]
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
     for i, party in enumerate(parties):
@@ -150,7 +153,7 @@ def assemble(
             party.labels if plan.by_rows else None,
             party.ids,
             party.weights,
-            {"progress": _report(progress, me)} if progress else None,
+            _extras(progress, me, engine),
             _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             engine.device,
             engine.each,
@@ -180,12 +183,13 @@ def _run_once(
     return Outcome(plan, session.why, results, certificate_of(plan, run), run.views)
 
 
+def _extras(progress: Progress | None, me: Party, engine: Engine) -> dict[str, Any]:
+    extras: dict[str, Any] = {} if progress is None else {"progress": _report(progress, me)}
+    return extras if engine.cluster is None else {**extras, "spread": engine.cluster.factor}
+
+
 def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:
     return lambda stage, done, total: progress(me.name, stage, done, total)
-
-
-def _storage(scratch: Path | None) -> Callable[[tuple[int, int], Access, int], BlockStore]:
-    return lambda shape, access, budget: choose_store(shape, access, budget, scratch)
 
 
 def _secrets(random_state: int | None) -> Callable[[str], Seed]:

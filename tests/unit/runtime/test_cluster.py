@@ -12,8 +12,13 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.offload.access import Access
+from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.cluster_store import ClusterStore
+from fedsvd.runtime.engine import Engine
+from fedsvd.runtime.federation import run_study
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study
 
 X = np.random.default_rng(1).normal(size=(30, 5000)) * np.geomspace(1, 1e-5, 30)[:, None]
 EVERYTHING = slice(None)
@@ -116,3 +121,48 @@ def test_the_top_of_a_matrix_long_on_both_sides_is_found_on_the_workers(cluster,
         found = truncated_svd(store, 4, A[:, ::90], basis=120)
     expected = np.linalg.svd(A, compute_uv=False)[:4]
     np.testing.assert_allclose(found.sigma, expected, rtol=1e-12)
+
+
+# Whole studies.
+
+
+def run(task, D, cluster, **more):
+    parties = [PartyData(open_source(part)) for part in np.array_split(D, 2)]
+    return run_study(Study(task, Split.HORIZONTAL, **more), parties, engine=cluster, random_state=4)
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+def test_a_study_computed_by_a_cluster_is_the_joint_one(cluster):
+    D = np.random.default_rng(5).normal(size=(4000, 12)) @ np.diag(np.geomspace(1, 1e-3, 12)) + 5.0
+    outcome = run(Task.PCA, D, cluster, components=3)
+    alone = run(Task.PCA, D, None, components=3)
+    centred = D - D.mean(axis=0)
+    _, _, Vt = np.linalg.svd(centred, full_matrices=False)
+    for got in (outcome.parties[0], alone.parties[0]):
+        assert np.linalg.norm(got.U @ got.U.T - Vt[:3].T @ Vt[:3]) < 1e-12
+        np.testing.assert_allclose(got.mean, D.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(outcome.parties[0].U, alone.parties[0].U, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+def test_a_matrix_beyond_the_csp_s_memory_is_kept_and_factorised_by_the_cluster(cluster, tmp_path, monkeypatch):
+    kept = []
+    monkeypatch.setattr(ClusterStore, "matmul", lambda store, B, to=ClusterStore.matmul: kept.append(1) or to(store, B))
+    rng = np.random.default_rng(6)
+    D = rng.normal(size=(3500, 6)) * 10 @ rng.normal(size=(6, 700)) + rng.normal(size=(3500, 700))
+    parties = [PartyData(open_source(part)) for part in np.array_split(D, 2)]
+    study = Study(Task.LSA, Split.HORIZONTAL, components=3, scheme=Scheme.MIXING, memory=18_000_000)
+    outcome = run_study(study, parties, engine=cluster, scratch=tmp_path, random_state=4)
+    assert kept
+    U, sigma, _ = np.linalg.svd(D.T, full_matrices=False)
+    got = outcome.parties[0]
+    np.testing.assert_allclose(got.sigma, sigma[:3], rtol=1e-12)
+    assert np.linalg.norm(got.U @ got.U.T - U[:, :3] @ U[:, :3].T) < 1e-11
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_engine_is_refused_and_so_is_a_device_beside_a_cluster(cluster):
+    with pytest.raises(ConfigError, match="numpy, dask"):
+        Engine.of(None, "spark")
+    with pytest.raises(ConfigError, match="leave one out"):
+        Engine.of("cuda", cluster)

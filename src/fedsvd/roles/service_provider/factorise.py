@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsvd.linalg.backend import norm, qr_r
 from fedsvd.linalg.dense_svd import dense_svd, fits, rank, tall_svd
-from fedsvd.linalg.operators import PanelOperator
+from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.verify import (
     verify_by_probes,
@@ -56,7 +56,7 @@ def factorise_whole(plan: SessionPlan, store: BlockStore) -> Factorised:
     whole = slice(0, plan.M), slice(0, plan.N)
     if fits_whole(plan) and fits(plan.M, plan.N):
         return _dense(plan, store.read(*whole))
-    operator = PanelOperator((plan.M, plan.N), lambda: store.panels(1, _panel(plan)))
+    operator = _operator(plan, store)
     r = plan.components or 1
     found = truncated_svd(operator, r, start=_start_block(plan, store, r), tolerance=_TOLERANCE)
     quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
@@ -88,6 +88,13 @@ def _dense(plan: SessionPlan, A: Float) -> Factorised:
     if plan.components is not None:
         kept = min(kept, plan.components)
     return Factorised(U[:, :kept], sigma[:kept], quality.residual, quality.orthogonality, Vt[:kept])
+
+
+def _operator(plan: SessionPlan, store: BlockStore) -> Operator:
+    """X' by its products: the store's own where its blocks are worked on elsewhere, else panel by panel."""
+    if callable(getattr(store, "matmul", None)):
+        return as_operator(store)
+    return PanelOperator((plan.M, plan.N), lambda: store.panels(1, _panel(plan)))
 
 
 def _panel(plan: SessionPlan) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.compress.panels import column_panels, columns_of, row_panels, rows_of
-from fedsvd.compress.reduce import compress, device_width, panel_width
+from fedsvd.compress.reduce import Spread, compress, device_width, panel_width
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import NumericalError
 from fedsvd.linalg import backend
@@ -41,6 +41,7 @@ class Work:
     checkpoint: Checkpoint | None = None
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
+    spread: Spread | None = None  # what factors the source in parts, elsewhere
 
     @property
     def n_i(self) -> int:
@@ -66,6 +67,7 @@ class Work:
             checkpoint=self.checkpoint,
             progress=report,
             device=self.device,
+            spread=self.spread,
         )
 
     def panel(self, across: int) -> int:
