@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench clean
+.PHONY: help demo test test-all lint bench reproduce clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,6 +28,10 @@ $(VENV)/.all: pyproject.toml tests/constraints.txt $(VENV)/.dev
 	$(PIP) install -c tests/constraints.txt torch
 	@touch $@
 
+$(VENV)/.lab: pyproject.toml | $(VENV)/bin/python
+	$(PIP) install -e '.[lab,mpc]'
+	@touch $@
+
 demo: $(VENV)/.demo  ## a first look: three parties factorise a bundled data set together
 	$(BIN)/fedsvd demo
 
@@ -45,6 +49,9 @@ test-all: lint $(VENV)/.all  ## also slow, scale and PyTorch tests
 
 bench: $(VENV)/.dev  ## speed as ratios to NumPy and SciPy in the same run; writes JSON
 	$(BIN)/python -m benchmarks.run
+
+reproduce: $(VENV)/.lab  ## the paper's tables and figures beside ours, in sizes that take minutes
+	$(BIN)/fedsvd reproduce all --quick
 
 clean:  ## remove the virtual environment and all that was built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks results

@@ -19,11 +19,12 @@ from fedsvd.cli.pca import pca
 from fedsvd.cli.plan import plan
 from fedsvd.cli.predict import predict
 from fedsvd.cli.reports import report
+from fedsvd.cli.reproduce import reproduce
 from fedsvd.cli.run import run
 from fedsvd.cli.svd import svd
 
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for verb in (demo, run, svd, pca, lsa, lr, plan, predict, report, doctor):
+for verb in (demo, run, svd, pca, lsa, lr, plan, predict, report, doctor, reproduce):
     cli.command()(verb)
 for name, group in (
     ("federation", federation),
