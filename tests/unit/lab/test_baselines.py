@@ -12,6 +12,7 @@ from fedsvd.lab.baselines.encrypted_gradient import encrypted_step
 from fedsvd.lab.baselines.fedpca import Privacy, fedpca, noise_deviation, scaled
 from fedsvd.lab.baselines.packing import Packing
 from fedsvd.lab.baselines.paillier import new_key
+from fedsvd.lab.baselines.pool import workers
 from fedsvd.lab.baselines.ppd_svd import ppd_svd
 from fedsvd.lab.baselines.subspace import Subspace, merge, right_vectors
 from fedsvd.lab.baselines.wda import wda_pca
@@ -148,7 +149,9 @@ class TestPPDSVD:
 
     def test_processes_change_the_time_and_nothing_else(self, key):
         X_1, X_2 = RNG(7).normal(size=(4, 3)), RNG(8).normal(size=(4, 5))
-        alone, two = (ppd_svd(X_1, X_2, key, packed=True, processes=count) for count in (1, 2))
+        alone = ppd_svd(X_1, X_2, key, packed=True)
+        with workers(2) as spread:
+            two = ppd_svd(X_1, X_2, key, packed=True, spread=spread)
         assert (alone.cross == two.cross).all()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedsvd.lab.baselines.packing import Packing
 from fedsvd.lab.baselines.paillier import Number, PrivateKey, PublicKey, gmp
-from fedsvd.lab.baselines.pool import spread
+from fedsvd.lab.baselines.pool import Here, Spread
 from fedsvd.lab.baselines.ppd_svd import Integers, power_product
 from fedsvd.types import Float
 
@@ -29,7 +29,14 @@ class Step:
     seconds: float
 
 
-def encrypted_step(X_guest: Float, X_host: Float, w: Float, y: Float, key: PrivateKey, *, processes: int = 1) -> Step:
+def encrypted_step(
+    X_guest: Float,
+    X_host: Float,
+    w: Float,
+    y: Float,
+    key: PrivateKey,
+    spread: Spread = Here(),  # noqa: B008  (it has no state)
+) -> Step:
     """One full-batch step; w has the guest's coefficients first."""
     public, bits = key.public, _FRACTION_BITS
     largest = max(float(np.abs(part).max()) for part in (X_guest, X_host, y, X_guest @ w[: X_guest.shape[1]]))
@@ -37,10 +44,10 @@ def encrypted_step(X_guest: Float, X_host: Float, w: Float, y: Float, key: Priva
     started = perf_counter()
     host = packing.whole(X_host @ w[X_guest.shape[1] :])
     guest = packing.whole(X_guest @ w[: X_guest.shape[1]] - y)
-    rows = np.array_split(np.column_stack((host, guest)), max(1, processes))
-    residuals = [c for part in spread(partial(_residuals, public), rows, processes) for c in part]
-    columns = np.array_split(packing.whole(np.hstack((X_guest, X_host))), max(1, processes), axis=1)
-    encrypted = [c for part in spread(partial(_gradients, public, residuals), columns, processes) for c in part]
+    rows = np.array_split(np.column_stack((host, guest)), spread.processes)
+    residuals = [c for part in spread(partial(_residuals, public), rows) for c in part]
+    columns = np.array_split(packing.whole(np.hstack((X_guest, X_host))), spread.processes, axis=1)
+    encrypted = [c for part in spread(partial(_gradients, public, residuals), columns) for c in part]
     gradient = np.ldexp(np.array([float(key.decrypt(c)) for c in encrypted]), -2 * bits)
     return Step(gradient, perf_counter() - started)
 

@@ -2,12 +2,38 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
+
+
+class Spread(Protocol):
+    """A function applied to every task, in order; it and its data may travel to other processes."""
+
+    processes: int
+
+    def __call__(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]: ...
+
+
+class Here:
+    """All work in this process."""
+
+    processes = 1
+
+    def __call__(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
+        return [work(task) for task in tasks]
+
+
+class _Pool:
+    def __init__(self, pool: ProcessPoolExecutor, processes: int) -> None:
+        self._pool, self.processes = pool, processes
+
+    def __call__(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
+        return list(self._pool.map(work, tasks))
 
 
 def cores() -> int:
@@ -15,10 +41,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spread(work: Callable[[Task], Answer], tasks: Sequence[Task], processes: int) -> list[Answer]:
-    """``work`` on every task, in order; ``work`` and its data travel to the processes, so it is a plain function."""
-    if processes <= 1 or len(tasks) <= 1:
-        return [work(task) for task in tasks]
+@contextmanager
+def workers(processes: int) -> Iterator[Spread]:
+    """Processes that are ready when the block begins, so that starting them is not in anybody's time."""
+    if processes <= 1:
+        yield Here()
+        return
     # Spawned, not forked: a fork of a process with BLAS threads may hang.
-    with ProcessPoolExecutor(min(processes, len(tasks)), multiprocessing.get_context("spawn")) as pool:
-        return list(pool.map(work, tasks))
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(abs, range(4 * processes)))
+        yield _Pool(pool, processes)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsvd.lab.baselines.packing import Packing
 from fedsvd.lab.baselines.paillier import Number, PrivateKey, PublicKey, gmp
-from fedsvd.lab.baselines.pool import spread
+from fedsvd.lab.baselines.pool import Here, Spread
 from fedsvd.types import Float
 
 Integers = NDArray[np.int64]
@@ -42,7 +42,7 @@ def ppd_svd(
     key: PrivateKey,
     *,
     packed: bool,
-    processes: int = 1,
+    spread: Spread = Here(),  # noqa: B008  (it has no state)
     fraction_bits: int = FRACTION_BITS,
 ) -> PpdSvd:
     """The SVD of ``[X_1, X_2]`` from its covariance, the cross block computed under encryption."""
@@ -53,12 +53,12 @@ def ppd_svd(
     A, B = packing.whole(X_1), packing.whole(X_2)
     groups = [np.arange(start, min(start + packing.slots, A.shape[1])) for start in range(0, A.shape[1], packing.slots)]
     encrypted = _timed(
-        seconds, "encrypt", lambda: spread(partial(_encrypt, public, packing), [A[:, g] for g in groups], processes)
+        seconds, "encrypt", lambda: spread(partial(_encrypt, public, packing), [A[:, g] for g in groups])
     )
     products = _timed(
-        seconds, "multiply", lambda: spread(partial(_multiply, public, encrypted), _chunks(B, processes), processes)
+        seconds, "multiply", lambda: spread(partial(_multiply, public, encrypted), _chunks(B, spread.processes))
     )
-    cross = _timed(seconds, "decrypt", lambda: _opened(key, packing, products, groups, processes))
+    cross = _timed(seconds, "decrypt", lambda: _opened(key, packing, products, groups, spread))
     sigma, Vt = _timed(seconds, "factorise", lambda: _from_covariance(X_1, X_2, cross))
     sent = public.ciphertext_bytes * len(groups) * (m + X_2.shape[1])
     return PpdSvd(sigma, Vt, cross, seconds, sent, packing.slots)
@@ -102,10 +102,10 @@ def power_product(g: Any, square: Number, bases: list[Number], exponents: list[i
 
 
 def _opened(
-    key: PrivateKey, packing: Packing, products: list[list[list[Number]]], groups: list[Any], processes: int
+    key: PrivateKey, packing: Packing, products: list[list[list[Number]]], groups: list[Any], spread: Spread
 ) -> Float:
     columns = [column for part in products for column in part]
-    rows = spread(partial(_decrypt, key, packing, [len(group) for group in groups]), columns, processes)
+    rows = spread(partial(_decrypt, key, packing, [len(group) for group in groups]), columns)
     return np.ldexp(np.array(rows, dtype=np.float64).T, -2 * packing.fraction_bits)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_info
 
-import fedsvd
+from fedsvd import __version__
 
 
 @cache
@@ -25,7 +25,7 @@ def fingerprint() -> dict[str, Any]:
         "hardware": f"{_processor()}, {os.cpu_count()} cores, {_memory()}",
         "system": platform.system(),
         "python": platform.python_version(),
-        "fedsvd": fedsvd.__version__,
+        "fedsvd": __version__,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "blas": ", ".join(sorted({f"{pool['internal_api']} {pool['version']}" for pool in pools})),

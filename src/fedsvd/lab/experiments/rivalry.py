@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedsvd.lab.baselines.paillier import new_key
+from fedsvd.lab.baselines.pool import workers
 from fedsvd.lab.baselines.ppd_svd import PpdSvd, ppd_svd
 from fedsvd.lab.datasets import synthetic
 from fedsvd.lab.experiments.context import Context
@@ -70,7 +71,8 @@ def _rival(
 ) -> Callable[[], Iterator[Measurement]]:
     def run() -> Iterator[Measurement]:
         X_1, X_2 = dealt(_matrix(m, n, context.seed))
-        found = ppd_svd(X_1, X_2, new_key(rival.bits), packed=rival.packed, processes=context.processes)
+        with workers(context.processes) as spread:
+            found = ppd_svd(X_1, X_2, new_key(rival.bits), packed=rival.packed, spread=spread)
         note = f"{found.slots} numbers to a plaintext, {context.processes} processes"
         taken = sum(found.seconds.values())
         yield Measurement(rival.name, TIME, taken, "s", note=note)
