@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,7 @@ from tests.e2e.institutions import (
     until,
 )
 
+import fedsvd
 from fedsvd.protocol.release import Policy
 from fedsvd.report.page import render
 from fedsvd.runtime.job import job_from
@@ -248,3 +251,21 @@ def test_a_role_that_is_killed_ends_the_run_with_its_name(three):
         assert left_behind(three) == []
     finally:
         process.kill()
+
+
+@pytest.mark.slow
+def test_parties_and_csp_may_each_have_a_cluster_of_their_own(tmp_path):
+    D = np.random.default_rng(8).normal(size=(600, 8))
+    for name, part in zip("abc", np.array_split(D, 3), strict=True):
+        np.save(tmp_path / f"{name}.npy", part)
+    words = [word for name in "abc" for word in ("--party", str(tmp_path / f"{name}.npy"))]
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [sys.executable, "-m", "fedsvd", "svd", *words, "--env", "local", "--engine", "dask", "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    got = fedsvd.load(out).singular_values_
+    np.testing.assert_allclose(got, np.linalg.svd(D, compute_uv=False), rtol=1e-13)

@@ -3,6 +3,8 @@
 from fedsvd.cli.options import (
     Alpha,
     BlockSize,
+    DeviceOption,
+    EngineOption,
     FormatOption,
     Id,
     Intercept,
@@ -42,6 +44,8 @@ def lr(
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
     memory: Memory = None,
+    device: DeviceOption = None,
+    engine: EngineOption = None,
     name: Name = None,
     env: Env = Environment.SIM,
     policy: PolicyOption = None,
@@ -68,6 +72,8 @@ def lr(
         trust=trust,
         block_size=block_size,
         memory=memory,
+        device=device,
+        engine=engine,
         name=name,
     )
     carry_out_on(env, Voice(format, quiet), job, out, overwrite, scratch, policy, consent)

@@ -44,6 +44,15 @@ SchemeOption = Annotated[SchemeName, typer.Option("--scheme", help="How data is 
 TrustOption = Annotated[Trust, typer.Option("--trust", help="Who deals the masks: peers, or an authority.")]
 BlockSize = Annotated[int | None, typer.Option(min=1, help="Width of mask blocks.")]
 Memory = Annotated[str | None, typer.Option(help='Bytes a role may use for panels and batches, such as "512 MiB".')]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="Where roles compute: cuda, cuda:1, cupy; NumPy where left out.")
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="dask|tls://HOST:PORT", help="A Dask cluster of this machine's cores, or another."
+    ),
+]
 Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
 Name = Annotated[str | None, typer.Option("--name", help="The job's name; the task's where left out.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The results folder; results/NAME where left out.")]

@@ -3,6 +3,8 @@
 from fedsvd.cli.options import (
     BlockSize,
     Components,
+    DeviceOption,
+    EngineOption,
     FormatOption,
     Id,
     Memory,
@@ -34,6 +36,8 @@ def pca(
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
     memory: Memory = None,
+    device: DeviceOption = None,
+    engine: EngineOption = None,
     name: Name = None,
     env: Env = Environment.SIM,
     policy: PolicyOption = None,
@@ -56,6 +60,8 @@ def pca(
         trust=trust,
         block_size=block_size,
         memory=memory,
+        device=device,
+        engine=engine,
         name=name,
     )
     carry_out_on(env, Voice(format, quiet), job, out, overwrite, scratch, policy, consent)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedsvd.cli.options import FormatOption, Out, Overwrite, Quiet, Scratch
+from fedsvd.cli.options import DeviceOption, EngineOption, FormatOption, Out, Overwrite, Quiet, Scratch
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.runtime.job import read_job
@@ -19,8 +19,11 @@ def run(
     out: Out = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
+    device: DeviceOption = None,
+    engine: EngineOption = None,
     quiet: Quiet = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Run the study that a job file describes."""
-    carry_out_on(env, Voice(format, quiet), read_job(job), out, overwrite, scratch, policy, consent)
+    chosen = read_job(job).computed_with(device, engine)
+    carry_out_on(env, Voice(format, quiet), chosen, out, overwrite, scratch, policy, consent)

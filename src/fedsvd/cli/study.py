@@ -88,7 +88,7 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     prepared = prepare(job, scratch)
     foretell(voice, prepared)
     with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
-        outcome = run_job(prepared, scratch, progress)
+        outcome = run_job(prepared, scratch, progress, device=job.study.device, engine=job.study.engine)
     write_results(target, prepared, outcome, overwrite, reports.artist())
     voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
 

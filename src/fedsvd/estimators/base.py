@@ -41,6 +41,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     memory: int | None
     n_parties: int
     policy: Policy | None
+    device: str | None
+    engine: str | None
     random_state: int | None
     n_features_in_: int
     plan_: SessionPlan
@@ -78,7 +80,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         policy = _REHEARSED if rehearsed and self.policy is None else self.policy
-        return run_study(study, parties, random_state=seed, policy=policy)
+        return run_study(study, parties, random_state=seed, policy=policy, device=self.device, engine=self.engine)
 
     def _expect_fitted(self) -> None:
         try:

@@ -51,6 +51,11 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
     policy : Policy, default=None
         What the owners allow to be released. None for the default policy, which warns of a study below it
         (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
+    device : str, default=None
+        Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
+    engine : str, default=None
+        "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
+        that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
 
@@ -100,6 +105,8 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         memory: int | None = None,
         n_parties: int = 2,
         policy: Policy | None = None,
+        device: str | None = None,
+        engine: str | None = None,
         random_state: int | None = None,
     ) -> None:
         self.alpha = alpha
@@ -112,6 +119,8 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self.memory = memory
         self.n_parties = n_parties
         self.policy = policy
+        self.device = device
+        self.engine = engine
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:

@@ -18,12 +18,12 @@ from fedsvd import __version__
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, NotAuthenticated
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.choose import choose_store
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
+from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import authority_caller, job_of, member_callers, party_caller, plan_of, ticket_of
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
@@ -56,10 +56,12 @@ class CspNode:
         patience: float = 120.0,
         held: int = 256 << 20,
         keep: Keep | None = None,
+        engine: Engine = ON_CPU,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
         self._keep = keep
+        self._engine = engine
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         ledger = Ledger(self._state / "ledger.jsonl")
         self._sessions = Sessions(ledger)
@@ -282,7 +284,7 @@ class CspNode:
     def _store(self, shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
         scratch = self._state / "scratch"
         scratch.mkdir(mode=0o700, exist_ok=True)
-        return choose_store(shape, access, budget, scratch)
+        return self._engine.storage(scratch)(shape, access, budget)
 
     def _note(self, event: str, **facts: str | int) -> None:
         self._audit.write(datetime.now(UTC).isoformat(timespec="seconds"), event, **facts)

@@ -34,21 +34,21 @@ class Engine:
     cluster: Cluster | None = None
 
     @classmethod
-    def of(
-        cls, device: str | Device | None, engine: str | Cluster | None = None, scheduler: str | None = None
-    ) -> "Engine":
+    def of(cls, device: str | Device | None = None, engine: str | Cluster | None = None) -> "Engine":
         """The engine of this device, opened if it is a name; raises ``NoDevice`` where there is none.
 
-        ``engine`` is "dask" for a cluster of one's own: the one at ``scheduler``, else one of this machine's cores.
+        ``engine`` is "dask" for a cluster of this machine's cores, or the address of a Dask scheduler.
         """
-        if engine is not None and not isinstance(engine, Cluster) and engine not in ENGINES:
-            raise ConfigError(f"engine is {engine!r}", f"one of {', '.join(ENGINES)}")
+        if isinstance(engine, str) and engine not in ENGINES and "://" not in engine:
+            raise ConfigError(f"engine is {engine!r}", f"one of {', '.join(ENGINES)}, or a scheduler: tls://host:port")
         if engine is None or engine == "numpy":
             opened = device if isinstance(device, Device) else open_device(device)
             return ON_CPU if opened is None else cls(opened, _threads().map)
         if device not in (None, CPU):
             raise ConfigError("a device and engine = 'dask' at once", "workers compute on their CPUs: leave one out")
-        return cls(cluster=engine if isinstance(engine, Cluster) else Cluster.open(scheduler))
+        if isinstance(engine, Cluster):
+            return cls(cluster=engine)
+        return cls(cluster=Cluster.open(None if engine == "dask" else engine))
 
     def storage(self, scratch: Path | None) -> Storage:
         """Where the CSP keeps X': in memory, in the scratch folder, or with the cluster where it is beyond memory."""

@@ -39,9 +39,12 @@ def without_data(file: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def file_of(job: Job) -> dict[str, Any]:
-    """A checked job as the file that is submitted: every key that is not its default, and no data."""
+    """A checked job as the file that is submitted: every key that is not its default, and no data.
+
+    What a role computes with is settled where it runs, and so stays here.
+    """
     sections: dict[str, Any] = {
-        "job": job.study.model_dump(mode="json", exclude_defaults=True),
+        "job": job.study.model_dump(mode="json", exclude_defaults=True, exclude={"device", "engine"}),
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
         "party": [{"name": party.name} for party in job.parties],
     }

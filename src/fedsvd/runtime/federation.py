@@ -69,7 +69,6 @@ def run_study(
     policy: Policy | None = None,
     device: str | Device | None = None,
     engine: str | Cluster | None = None,
-    scheduler: str | None = None,
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
@@ -79,7 +78,7 @@ def run_study(
     secret = _secrets(random_state)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
-    with_what = Engine.of(device, engine, scheduler)
+    with_what = Engine.of(device, engine)
     try:
         return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what)
     except FixedPointOverflow:

@@ -8,7 +8,7 @@ an option that is silently ignored may be the one that protects somebody. ``docs
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,6 +83,8 @@ class StudySection(_Section):
     unit_variance: StrictBool = False
     full_matrices: StrictBool = False
     memory: Bytes | None = None
+    device: Annotated[str, StringConstraints(min_length=1)] | None = None
+    engine: Annotated[str, StringConstraints(min_length=1)] | None = None
 
 
 class MasksSection(_Section):
@@ -129,6 +131,11 @@ class Job:
     authority: AuthoritySection | None
     parties: tuple[PartySection, ...]
     folder: Path
+
+    def computed_with(self, device: str | None, engine: str | None) -> "Job":
+        """The same job, with what the command line says its roles compute with."""
+        said = {key: value for key, value in (("device", device), ("engine", engine)) if value is not None}
+        return replace(self, study=self.study.model_copy(update=said)) if said else self
 
     def data_of(self, party: PartySection) -> Path | str:
         """Where a party's table is, on this machine; a text for one that is made, not read."""

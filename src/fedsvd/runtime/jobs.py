@@ -27,10 +27,20 @@ def run_job(
     scratch: Path | None = None,
     progress: Progress | None = None,
     policy: Policy | None = None,
+    device: str | None = None,
+    engine: str | None = None,
 ) -> Outcome:
-    """Run the job among its parties, all roles in this process."""
+    """Run the job among its parties, all roles in this process, on this device or with this engine."""
     with parties_named(prepared.names):
-        return run_study(prepared.study, prepared.parties, scratch=scratch, progress=progress, policy=policy)
+        return run_study(
+            prepared.study,
+            prepared.parties,
+            scratch=scratch,
+            progress=progress,
+            policy=policy,
+            device=device,
+            engine=engine,
+        )
 
 
 @contextmanager

@@ -55,7 +55,13 @@ class LocalFederation:
     """The processes of one throw-away federation; ``run`` as many jobs as you like."""
 
     def __init__(
-        self, root: Path, parties: Sequence[str], authority: str | None, policy: Policy, wiring: Wiring
+        self,
+        root: Path,
+        parties: Sequence[str],
+        authority: str | None,
+        policy: Policy,
+        wiring: Wiring,
+        computing: str = "",
     ) -> None:
         taken = [*parties, *filter(None, (authority,))]
         csp, self._researcher = _free("csp", taken), _free("researcher", taken)
@@ -71,6 +77,9 @@ class LocalFederation:
         )
         self._csp = f"csp/{csp}"
         self._members = [name for name in self._kits if name.startswith(("party/", "authority/"))]
+        self._computing = computing  # the lines of site.toml that say what every role computes with
+        for name in (self._csp, *map(party_caller, parties)):
+            files.replace(self._kits[name] / SITE, computing.encode())
         for name in parties:
             files.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
         self._logs = files.private_folder(root / "logs")
@@ -105,7 +114,7 @@ class LocalFederation:
         for party in job.parties:
             data = job.data_of(party)
             path = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
-            text = f"[data]\n{json.dumps(job.study.name)} = {path}\n"
+            text = f"{self._computing}[data]\n{json.dumps(job.study.name)} = {path}\n"
             files.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
         started = monotonic()
         record = self._watched(self._desk.ask("submit", file=file_of(job)), seen)
@@ -159,13 +168,20 @@ def local_federation(
     needed = len(member_callers(job)) > len(parties)
     authority = authority_caller(job).partition("/")[2] if needed else None
     with tempfile.TemporaryDirectory(prefix="fedsvd-", dir=scratch) as root:  # made with mode 0700
-        federation = LocalFederation(Path(root), parties, authority, policy or Policy(), wiring or Loopback())
+        federation = LocalFederation(
+            Path(root), parties, authority, policy or Policy(), wiring or Loopback(), _computing(job)
+        )
         try:
             federation.start()
             yield federation
         finally:
             with uninterrupted():
                 federation.stop()
+
+
+def _computing(job: Job) -> str:
+    chosen = {"device": job.study.device, "engine": job.study.engine}
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items() if value is not None)
 
 
 def _said_all(record: Mapping[str, Any]) -> bool:

@@ -15,6 +15,7 @@ from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.runtime.driver import aloud
+from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, plain_id, ticket_of
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.owner import Owner
@@ -31,12 +32,20 @@ class Member:
     """One party or authority; ``facts`` are its certificate and signing key, said at every enlisting."""
 
     def __init__(
-        self, caller: str, dialling: Dialling, identity: SigningKey, facts: Mapping[str, Any], owner: Owner, state: Path
+        self,
+        caller: str,
+        dialling: Dialling,
+        identity: SigningKey,
+        facts: Mapping[str, Any],
+        owner: Owner,
+        state: Path,
+        engine: Engine = ON_CPU,
     ) -> None:
         self.caller = caller
         self.dialling = dialling
         self.identity = identity
         self.owner = owner
+        self.engine = engine
         self.sessions = Sessions(Ledger(state / "ledger.jsonl"))
         self.prekeys = Prekeys(state / "prekeys")
         self._facts = dict(facts)

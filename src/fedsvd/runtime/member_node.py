@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 from fedsvd.errors import FedSVDError, TransportError
+from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.member import Member
 from fedsvd.runtime.member_session import take_part
@@ -39,9 +40,10 @@ class MemberNode:
         facts: Mapping[str, Any],
         owner: Owner,
         state: Path,
+        engine: Engine = ON_CPU,
     ) -> None:
         self.caller = caller
-        self._member = Member(caller, dialling, identity, facts, owner, Path(state))
+        self._member = Member(caller, dialling, identity, facts, owner, Path(state), engine)
         self._stopping = threading.Event()
         self._desk: Desk | None = None
         self._busy: dict[tuple[str, int], threading.Thread] = {}

@@ -103,6 +103,8 @@ class Attempt:
         extras: dict[str, Any] = {"progress": self._teller.progress}
         if plan.compress:
             extras["checkpoint"] = member.checkpoint(record)
+        if member.engine.cluster is not None:
+            extras["spread"] = member.engine.cluster.factor
         dealt = plan.trust is Trust.AUTHORITY
         inputs = Inputs(
             oriented(plan, own.data),
@@ -113,6 +115,8 @@ class Attempt:
             None,
             extras,
             member.prekeys.take(record["id"], int(record["attempt"])) if dealt else None,
+            member.engine.device,
+            member.engine.each,
         )
         return User(member.place(record), plan, inputs)
 

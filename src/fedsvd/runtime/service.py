@@ -17,6 +17,7 @@ from fedsvd.errors import NotAuthenticated, StorageError, TransportError
 from fedsvd.identity import files
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.member import Member
 from fedsvd.runtime.member_node import MemberNode
 from fedsvd.runtime.questions import Desk
@@ -52,14 +53,20 @@ def serve(
     for warning in site.kit.warnings(datetime.now(UTC)):
         _log.warning("role=%s %s", site.caller, warning)
     with only_one(site.state):
-        if role is KitRole.CSP:
-            _serve_csp(site, listen or site.listen(LISTEN), patience, stop, ready)
-        else:
-            _serve_member(site, site.dialling(csp, patience), stop, ready)
+        engine = site.engine()  # a device that is not there is found out now, not in mid-study
+        try:
+            if role is KitRole.CSP:
+                _serve_csp(site, engine, listen or site.listen(LISTEN), patience, stop, ready)
+            else:
+                _serve_member(site, engine, site.dialling(csp, patience), stop, ready)
+        finally:
+            engine.close()
 
 
-def _serve_csp(site: Site, address: str, patience: float, stop: threading.Event, ready: Ready) -> None:
-    node = CspNode(site.listening(address), site.authenticate, site.state, patience=patience, keep=site.keep_account)
+def _serve_csp(site: Site, engine: Engine, address: str, patience: float, stop: threading.Event, ready: Ready) -> None:
+    node = CspNode(
+        site.listening(address), site.authenticate, site.state, patience=patience, keep=site.keep_account, engine=engine
+    )
     node.start()
     try:
         host = address.rpartition(":")[0]
@@ -69,8 +76,8 @@ def _serve_csp(site: Site, address: str, patience: float, stop: threading.Event,
         node.stop()
 
 
-def _serve_member(site: Site, dialling: Dialling, stop: threading.Event, ready: Ready) -> None:
-    node = MemberNode(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
+def _serve_member(site: Site, engine: Engine, dialling: Dialling, stop: threading.Event, ready: Ready) -> None:
+    node = MemberNode(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state, engine)
     if not _greeted(site, dialling, stop):
         return
     failed: list[BaseException] = []

@@ -27,6 +27,7 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
 from fedsvd.runtime.driver import Run
+from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
 from fedsvd.runtime.federation import Outcome, certificate_of
 from fedsvd.runtime.job import Job
@@ -75,6 +76,11 @@ class Site:
     def settings(self) -> dict[str, Any]:
         """``site.toml``; empty where there is none."""
         return read_site(self.kit.directory)
+
+    def engine(self) -> Engine:
+        """What this role computes with, opened."""
+        settings = self.settings()
+        return Engine.of(settings.get("device"), settings.get("engine"))
 
     def address(self, given: str | None = None) -> str:
         """Where the CSP is."""

@@ -1,6 +1,8 @@
 """``site.toml``: where the CSP is, where a party's data lies, where results go. Read anew whenever it is asked for.
 
 results = "results"                   # top of the file; seen from the kit's folder, as all paths are
+device = "cuda"                       # where this role computes; left out, NumPy on the CPU
+engine = "dask"                       # or "tls://scheduler:8786": a Dask cluster of this institution's own
 [csp]
 address = "csp.example.org:7443"      # where to dial; the CSP itself has listen = "0.0.0.0:7443"
 [data]
@@ -21,7 +23,14 @@ from fedsvd.identity.names import KitRole
 
 SITE = "site.toml"
 # A text, a table with these keys, or a table with any: jobs have names of their own.
-_KNOWN: dict[str, tuple[str, ...] | None] = {"results": (), "csp": ("address", "listen"), "data": None}
+_KNOWN: dict[str, tuple[str, ...] | None] = {
+    "results": (),
+    "device": (),
+    "engine": (),
+    "csp": ("address", "listen"),
+    "data": None,
+}
+_SETTINGS = "results, device, engine, [csp] address or listen, [data]"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
 
@@ -59,7 +68,7 @@ def _expect_settings(path: Path, settings: Mapping[str, Any]) -> None:
     """A misspelt key is an error: what is silently ignored may be what somebody relies on."""
     for key, value in settings.items():
         if key not in _KNOWN:
-            raise ConfigError(f"{key[:80]!r} in {path} is not a setting", "results, [csp] address or listen, [data]")
+            raise ConfigError(f"{key[:80]!r} in {path} is not a setting", _SETTINGS)
         inner = _KNOWN[key]
         if inner == ():
             texts = [value]
