@@ -40,6 +40,7 @@ class Study:
     memory: int = DEFAULT_MEMORY
     check_ids: bool = False
     certain_bound: bool = False
+    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar where it fits, else mixing
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -92,7 +93,7 @@ def plan_study(
         memory=study.memory,
         identities=identities,
     )
-    return Planned(plan if paper else _with_masks(plan), why)
+    return Planned(plan if paper else _with_masks(plan, study.forms), why)
 
 
 def guard(plan: SessionPlan, policy: Policy) -> None:
@@ -191,7 +192,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Schem
     return Scheme.COMPRESSED, f"uploads are {saved:.1f} times shorter and do not grow with the data"
 
 
-def _with_masks(plan: SessionPlan) -> SessionPlan:
+def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:
     """The same plan with the form of each side's mask and windows that fit the memory budget."""
     beside = plan.N + plan.targets if plan.by_rows else plan.masked_rows
     fits = plan.memory // (8 * 6 * beside)
@@ -206,4 +207,5 @@ def _with_masks(plan: SessionPlan) -> SessionPlan:
             f"a memory budget of {plan.memory} bytes holds no window of {beside} numbers a line",
             f"allow at least {needed} bytes",
         )
+    left, right = forms or (left, right)
     return replace(plan, left=left, right=right, window=window)

@@ -1,0 +1,155 @@
+"""What an attacker may use: the recorded view of a party, the plan, which is public, and what it brought itself.
+
+``X_masked`` and its kin read messages and nothing else. They are written here a second time, from the protocol's
+description, so that no attack leans on the code it attacks. ``record`` runs a study with all roles in this process and
+keeps what each of them saw; the masks beside it are the referee's, who says whether an attack was right, and a
+colluder's, who knows them (``collusion.py``). No other attack is given them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import FixedPointOverflow
+from fedsvd.masks.right import RightMask
+from fedsvd.protocol.messages import BlindedRightMask, MaskedBatch, PaddedBatch, Ready
+from fedsvd.protocol.parties import CSP, Party
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.upload import batches
+from fedsvd.protocol.views import Views
+from fedsvd.randomness.seed import Seed
+from fedsvd.roles.user.masking import Masks
+from fedsvd.runtime.driver import Driver
+from fedsvd.runtime.federation import assemble
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study
+from fedsvd.transport.loopback import Hub
+from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class CspView:
+    """What the CSP knows after a session: the plan and what it heard."""
+
+    plan: SessionPlan
+    heard: Views
+
+    @cached_property
+    def Y(self) -> Float:
+        """X' = c P A Q; labels beside or below it are left out."""
+        joint = X_masked(self.plan, self.heard)
+        return joint[: self.plan.masked_rows, : self.plan.N]
+
+    @cached_property
+    def y(self) -> Float:
+        """The masked labels, (rows, targets), of a regression on split columns."""
+        return X_masked(self.plan, self.heard)[:, self.plan.N :]
+
+    def blinded_mask(self, i: int) -> tuple[Float | None, ...] | None:
+        """``[Q_i^T]^R``, window by window, where user i sent it (eq. 6)."""
+        sent = [said for speaker, said in self.heard.of(CSP, BlindedRightMask) if speaker.index == i]
+        return sent[0].Qt_i_blinded if sent else None
+
+
+@dataclass(frozen=True, repr=False)
+class UserView:
+    """What user ``index`` knows after a session: the plan, its own X_i, and what it holds at the end."""
+
+    plan: SessionPlan
+    index: int
+    X_own: Float
+    held: Any
+
+
+@dataclass(frozen=True, repr=False)
+class Recorded:
+    """A finished session, and what each role saw of it; ``masks`` are the referee's and the colluders'."""
+
+    plan: SessionPlan
+    views: Views
+    parties: tuple[Any, ...]
+    masks: tuple[Masks, ...]
+
+    @property
+    def csp(self) -> CspView:
+        """The CSP's view alone; asking it for anybody else's finds nothing."""
+        return CspView(self.plan, Views({CSP: self.views.heard[CSP]}))
+
+    def user(self, index: int, X_own: Float) -> UserView:
+        """User ``index``'s; its own data is handed in because a role keeps none."""
+        return UserView(self.plan, index, X_own, self.parties[index - 1])
+
+    def heard_by(self, party: Party) -> Views:
+        return Views({party: self.views.heard[party]})
+
+
+def record(study: Study, parties: Sequence[PartyData], random_state: int = 0) -> Recorded:
+    """Run a study in this process and keep what everybody saw. All secrets follow from a number: for attacks alone."""
+    root = Seed(sha256(f"INSECURE fedsvd lab {random_state}".encode()).digest())
+    try:
+        return _record(study, parties, root.derive("INSECURE", "first"))
+    except FixedPointOverflow:
+        return _record(replace(study, certain_bound=True), parties, root.derive("INSECURE", "second"))
+
+
+def record_tables(
+    tables: Sequence[Float],
+    task: Task = Task.SVD,
+    split: Split = Split.HORIZONTAL,
+    *,
+    random_state: int = 0,
+    **study: Any,
+) -> Recorded:
+    """The same for plain arrays: samples in rows, one table to each party."""
+    parties = [PartyData(open_source(np.ascontiguousarray(table))) for table in tables]
+    return record(Study(task, split, **study), parties, random_state)
+
+
+def _record(study: Study, parties: Sequence[PartyData], secret: Seed) -> Recorded:
+    session = assemble(study, parties, secret)
+    run = Driver(session.machines, Hub(), record=True).run()
+    plan = session.plan
+    assert run.views is not None
+    results = tuple(run.results[party] for party in plan.users)
+    return Recorded(plan, run.views, results, tuple(_masks(plan, secret, i) for i in range(plan.k)))
+
+
+def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:
+    """User i's masks, derived again from the seeds of this run."""
+    dealer = secret.derive("secret", "ta" if plan.trust is Trust.AUTHORITY else 1)
+    group, own = dealer.derive("group"), secret.derive("secret", i + 1).derive("own")
+    if not plan.published:
+        return Masks(plan, i, group, own)
+    # Here the TA deals each user slices of a Q of its own; the referee has all of it, and calls it by the same names.
+    Q = RightMask(plan.right, plan.widths, dealer.derive("Q"), plan.block, plan.window, keep=True)
+    return Masks(plan, i, group, own, Q)  # type: ignore[arg-type]
+
+
+def X_masked(plan: SessionPlan, heard: Views) -> Float:
+    """The sum of all shares, read as signed fixed point; in the aligned scheme the shares beside each other."""
+    if not heard.of(CSP, PaddedBatch):
+        return np.concatenate([Y_i_masked(plan, heard, i) for i in range(1, plan.k + 1)], axis=1)
+    (_, ready), *_ = heard.of(CSP, Ready)
+    matrix, labels = ready.exponents
+    panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
+    cut = batches(plan)
+    for _, message in heard.of(CSP, PaddedBatch):
+        batch = cut[message.batch]
+        panels[batch.panel][batch.rows] += message.payload
+    joint = np.concatenate(panels, axis=0 if plan.by_rows else 1).astype(np.int64).astype(np.float64)
+    width = plan.N if plan.by_rows else joint.shape[1]
+    joint[:, :width] *= 2.0**-matrix
+    joint[:, width:] *= 2.0**-labels
+    return joint
+
+
+def Y_i_masked(plan: SessionPlan, heard: Views, i: int) -> Float:
+    """The aligned scheme's bare upload of user i, as the CSP heard it."""
+    said = [message.Y_i_masked for speaker, message in heard.of(CSP, MaskedBatch) if speaker.index == i]
+    return np.concatenate(said, axis=0 if plan.by_rows else 1)
