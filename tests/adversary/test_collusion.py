@@ -6,9 +6,10 @@ Gram matrix, and nothing more of its columns. Without T_i they would read the co
 
 import numpy as np
 import pytest
-from tests.adversary.scores import beyond_rotation, correlations, gap
-from tests.adversary.watch import Truth, X_masked, columns, csp_view, watched
+from tests.adversary.watch import Truth, columns, seen_by_csp, watched
 
+from fedsvd.lab.attacks.collusion import csp_and_user
+from fedsvd.lab.attacks.score import beyond_rotation, correlations, gap
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.roles.user.masking import Masks
 from fedsvd.runtime import planning
@@ -34,25 +35,16 @@ def X():
     return np.random.default_rng(1).gamma(1.0, size=(M, sum(WIDTHS)))
 
 
-def unmasked(outcome, masks, i):
-    """A_i T_i: everything the CSP and user 1 can take off is off."""
-    plan = outcome.plan
-    Z = masks.P.left_t(X_masked(plan, csp_view(outcome))[:, : plan.N]) / masks.c
-    return np.concatenate(
-        [masks.Q.right_t(w, i, Z[:, window.outputs]) for w, window in enumerate(plan.right_windows)], axis=1
-    )
-
-
 def test_csp_and_a_user_learn_the_gram_matrix_of_every_other_and_this_is_stated(X, colluder):
     outcome = watched(columns(X, WIDTHS), scheme="mixing")
     for i in (1, 2):
-        A_i, X_i = unmasked(outcome, colluder(), i), columns(X, WIDTHS)[i]
+        A_i, X_i = csp_and_user(seen_by_csp(outcome), colluder(), i), columns(X, WIDTHS)[i]
         assert gap(A_i @ A_i.T, X_i @ X_i.T) < 1e-12
 
 
 def test_but_its_columns_only_as_well_as_any_rotation_of_them_would_show(X, colluder):
     outcome = watched(columns(X, WIDTHS), scheme="mixing")
-    score, p = beyond_rotation(unmasked(outcome, colluder(), 1).T, columns(X, WIDTHS)[1].T)
+    score, p = beyond_rotation(csp_and_user(seen_by_csp(outcome), colluder(), 1).T, columns(X, WIDTHS)[1].T)
     assert score < 0.6
     assert p > 0.01
 
@@ -61,7 +53,7 @@ def test_but_its_columns_only_as_well_as_any_rotation_of_them_would_show(X, coll
 def test_without_the_local_rotation_they_would_read_the_columns_themselves(X, colluder):
     """The correction undone: the same attack, the same data."""
     outcome = watched(columns(X, WIDTHS), scheme="mixing")
-    A_i, X_i = unmasked(outcome, colluder(), 1), columns(X, WIDTHS)[1]
+    A_i, X_i = csp_and_user(seen_by_csp(outcome), colluder(), 1), columns(X, WIDTHS)[1]
     assert gap(A_i, X_i) < 1e-12
     score, p = beyond_rotation(A_i.T, X_i.T)
     assert score > 0.999
@@ -70,7 +62,7 @@ def test_without_the_local_rotation_they_would_read_the_columns_themselves(X, co
 
 def test_a_user_of_one_column_is_read_up_to_its_sign_and_this_is_stated(X, colluder):
     outcome = watched(columns(X, WIDTHS), scheme="mixing")
-    A_i, x = unmasked(outcome, colluder(), 2)[:, 0], X[:, -1]
+    A_i, x = csp_and_user(seen_by_csp(outcome), colluder(), 2)[:, 0], X[:, -1]
     assert min(gap(A_i, x), gap(-A_i, x)) < 1e-12
 
 
@@ -81,7 +73,7 @@ def test_a_short_user_is_rotated_across_all_windows_not_inside_each(colluder, mo
     parts = columns(X, (1197, 3))
     outcome = watched(parts, scheme="mixing", window=512)
     assert [window.columns[1].stop - window.columns[1].start for window in outcome.plan.right_windows] == [1, 1, 1]
-    A_i = unmasked(outcome, colluder(), 1)
+    A_i = csp_and_user(seen_by_csp(outcome), colluder(), 1)
     assert gap(A_i @ A_i.T, parts[1] @ parts[1].T) < 1e-12
     assert correlations(A_i.T, parts[1].T).max() < 0.97
 
@@ -102,7 +94,7 @@ def test_compressed_users_show_their_gram_matrix_and_not_one_record(colluder):
     rng = np.random.default_rng(3)
     parts = [rng.gamma(1.0, size=(n_i, 12)) for n_i in (40, 50)]
     outcome = watched(parts, split=Split.HORIZONTAL, scheme="compressed")
-    A_i = unmasked(outcome, colluder(), 1)
+    A_i = csp_and_user(seen_by_csp(outcome), colluder(), 1)
     assert gap(A_i @ A_i.T, parts[1].T @ parts[1]) < 1e-12
     assert A_i.shape == (12, 12)
     assert correlations(A_i.T, parts[1]).max() < 0.99

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import scipy.linalg
 from sklearn.decomposition import PCA
-from tests.adversary import scores
-from tests.adversary.scores import gap
-from tests.adversary.test_deaggregation import projected
-from tests.adversary.test_known_plaintext import constant_direction, cosine
-from tests.adversary.test_outputs import others_gram, refused
+from tests.adversary.test_outputs import refused
 from tests.adversary.test_tiles import spectra
-from tests.adversary.watch import Truth, X_masked, columns, csp_view, view_of, watched
+from tests.adversary.watch import Truth, columns, csp_view, seen_by_csp, seen_by_user, view_of, watched
 
+from fedsvd.lab.attacks.constant import constant_direction, cosine, label_counts
+from fedsvd.lab.attacks.deaggregate import share_of
+from fedsvd.lab.attacks.outputs import others_gram
+from fedsvd.lab.attacks.score import gap, largest_signed, score
+from fedsvd.lab.attacks.view import X_masked
 from fedsvd.protocol.ledger import lonely_windows
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Relay, Solution
 from fedsvd.protocol.parties import CSP, user
@@ -42,7 +43,7 @@ def test_C1_no_message_about_v_where_eq_6_gives_away_every_share(truth):
     X, widths = normal(1, 20, 45), (15, 30)
     outcome = watched(columns(X, widths), scheme="paper", block_size=6)
     for i in (1, 2):
-        assert gap(projected(outcome.plan, csp_view(outcome), i), truth.share(outcome, i)) < 1e-10
+        assert gap(share_of(seen_by_csp(outcome), i), truth.share(outcome, i)) < 1e-10
     for scheme in (*OURS, "aligned"):
         outcome = watched(columns(X, widths), scheme=scheme)
         assert BlindedRightMask not in csp_view(outcome).kinds(CSP)
@@ -155,8 +156,7 @@ def test_C8_labels_and_weights_keep_their_norms_to_themselves():
     counts = y.reshape(-1, b).sum(axis=1)
 
     def seen(outcome):
-        labels = X_masked(outcome.plan, csp_view(outcome))[:, -1]
-        return np.sum(labels.reshape(-1, b) ** 2, axis=1)
+        return label_counts(seen_by_csp(outcome).y, [slice(at, at + b) for at in range(0, 60, b)])
 
     outcome = watched(columns(X, (20, 20)), Task.LR, scheme="paper", block_size=b, **study)
     unit = np.rint(counts[0]) / seen(outcome)[0]  # labels are scaled by a power of two, which counts give away too
@@ -195,7 +195,7 @@ def test_C10_no_column_of_ones_is_masked_where_the_papers_bias_gives_away_p_time
     study = {"targets": 1, "label_user": 1, "labels": [y, None]}
     outcome = watched(columns(X, (16, 15)), Task.LR, scheme="paper", block_size=b, **study)
     last = outcome.plan.right_windows[-1].outputs
-    found = constant_direction(X_masked(outcome.plan, csp_view(outcome))[:, last], rows=b)
+    found = constant_direction(seen_by_csp(outcome).Y[:, last], outcome.plan.left_windows)
     assert cosine(found, truth.masks[1].P.left(np.ones((m, 1)))[:, 0]) > 1.0 - 1e-9
     outcome = watched(columns(X, (16, 15)), Task.LR, scheme="mixing", **study)
     P_ones = truth.masks[1].P.left(np.ones((m, 1)))[:, 0]
@@ -211,22 +211,24 @@ def test_C11_attacks_are_scored_against_chance_where_the_papers_score_takes_nois
     noise = rng.random((200, 12))
     table = rng.standard_normal((200, 12))  # twelve columns, as Wine has
     # A perfect recovery is no better than noise there: rows so short are always alike to some row.
-    assert scores.as_published(table, table) - scores.as_published(noise, table) < 0.15
-    assert scores.above_chance(table, table) == (pytest.approx(1.0), 0.01)
-    assert scores.above_chance(noise, table)[1] > 0.05
+    assert largest_signed(table, table) - largest_signed(noise, table) < 0.15
+    perfect = score(table, table)
+    assert (perfect.matched, perfect.p) == (pytest.approx(1.0), 0.01)
+    assert score(noise, table).p > 0.05
     # And spikes that know nothing of a sparse table are better than noise there.
     sparse = (rng.random((40, 300)) < 0.01).astype(float)
     spikes = np.eye(40, 300)[rng.permutation(40)]
-    assert scores.as_published(spikes, sparse) > scores.as_published(rng.random((40, 300)), sparse) + 0.2
-    assert scores.above_chance(spikes, sparse)[1] > 0.05
+    assert largest_signed(spikes, sparse) > largest_signed(rng.random((40, 300)), sparse) + 0.2
+    assert score(spikes, sparse).p > 0.05
     # A recovery with the other sign, as good as any, is lost in the signed score.
     positive = rng.gamma(0.3, size=(5, 400))
-    assert scores.as_published(-positive, positive) < 0.3
-    assert scores.above_chance(-positive, positive) == (pytest.approx(1.0), 0.01)
+    assert largest_signed(-positive, positive) < 0.3
+    turned = score(-positive, positive)
+    assert (turned.matched, turned.p) == (pytest.approx(1.0), 0.01)
 
 
 def test_C12_outputs_are_guarded_where_the_paper_does_not_examine_them():
     parts = [normal(14, 150, 10), normal(15, 120, 10)]
-    attacker = watched(parts, split=Split.HORIZONTAL).parties[0]
-    assert gap(others_gram(attacker, parts[0].T), parts[1].T @ parts[1]) < 1e-12
+    attacker = seen_by_user(watched(parts, split=Split.HORIZONTAL), 1, parts[0].T)
+    assert gap(others_gram(attacker), parts[1].T @ parts[1]) < 1e-12
     assert refused(parts, split=Split.HORIZONTAL) == {"parties"}

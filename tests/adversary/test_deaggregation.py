@@ -6,12 +6,15 @@ X' on it leaves user i's share (C1). No message of the other schemes says anythi
 
 import numpy as np
 import pytest
-from tests.adversary.scores import gap, uniform_bytes
-from tests.adversary.watch import Truth, X_masked, Y_i_masked, arrays, columns, csp_view, watched
+from tests.adversary.scores import uniform_bytes
+from tests.adversary.watch import Truth, arrays, columns, csp_view, seen_by_csp, watched
 from tests.tolerances import ACCEPTED
 
+from fedsvd.errors import ConfigError
+from fedsvd.lab.attacks.deaggregate import share_of
+from fedsvd.lab.attacks.score import gap
+from fedsvd.lab.attacks.view import Y_i_masked
 from fedsvd.protocol.messages import (
-    BlindedRightMask,
     Finished,
     KeyOffer,
     MaskedBatch,
@@ -38,23 +41,15 @@ def X():
     return np.random.default_rng(2).standard_normal((M, sum(WIDTHS)))
 
 
-def projected(plan, view, i):
-    """X' on the column space of what user i sent for eq. 6, window by window: the CSP's own arithmetic."""
-    Y = X_masked(plan, view)
-    share = np.zeros_like(Y)
-    (sent,) = (message for speaker, message in view.of(CSP, BlindedRightMask) if speaker.index == i)
-    for window, block in zip(plan.right_windows, sent.Qt_i_blinded, strict=True):
-        if block is not None:
-            basis = np.linalg.qr(block)[0]
-            share[:, window.outputs] = Y[:, window.outputs] @ basis @ basis.T
-    return share
-
-
 def test_eq_6_hands_the_csp_every_users_share_in_the_papers_scheme_and_this_is_warned_of(X, truth):
     outcome = watched(columns(X, WIDTHS), scheme="paper", block_size=B)
-    view = csp_view(outcome)
     for i in (1, 2, 3):
-        assert gap(projected(outcome.plan, view, i), truth.share(outcome, i)) < 1e-10
+        assert gap(share_of(seen_by_csp(outcome), i), truth.share(outcome, i)) < 1e-10
+
+
+def test_without_eq_6_there_is_nothing_to_project_on(X):
+    with pytest.raises(ConfigError):
+        share_of(seen_by_csp(watched(columns(X, WIDTHS), scheme="mixing")), 1)
 
 
 SCHEMES = [

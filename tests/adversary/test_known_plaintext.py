@@ -7,9 +7,19 @@ enough to find its image under P (C10). Under haar and mixing masks both attacks
 
 import numpy as np
 import pytest
-from tests.adversary.scores import gap
-from tests.adversary.watch import Truth, X_masked, columns, csp_view, watched
+from tests.adversary.watch import Truth, columns, csp_view, watched
 
+from fedsvd.lab.attacks.constant import constant_direction, cosine
+from fedsvd.lab.attacks.procrustes import (
+    KnownColumns,
+    KnownTile,
+    from_known_columns,
+    from_known_rows,
+    from_known_tile,
+)
+from fedsvd.lab.attacks.score import gap, up_to_signs
+from fedsvd.lab.attacks.unmix import Cuts
+from fedsvd.lab.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.runtime import planning
@@ -39,25 +49,12 @@ def seen(parts, task=Task.SVD, **study):
 # Known columns.
 
 
-def procrustes(Y, known):
-    """P^T Y from Y and the t columns that its first t columns are believed to mask, row block by row block.
-
-    In each block the SVDs of both sides differ by P_a, Q and a sign for every vector. Q is the same for all blocks,
-    so comparing two of them finds the signs, and then Q, and then every P_a.
-    """
-    t, rows = known.shape[1], range(0, len(Y), B)
-    mine = [np.linalg.svd(known[a : a + B]) for a in rows]
-    theirs = [np.linalg.svd(Y[a : a + B, :t]) for a in rows]
-    alike = (mine[1][2] @ mine[0][2].T) * (theirs[1][2] @ theirs[0][2].T)
-    signs = np.sign(np.linalg.svd(alike)[2][0])
-    Q = (mine[0][2].T * signs) @ theirs[0][2]
-    blocks = [polar((Y[a : a + B, :t] @ Q.T) @ np.linalg.pinv(known[a : a + B])) for a in rows]
-    return np.concatenate([P_a.T @ Y[a : a + B] for P_a, a in zip(blocks, rows, strict=True)])
+def blocks(Y):
+    return Cuts.of_width(Y.shape, B).rows
 
 
-def polar(A):
-    U, _, Vt = np.linalg.svd(A)
-    return U @ Vt
+def opened(Y, known):
+    return from_known_columns(Y, Cuts.of_width(Y.shape, B), KnownColumns(known, slice(0, B)))
 
 
 def gram(A):
@@ -78,25 +75,41 @@ def table():
 
 def test_b_known_columns_open_the_papers_masks_exactly(table):
     _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
-    assert gap(gram(procrustes(Y, table[:, :B])), gram(table)) < 1e-8
+    assert gap(gram(opened(Y, table[:, :B])), gram(table)) < 1e-8
+
+
+def test_so_do_b_known_rows(table):
+    _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
+    found = from_known_rows(Y, Cuts.of_width(Y.shape, B), KnownColumns(table[:B].T, slice(0, B)))
+    assert gap(gram(found.T), gram(table.T)) < 1e-8
+
+
+def test_one_known_tile_gives_its_two_blocks_of_the_masks_but_for_signs(table, truth):
+    plan, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
+    known = KnownTile(table[B : 2 * B, :B], 1, 0)
+    P_a_U, Vt_Q_b = from_known_tile(Y, Cuts.of_plan(plan), known)
+    U, _, Vt = np.linalg.svd(known.X)
+    masks = truth.masks[1]
+    assert up_to_signs(P_a_U, masks.P.window(1).left(U)) < 1e-10
+    assert up_to_signs(Vt_Q_b.T, (Vt @ masks.Q.rows(0, 0)).T) < 1e-10
 
 
 def test_fewer_known_columns_than_b_do_not(table):
     _, Y = seen(columns(table, (30, 50)), **PAPER, **FACTORS)
-    assert gap(gram(procrustes(Y, table[:, : B - 1])), gram(table)) > 0.1
+    assert gap(gram(opened(Y, table[:, : B - 1])), gram(table)) > 0.1
 
 
 def test_under_haar_masks_known_columns_say_nothing(table):
     plan, Y = seen(columns(table, (30, 50)), scheme="mixing")
     assert (plan.left, plan.right) == (Form.HAAR, Form.HAAR)
-    at_chance(gram(procrustes(Y, table[:, :B])), gram(table))
+    at_chance(gram(opened(Y, table[:, :B])), gram(table))
 
 
 @pytest.mark.usefixtures("small_mixing")
 def test_under_mixing_masks_known_columns_say_nothing(table):
     plan, Y = seen(columns(table, (30, 50)), scheme="mixing", block_size=B)
     assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
-    at_chance(gram(procrustes(Y, table[:, :B])), gram(table))
+    at_chance(gram(opened(Y, table[:, :B])), gram(table))
 
 
 def at_chance(found, true):
@@ -105,24 +118,6 @@ def at_chance(found, true):
 
 
 # A constant column.
-
-
-def constant_direction(Y, rows=B):
-    """P 1 from the window of Y that holds it: <G_a, q q^T> = |1_a|^2 for all row blocks a is linear in q q^T."""
-    blocks = [Y[a : a + rows] for a in range(0, len(Y), rows)]
-    width = Y.shape[1]
-    upper = np.triu_indices(width)
-    twice = np.where(upper[0] == upper[1], 1.0, 2.0)
-    equations = np.array([(block.T @ block)[upper] * twice for block in blocks])
-    answers = np.array([float(len(block)) for block in blocks])
-    outer = np.zeros((width, width))
-    outer[upper] = np.linalg.lstsq(equations, answers, rcond=None)[0]
-    strengths, directions = np.linalg.eigh(outer + np.triu(outer, 1).T)
-    return Y @ directions[:, np.argmax(np.abs(strengths))]
-
-
-def cosine(found, true):
-    return abs(float(found @ true)) / (np.linalg.norm(found) * np.linalg.norm(true))
 
 
 N = 100
@@ -137,7 +132,7 @@ def regression(seed, m=600):
 
 def best_cosine(Y, true):
     """The best the attack does over all windows of Y's columns; P 1 lies in their span, so chance is 1 / sqrt(N)."""
-    return max(cosine(constant_direction(Y[:, first : first + B]), true) for first in range(0, N - B, B))
+    return max(cosine(constant_direction(Y[:, first : first + B], blocks(Y)), true) for first in range(0, N - B, B))
 
 
 CHANCE = 4.5 / np.sqrt(N)
@@ -152,7 +147,7 @@ def test_the_papers_column_of_ones_gives_away_its_image_under_p(truth):
     lr = {"targets": 1, "label_user": 1, "labels": [y, None]}
     plan, Y = seen(columns(X, (50, 49)), Task.LR, **PAPER, **lr)
     assert plan.biased
-    found = constant_direction(Y[:, plan.right_windows[-1].outputs])
+    found = constant_direction(Y[:, plan.right_windows[-1].outputs], blocks(Y))
     assert cosine(found, P_times_ones(truth, 600)) > 1.0 - 1e-9
 
 
@@ -171,7 +166,7 @@ def test_a_constant_column_in_the_data_is_found_under_blocks_and_not_under_haar(
     X, _ = regression(5)
     X = np.concatenate((X, np.ones((600, 1))), axis=1)
     plan, Y = seen(columns(X, (50, 50)), **PAPER, **FACTORS)
-    found = constant_direction(Y[:, plan.right_windows[-1].outputs])
+    found = constant_direction(Y[:, plan.right_windows[-1].outputs], blocks(Y))
     assert cosine(found, P_times_ones(truth, 600)) > 1.0 - 1e-9
     plan, Y = seen(columns(X, (50, 50)), scheme="mixing")
     assert plan.left is Form.HAAR

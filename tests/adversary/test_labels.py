@@ -6,8 +6,9 @@ coefficients are w + a, and residuals, which no a can hide.
 
 import numpy as np
 import pytest
-from tests.adversary.watch import Truth, X_masked, Y_i_masked, columns, csp_view, view_of, watched
+from tests.adversary.watch import Truth, columns, csp_view, view_of, watched
 
+from fedsvd.lab.attacks.view import X_masked, Y_i_masked
 from fedsvd.protocol.messages import MaskedBatch, Ready, Solution
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task

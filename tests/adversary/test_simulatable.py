@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.stats
 from tests.adversary.scores import same_law
-from tests.adversary.watch import X_masked, columns, csp_view, watched
+from tests.adversary.watch import columns, csp_view, watched
 from tests.tolerances import ACCEPTED
 
+from fedsvd.lab.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.messages import PaddedBatch, Ready
 from fedsvd.protocol.parties import CSP

@@ -5,10 +5,11 @@ The attacker is user 1, with the totals it reads in its own session.
 
 import numpy as np
 import pytest
-from tests.adversary.scores import gap
-from tests.adversary.watch import X_masked, columns, csp_view, watched
+from tests.adversary.watch import columns, csp_view, watched
 
 from fedsvd.compress import centre
+from fedsvd.lab.attacks.score import gap
+from fedsvd.lab.attacks.view import X_masked
 from fedsvd.protocol.release import Policy, findings
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.roles.user.sums import UsersOnly

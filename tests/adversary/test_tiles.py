@@ -7,18 +7,19 @@ labels. Under haar and mixing masks the same eyes see nothing.
 
 import numpy as np
 import pytest
-from sklearn.cluster import AgglomerativeClustering
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
 from tests import datasets
-from tests.adversary.watch import X_masked, columns, csp_view, watched
+from tests.adversary.watch import columns, csp_view, watched
 
+from fedsvd.lab.attacks.tiles import alike_windows, empty_tiles, tile_spectra
+from fedsvd.lab.attacks.unmix import Cuts
+from fedsvd.lab.attacks.view import X_masked
 from fedsvd.linalg.windows import Form, block_sizes
 from fedsvd.protocol.tasks import Item
 from fedsvd.runtime import planning
 
 PAPER = {"scheme": "paper", "release": (Item.COMPONENTS, Item.SPECTRUM)}
-KEPT = 8  # singular values of a tile that the clustering looks at
 
 
 @pytest.fixture
@@ -42,9 +43,7 @@ def tiles(Y, b):
 
 
 def spectra(Y, b):
-    """The singular values of every tile, (row blocks, column blocks, b or so)."""
-    cut = tiles(Y, b)
-    return np.array([[np.pad(np.linalg.svd(tile, compute_uv=False), (0, b))[: b + 1] for tile in row] for row in cut])
+    return tile_spectra(Y, Cuts.of_width(Y.shape, b))
 
 
 def sparse_table(m, n, b):
@@ -62,7 +61,7 @@ def test_the_papers_masks_show_every_tile_spectrum_exactly_and_all_empty_tiles()
     _, Y = seen(X, block_size=b, **PAPER)
     scale = np.linalg.norm(X, 2)
     assert np.abs(spectra(Y, b) - spectra(X, b)).max() < 1e-12 * scale
-    assert np.array_equal(spectra(Y, b)[:, :, 0] > 1e-9 * scale, full)
+    assert np.array_equal(empty_tiles(Y, Cuts.of_width(Y.shape, b)), ~full)
 
 
 @pytest.mark.parametrize("scheme", ["compressed", "mixing"])
@@ -107,9 +106,7 @@ def sorted_mnist():
 def clusters_agree(Y, labels, b):
     """The adjusted Rand index of windows clustered by their tile spectra against the labels of their records."""
     sizes = block_sizes(Y.shape[1], b)
-    features = spectra(Y, b)[:, :, :KEPT].transpose(1, 0, 2).reshape(len(sizes), -1)
-    features /= np.linalg.norm(features, axis=1, keepdims=True)
-    found = AgglomerativeClustering(10).fit_predict(features)
+    found = alike_windows(Y, Cuts.of_width(Y.shape, b), 10)
     truth = [np.bincount(part).argmax() for part in np.split(labels, np.cumsum(sizes)[:-1])]
     return adjusted_rand_score(truth, found)
 

@@ -1,8 +1,8 @@
 """What the attackers of this folder may use: the recorded view of one party, and the plan, which is public.
 
-``X_masked`` and its kin read the CSP's view and nothing else; they are written here a second time, from 02-protocol,
-so that no attack leans on the code it attacks. ``Truth`` is for the referee, never for the attacker: it copies shares
-before they are padded, and the masks users hold, so that a test can say whether an attack was right.
+What reads a view (``X_masked`` and its kin) and the attacks themselves are in ``fedsvd.lab.attacks``. ``Truth`` is for
+the referee, never for the attacker: it copies shares before they are padded, and the masks users hold, so that a test
+can say whether an attack was right.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from fedsvd.data.open import open_source
-from fedsvd.protocol.messages import KeyOffer, MaskedBatch, Message, PaddedBatch, Ready, SumShare
+from fedsvd.lab.attacks.view import CspView, UserView
+from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, Ready, SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
@@ -46,6 +47,16 @@ def watched(parts: Sequence[Float], task: Task = Task.SVD, *, random_state: int 
     return run_study(plan, parties, random_state=random_state, record=True, policy=Policy.permissive())
 
 
+def seen_by_csp(outcome: Outcome) -> CspView:
+    """The same as the lab's attacks take it."""
+    return CspView(outcome.plan, csp_view(outcome))
+
+
+def seen_by_user(outcome: Outcome, index: int, X_own: Float) -> UserView:
+    """What user ``index`` holds at the end, with its own X_i."""
+    return UserView(outcome.plan, index, X_own, outcome.parties[index - 1])
+
+
 def csp_view(outcome: Outcome) -> Views:
     """The CSP's view alone; asking it for anybody else's finds nothing."""
     assert outcome.views is not None
@@ -67,28 +78,6 @@ def payloads(view: Views) -> list[Ring]:
 def public_keys(view: Views) -> set[bytes]:
     """The session keys the CSP relayed."""
     return {offer.public for _, offer in view.of(CSP, KeyOffer)}
-
-
-def X_masked(plan: SessionPlan, view: Views) -> Float:
-    """X' = c P A Q from the CSP's view: the sum of the shares, read as signed fixed point; labels beside it, if any."""
-    (_, ready), *_ = view.of(CSP, Ready)
-    matrix, labels = ready.exponents
-    panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
-    cut = batches(plan)
-    for _, message in view.of(CSP, PaddedBatch):
-        batch = cut[message.batch]
-        panels[batch.panel][batch.rows] += message.payload
-    joint = np.concatenate(panels, axis=0 if plan.by_rows else 1).astype(np.int64).astype(np.float64)
-    width = plan.N if plan.by_rows else joint.shape[1]
-    joint[:, :width] *= 2.0**-matrix
-    joint[:, width:] *= 2.0**-labels
-    return joint
-
-
-def Y_i_masked(plan: SessionPlan, view: Views, i: int) -> Float:
-    """The aligned scheme's bare upload of user i, as the CSP heard it."""
-    said = [message.Y_i_masked for speaker, message in view.of(CSP, MaskedBatch) if speaker.index == i]
-    return np.concatenate(said, axis=0 if plan.by_rows else 1)
 
 
 def arrays(message: Message) -> list[np.ndarray[Any, Any]]:

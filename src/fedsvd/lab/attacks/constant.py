@@ -26,13 +26,6 @@ def constant_direction(Y: Float, blocks: Sequence[slice]) -> Float:
     return found
 
 
-def best_cosine(Y: Float, true: Float) -> float:
-    """The referee's: the cosine of a known direction with the column of Y that is nearest to it."""
-    norms = np.linalg.norm(Y, axis=0) * np.linalg.norm(true)
-    cosines = np.abs(true @ Y) / np.where(norms > 0.0, norms, np.inf)
-    return float(cosines.max(initial=0.0))
-
-
 def cosine(found: Float, true: Float) -> float:
     """|cos| of the angle between two vectors."""
     return abs(float(found @ true)) / float(np.linalg.norm(found) * np.linalg.norm(true))
