@@ -2,7 +2,8 @@
 
 A binary column of X lies in the span of U, and almost no other vector there is binary. Of few components every choice
 of zeros and ones in as many well-placed rows is tried, which decides the other rows. Of many, ICA proposes directions:
-a vector of two values is about as far from Gaussian as a direction can be.
+a vector of two values is about as far from Gaussian as a direction can be. Rounding what is proposed and projecting it
+back on the span, a few times over, closes the gap.
 """
 
 import itertools
@@ -13,7 +14,8 @@ from fedsvd.lab.attacks.unmix import fast_ica, whitening
 from fedsvd.types import Float
 
 _TRIED = 14  # components of which all 2^r choices are tried
-_STARTS = 3
+_STARTS = 10
+_ROUNDINGS = 30
 _BINARY = 1e-6
 
 
@@ -21,6 +23,8 @@ def binary_columns(U: Float, seed: int = 0) -> Float:
     """The vectors of zeros and ones that were found in the span of U, (found, m), but for the one of zeros alone."""
     proposals = _every_choice(U) if U.shape[1] <= _TRIED else _by_ica(U, seed)
     near = np.rint(np.clip(proposals, 0.0, 1.0))
+    for _ in range(_ROUNDINGS):
+        near = np.rint(np.clip((near @ U) @ U.T, 0.0, 1.0))
     spanned = near - (near @ U) @ U.T
     size = np.linalg.norm(near, axis=1)
     kept = near[(size > 0.0) & (np.linalg.norm(spanned, axis=1) <= _BINARY * np.maximum(size, 1.0))]

@@ -1,0 +1,155 @@
+"""Each attack succeeds on a case built for it, on what a party really saw of a session."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+from sklearn.metrics import roc_auc_score
+from tests.tolerances import ACCEPTED
+from tests.unit.lab.ratings import ratings
+
+from fedsvd.lab.attacks.alternating import WholeNumbers, alternating_ica
+from fedsvd.lab.attacks.binary import binary_columns
+from fedsvd.lab.attacks.calibration import calibrate
+from fedsvd.lab.attacks.collusion import csp_and_user, pooled_gram
+from fedsvd.lab.attacks.ica_table import Subject, ica_table, referee
+from fedsvd.lab.attacks.outputs import Candidates, membership, others_gram, records_from_gram
+from fedsvd.lab.attacks.score import correlations, exact_entries, gap
+from fedsvd.lab.attacks.unmix import Cuts
+from fedsvd.lab.attacks.view import record_tables
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.tasks import Item, Split, Task
+
+PAPER = {"scheme": "paper", "block_size": 12, "components": 1, "release": (Item.COMPONENTS, Item.SPECTRUM)}
+
+
+@pytest.mark.parametrize(
+    "study", [{"scheme": "paper", "block_size": 5}, {"scheme": "mixing"}, {"scheme": "compressed"}]
+)
+def test_the_referee_knows_the_masks_of_a_recorded_run(study):
+    rng = np.random.default_rng(1)
+    parts = [rng.standard_normal((40, 10)), rng.standard_normal((30, 10))]
+    run = record_tables(parts, **study)
+    for i, D_i in enumerate(parts):
+        A_i = csp_and_user(run.csp, run.masks[0], i)
+        assert gap(A_i @ A_i.T, D_i.T @ D_i) < 1e-13
+
+
+def test_the_lab_may_ask_for_a_form_of_mask_that_the_plan_would_not_choose():
+    run = record_tables([np.eye(20), np.eye(20)], scheme="mixing", forms=(Form.MIXING, Form.MIXING))
+    assert (run.plan.left, run.plan.right) == (Form.MIXING, Form.MIXING)
+
+
+def test_the_alternating_attack_reads_ratings_through_block_masks_and_nothing_through_ours():
+    D = ratings(96, 180, seed=2)
+    run = record_tables(np.array_split(D, 2), **PAPER)
+    cuts = Cuts.of_plan(run.plan)
+    estimate = alternating_ica(run.csp.Y, cuts, WholeNumbers())
+    ordered = referee(run, estimate, cuts)
+    assert exact_entries(np.clip(ordered, 0, 5), D)[0] > 0.9
+    for scheme in ("compressed", "mixing"):
+        run = record_tables(np.array_split(D, 2), scheme=scheme)
+        found = alternating_ica(run.csp.Y, Cuts.of_width(run.csp.Y.shape, 12), WholeNumbers(passes=30)).found.T
+        masked = run.csp.Y.T
+        assert exact_entries(found, D)[0] < exact_entries(masked, D)[0] + 0.05
+        assert referee(run, estimate, cuts) is None
+
+
+def test_a_user_with_u_and_s_alone_rebuilds_most_of_its_partners_ratings():
+    parts = [ratings(150, 400, seed=3), ratings(40, 400, density=0.05, seed=4)]
+    view = record_tables(parts).user(1, parts[0].T)
+    found = records_from_gram(others_gram(view), 40, WholeNumbers()).T
+    table = correlations(found, parts[1])
+    rows, places = scipy.optimize.linear_sum_assignment(-table)
+    rebuilt = np.empty_like(parts[1])
+    rebuilt[places] = found[rows]
+    assert (table[rows, places] > 0.95).mean() > 0.9
+    assert exact_entries(rebuilt, parts[1])[0] > 0.9
+
+
+def test_two_users_of_three_have_the_gram_matrix_of_the_third():
+    rng = np.random.default_rng(5)
+    parts = [rng.standard_normal((30, 8)) for _ in range(3)]
+    run = record_tables(parts)
+    pool = [run.user(i, parts[i - 1].T) for i in (1, 2)]
+    assert gap(pooled_gram(pool), parts[2].T @ parts[2]) < 1e-12
+
+
+def test_so_have_they_after_a_pca_with_its_spectrum():
+    rng = np.random.default_rng(6)
+    parts = [3.0 + rng.standard_normal((30, 6)) for _ in range(3)]
+    release = (Item.COMPONENTS, Item.MEAN, Item.SPECTRUM, Item.OWN_PART)
+    run = record_tables(parts, Task.PCA, components=6, release=release)
+    pool = [run.user(i, parts[i - 1].T) for i in (1, 2)]
+    third = parts[2] - np.concatenate(parts).mean(axis=0)
+    assert gap(pooled_gram(pool), third.T @ third) < 1e-10
+
+
+@pytest.mark.parametrize("components", [8, 30], ids=["every-choice", "by-ica"])
+def test_planted_binary_columns_are_found_in_the_span_of_u(components):
+    rng = np.random.default_rng(7)
+    planted = (rng.random((400, 2)) < [0.2, 0.4]).astype(float)
+    parts = [rng.standard_normal((400, components - 3)), np.column_stack((planted, rng.standard_normal(400)))]
+    held = record_tables(parts, split=Split.VERTICAL).parties[0]
+    found = binary_columns(held.U)
+    for column in planted.T:
+        assert any(np.array_equal(column, each) for each in found)
+    assert len(found) == 2
+
+
+def test_no_binary_column_is_found_where_there_is_none():
+    rng = np.random.default_rng(8)
+    for components in (6, 20):
+        U = np.linalg.qr(rng.standard_normal((300, components)))[0]
+        assert not len(binary_columns(U))
+
+
+@pytest.mark.parametrize("task", [Task.SVD, Task.PCA])
+def test_who_took_part_shows_in_components_of_few_records(task):
+    rng = np.random.default_rng(9)
+    parts = [rng.standard_normal((25, 80)) for _ in range(2)]
+    strangers = rng.standard_normal((25, 80))
+    study = {"components": 25} if task is Task.PCA else {}
+    view = record_tables(parts, task, **study).user(1, parts[0].T)
+    likely = membership(view, Candidates(np.concatenate((parts[1], strangers)).T))
+    assert roc_auc_score([1] * 25 + [0] * 25, likely) > (0.99 if task is Task.SVD else 0.8)
+
+
+def test_of_many_records_membership_does_not_show_in_a_few_components():
+    rng = np.random.default_rng(10)
+    parts = [rng.standard_normal((400, 10)) for _ in range(2)]
+    view = record_tables(parts, Task.PCA, components=2).user(1, parts[0].T)
+    likely = membership(view, Candidates(np.concatenate((parts[1], rng.standard_normal((400, 10)))).T))
+    assert abs(roc_auc_score([1] * 400 + [0] * 400, likely) - 0.5) < 0.08
+
+
+def test_p_values_over_many_runs_are_uniform_for_our_schemes_and_not_for_block_masks():
+    D = ratings(40, 50, seed=11)
+    D = D[:, np.argsort(-np.count_nonzero(D, axis=0))]  # popular ones first, as tables often come
+    tables = np.array_split(D, 2)
+    for scheme in ("compressed", "mixing"):
+        found = calibrate("ratings", tables, scheme, b=10, repeats=20, draws=29)
+        assert min(found.uniform.values()) > ACCEPTED
+        assert not found.leaks
+        assert set(found.p) == {"features", "records"}
+    found = calibrate("ratings", tables, "blocks", b=10, repeats=20, draws=39)
+    assert min(found.uniform.values()) < 1e-6
+    assert found.leaks
+    assert found.record()["repeats"] == 20
+
+
+def test_the_table_has_the_papers_rows_and_ours():
+    told = []
+    rows = ica_table(
+        Subject("wine", ratings(30, 12, density=0.4), whole=True),
+        widths=(6, 12),
+        repeats=1,
+        told=lambda what, done, total: told.append(what),
+    )
+    attacks = {(row.scheme, row.attack) for row in rows}
+    assert ("-", "random values") in attacks
+    for scheme in ("blocks", "compressed", "mixing"):
+        assert {(scheme, "masked, no attack"), (scheme, "alternating"), (scheme, "whitened, one side")} <= attacks
+    assert {row.b for row in rows if row.attack == "ICA(b)"} == {6, 12}
+    assert rows[0].published == 0.49313
+    assert len(told) == len(rows) - 1
+    assert all(0.0 < row.p <= 1.0 and 0.0 <= row.matched <= 1.0 for row in rows)
