@@ -36,7 +36,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Case:
-    """What is run at once: a key that says what it is, and the work."""
+    """What is run at once: a key that says what it is, and the work; ``of`` in a key tells cases apart, not rows."""
 
     key: Mapping[str, Any]
     run: Callable[[], Iterable[Measurement]]
@@ -77,7 +77,7 @@ class Journal:
         return {
             "experiment": self._experiment.name,
             "size": str(self._size),
-            "case": {**case.key, **one.case},
+            "case": {key: value for key, value in {**case.key, **one.case}.items() if key != "of"},
             "method": one.method,
             "metric": one.metric,
             "value": float(one.value),

@@ -4,14 +4,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.lab.experiments import lossless, rivalry
+from fedsvd.lab.experiments import dp_error, lossless, regression_time, rivalry, shapes, sweeps
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.rows import Case
 
 Cases = Callable[[Mapping[str, Any], Context], Iterator[Case]]
 KINDS: dict[str, Cases] = {
     "lossless": lossless.cases,
+    "dp_error": dp_error.cases,
     "rivalry": rivalry.cases,
+    "sweep": sweeps.cases,
+    "block_size": shapes.block_size_cases,
+    "users": shapes.users_cases,
+    "reconstruction": shapes.reconstruction_cases,
+    "regression_time": regression_time.cases,
 }
 
 

@@ -125,6 +125,8 @@ def size(value: float) -> str:
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and value >= 10_000 else str(value)
 
 
