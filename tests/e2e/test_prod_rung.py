@@ -132,7 +132,8 @@ def test_three_hospitals_run_a_study_by_commands_and_from_python(tmp_path):
             said = command("job", "approve", id, "--kit", house.kits[name], "--yes", *at)
             assert said.returncode == 0, said.stdout + said.stderr
             shown = json.loads(said.stdout)
-            assert len(shown["members"]) == 3
+            assert shown["members"][0]["member"] == "csp/csp"
+            assert len(shown["members"]) == 4
             assert {each["standing"] for each in shown["members"]} == {"new"}
             assert name == "authority/ta" or any("Gram" in line for line in shown["learns"])
         watched = command("job", "watch", id[:6], "--kit", house.kits["researcher/res"], *at)

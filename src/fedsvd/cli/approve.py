@@ -32,7 +32,7 @@ def approve(
     voice = Voice(format)
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        considered = consider(connection.site, record, connection.certificates(record["id"]))
+        considered = consider(connection.site, record, connection.csp(), connection.certificates(record["id"]))
         site = connection.site
     told = _record(considered)
     if format is Format.TEXT:
@@ -93,7 +93,7 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
         about |= {"our data": told["data"], "scheme": f"{plan.scheme}, masks dealt by {plan.trust}"}
     console.print(facts(about))
     rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
-    console.print(listing(("other members", "key", "fingerprint: compare new ones with their owners"), rows))
+    console.print(listing(("who else", "key", "fingerprint: compare new ones with their owners"), rows))
     if plan is None:
         console.print("This kit brings no data: nothing of the kind leaves it.")
         return

@@ -54,7 +54,7 @@ class Considered:
 
     record: Mapping[str, Any]
     job: Job
-    peers: tuple[Peer, ...]
+    peers: tuple[Peer, ...]  # the CSP first
     data: Path | str | None = None
     plan: SessionPlan | None = None
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
@@ -78,15 +78,16 @@ class Considered:
             )
 
 
-def consider(site: Site, record: Mapping[str, Any], certificates: Mapping[str, str]) -> Considered:
-    """Look at a job; ``certificates`` are those its members came to the CSP with. A key that is not the pinned one
-    is refused here."""
+def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Mapping[str, str]) -> Considered:
+    """Look at a job; ``certificates`` are those its members came to the CSP with, ``csp`` is the CSP's own. A key
+    that is not the pinned one is refused here."""
     job = job_of(record["file"])
     if site.caller not in record["members"]:
         raise NotAuthenticated(f"{site.caller} takes no part in this job", "approve it with the kit of one who does")
     if tuple(record["members"]) != member_callers(job):
         raise NotAuthenticated("the members in the CSP's book are not those of the job", "stop and ask the CSP")
-    peers = tuple(_peer(site, record, member, certificates) for member in record["members"] if member != site.caller)
+    members = (_peer(site, record, member, certificates) for member in record["members"] if member != site.caller)
+    peers = (_csp(site, csp), *members)
     if site.kit.identity.role is not KitRole.PARTY:
         return Considered(record, job, peers)
     path = site.data(job)
@@ -113,6 +114,13 @@ def agree(site: Site, considered: Considered) -> None:
         if peer.standing is Standing.NEW:
             pin(site.kit.directory, peer.party_id, peer.fingerprint)
     site.approve(considered.record)
+
+
+def _csp(site: Site, certificate: bytes) -> Peer:
+    """The CSP, which computes for this job: a pin keeps the operator from putting another in its place."""
+    identity = site.expect_csp(certificate)
+    standing = Standing.PINNED if identity.party_id in site.kit.pins() else Standing.NEW
+    return Peer(str(identity), standing, identity.fingerprint)
 
 
 def _peer(site: Site, record: Mapping[str, Any], member: str, certificates: Mapping[str, str]) -> Peer:

@@ -74,6 +74,11 @@ class Connection:
         """One job as the CSP knows it; the beginning of an id will do."""
         return dict(self._desk.ask("job", id=id))
 
+    def csp(self) -> bytes:
+        """The CSP's certificate, in PEM."""
+        self._desk.ask("now")
+        return self._desk.csp
+
     def certificates(self, id: str) -> dict[str, str]:
         """The certificates that a job's members came with, by member; who has not called yet is not there."""
         return dict(self._desk.ask("who", id=id))

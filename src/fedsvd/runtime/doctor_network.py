@@ -10,13 +10,12 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import unquote, urlsplit
 
 from fedsvd import __version__
 from fedsvd.errors import FedSVDError, NotAuthenticated
-from fedsvd.identity.kit import check_peer
-from fedsvd.identity.names import KitRole
 from fedsvd.runtime.checks import Check, ill, of_error, well
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.service import SKEW
@@ -120,7 +119,7 @@ def _certificate(site: Site, line: socket.socket, host: str) -> Iterator[Check]:
         return
     yield well("TLS", f"the certificate of {host} is of this federation")
     try:
-        identity = check_peer(site.kit, shown, (KitRole.CSP,), datetime.now(UTC))
+        identity = site.expect_csp(shown)
     except NotAuthenticated as error:
         yield of_error("role", error)
         return
@@ -141,9 +140,7 @@ def _unverified(host: str, error: ssl.SSLCertVerificationError) -> Check:
 
 
 def _questions(site: Site, dialling: Dialling) -> Iterator[Check]:
-    desk = Desk(
-        Line(Dialling(dialling.address, dialling.key, dialling.certificate, dialling.ca, channels=1, patience=_SECONDS))
-    )
+    desk = Desk(Line(replace(dialling, channels=1, patience=_SECONDS)))
     try:
         told = desk.ask("now")
         here = datetime.now(UTC)

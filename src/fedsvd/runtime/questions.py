@@ -72,6 +72,11 @@ class Desk:
             raise Refused(**reply["error"])
         return reply["answer"]
 
+    @property
+    def csp(self) -> bytes:
+        """The certificate of the CSP that was asked, in PEM; it has passed every check that this kit can make."""
+        return self._line.csp
+
     def close(self) -> None:
         self._line.close()
 

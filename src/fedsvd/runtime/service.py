@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
 def _hasty(dialling: Dialling) -> Dialling:
     """The same line with little patience, so that a stop does not wait for a CSP that is away."""
     patience = min(dialling.patience, _GREETING_PATIENCE)
-    return Dialling(dialling.address, dialling.key, dialling.certificate, dialling.ca, channels=1, patience=patience)
+    return replace(dialling, channels=1, patience=patience)
 
 
 @contextmanager

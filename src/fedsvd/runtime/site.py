@@ -21,7 +21,8 @@ from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity import files
 from fedsvd.identity.kit import Kit, check_peer
-from fedsvd.identity.names import KitRole
+from fedsvd.identity.names import Identity, KitRole
+from fedsvd.identity.pins import read_pins
 from fedsvd.identity.policy import read_policy
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
@@ -96,7 +97,19 @@ class Site:
     def dialling(self, address: str | None = None, patience: float = 120.0) -> Dialling:
         """How this kit dials the CSP."""
         kit = self.kit
-        return Dialling(self.address(address), kit.tls_key_pem(), kit.certificate_pem, kit.ca_pem, patience=patience)
+        where = self.address(address)
+        return Dialling(where, kit.tls_key_pem(), kit.certificate_pem, kit.ca_pem, self.expect_csp, patience=patience)
+
+    def expect_csp(self, certificate: bytes) -> Identity:
+        """Who the CSP is, as of now: of our federation, not revoked, and the pinned one.
+
+        A kit that has pinned nobody yet takes the operator's word; approving pins the CSP with the others. A kit that
+        has pins takes no CSP beside them, or the operator could sign one of another name.
+        """
+        identity = check_peer(self.kit, certificate, (KitRole.CSP,), datetime.now(UTC))
+        if read_pins(self.kit.directory):
+            self.kit.expect_pinned(identity.party_id, identity)
+        return identity
 
     def listening(self, address: str) -> Listening:
         """How this kit, a CSP's, listens."""

@@ -1,5 +1,6 @@
-"""What is said over gRPC: five unary calls of raw bytes, no protobuf.
+"""What is said over gRPC: six unary calls of raw bytes, no protobuf.
 
+    Greet  nothing                                  -> the CSP's certificate
     Join   "this is me, from this one process"      -> empty
     Push   frames to the CSP                        -> empty
     Pull   "message n from part p on, a few frames;
@@ -23,11 +24,13 @@ from fedsvd.wire.frame import LARGEST_FRAME, OVERHEAD, Frame, frame_pieces
 from fedsvd.wire.reader import Reader, malformed
 
 SERVICE = "fedsvd.v1.Exchange"
-METHODS = JOIN, PUSH, PULL, LEAVE, ASK = tuple(
-    f"/{SERVICE}/{name}" for name in ("Join", "Push", "Pull", "Leave", "Ask")
+METHODS = GREET, JOIN, PUSH, PULL, LEAVE, ASK = tuple(
+    f"/{SERVICE}/{name}" for name in ("Greet", "Join", "Push", "Pull", "Leave", "Ask")
 )
 LARGEST_CALL = LARGEST_FRAME + 4096
 BUSY = grpc.StatusCode.ABORTED  # call again a little later; gRPC itself never says it
+# What gRPC says when TLS here refuses the CSP, or cannot begin; when the CSP refuses us it says only "closed".
+UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification", "security handshaker")
 NOTHING = (1 << 64) - 1  # the number of no message: a Pull that only shows that the caller is there
 _JOIN = struct.Struct("<16s16s")
 _PULL = struct.Struct("<16sQQIII")

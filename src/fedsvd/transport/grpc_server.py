@@ -20,7 +20,20 @@ import grpc
 
 from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost
 from fedsvd.protocol.parties import Party
-from fedsvd.transport.calls import ASK, BUSY, JOIN, LEAVE, OPTIONS, PULL, PUSH, Joining, Leaving, Wanted, unbundle
+from fedsvd.transport.calls import (
+    ASK,
+    BUSY,
+    GREET,
+    JOIN,
+    LEAVE,
+    OPTIONS,
+    PULL,
+    PUSH,
+    Joining,
+    Leaving,
+    Wanted,
+    unbundle,
+)
 from fedsvd.transport.room import Caller as Caller
 from fedsvd.transport.room import Room as Room
 from fedsvd.types import SessionId
@@ -31,6 +44,7 @@ Answer = Callable[[Caller, bytes], bytes]
 Call = Callable[[bytes, Caller], bytes]
 
 _KEEP_UNFETCHED = 600.0  # seconds after the end of a session
+_LONGEST_STOP = 3.0  # seconds beyond the grace
 _CHECK_HOLDS = 1.0  # seconds, for frames: to read lists and pins for each would cost a quarter of the speed
 _STATUS = {
     NotAuthenticated.code: grpc.StatusCode.PERMISSION_DENIED,
@@ -62,7 +76,15 @@ class Exchange:
         self._questions = threading.Semaphore(max(1, listening.workers // 4))
         self._pool = ThreadPoolExecutor(listening.workers, thread_name_prefix="exchange")
         self._server = grpc.server(self._pool, options=[*OPTIONS, ("grpc.so_reuseport", 0)])
-        calls = {JOIN: self._join, PUSH: self._push, PULL: self._pull, LEAVE: self._leave, ASK: self._ask}
+        self._certificate = listening.certificate
+        calls = {
+            GREET: self._greet,
+            JOIN: self._join,
+            PUSH: self._push,
+            PULL: self._pull,
+            LEAVE: self._leave,
+            ASK: self._ask,
+        }
         self._server.add_generic_rpc_handlers((_Handlers(calls, authenticate),))
         self.port = self._bind(listening)
 
@@ -88,7 +110,7 @@ class Exchange:
         for room in rooms:
             room.close()
         # A call may sit in somebody's disk; it is not waited for, or stopping could take as long as that.
-        self._server.stop(grace).wait(2 * grace)
+        self._server.stop(grace).wait(grace + _LONGEST_STOP)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def open(self, session: SessionId, roster: Mapping[Caller, Party]) -> Room:
@@ -101,6 +123,10 @@ class Exchange:
         return room
 
     # --- calls ----------------------------------------------------------------------------------------------------
+
+    def _greet(self, body: bytes, caller: Caller) -> bytes:
+        """Who we are, for callers who then take no other certificate than this one."""
+        return self._certificate
 
     def _join(self, body: bytes, caller: Caller) -> bytes:
         joining = Joining.decode(body)

@@ -1,20 +1,21 @@
 """Calls to the CSP over several TLS connections, repeated until they get through.
 
 One connection cannot fill a fast path with a long delay, so calls go over several, each over the one with least to do.
-Every call may be repeated; how, and for how long, is in ``repeat.py``.
+Every call may be repeated; how, and for how long, is in ``repeat.py``. Who is at the other end is found out in
+``meeting.py``.
 """
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 import grpc
 
 from fedsvd.errors import PeerLost
-from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, METHODS
+from fedsvd.transport.calls import ASK
+from fedsvd.transport.meeting import Dialling as Dialling
+from fedsvd.transport.meeting import Meeting, Unmet
 from fedsvd.transport.repeat import Landed, Repeating
-from fedsvd.wire.frame import FRAME
 
 T = TypeVar("T")
 
@@ -23,33 +24,20 @@ _LONGEST_CALL = 60.0
 _LONGEST_QUESTION = 20.0
 
 
-@dataclass(frozen=True, repr=False)
-class Dialling:
-    """How to reach the CSP: address, our PEM key and certificate, the federation's CA."""
-
-    address: str
-    key: bytes
-    certificate: bytes
-    ca: bytes
-    channels: int = 4
-    patience: float = 120.0
-    frame: int = FRAME
-    held: int = 64 << 20  # bytes queued before ``send`` waits, and heard before no more are fetched
-
-
 class Line:
-    """Connections to the CSP."""
+    """Connections to the CSP, whose certificate the owner of this end knows and takes no other for."""
 
     def __init__(self, dialling: Dialling) -> None:
         self._patience = dialling.patience
         self._stopped = threading.Event()
-        credentials = grpc.ssl_channel_credentials(dialling.ca, dialling.key, dialling.certificate)
-        self._channels = [
-            grpc.secure_channel(dialling.address, credentials, DIALLING_OPTIONS) for _ in range(dialling.channels)
-        ]
-        self._methods = [{name: channel.unary_unary(name) for name in METHODS} for channel in self._channels]
+        self._meeting = Meeting(dialling)
         self._busy = [0] * dialling.channels  # calls on their way
         self._lock = threading.Lock()
+
+    @property
+    def csp(self) -> bytes:
+        """The CSP's certificate, in PEM; empty before the first call."""
+        return self._meeting.csp
 
     def call(self, method: str, body: bytes, patience: float | None = None) -> bytes:
         """The answer to one call."""
@@ -67,7 +55,7 @@ class Line:
         def attempt(body: bytes, failed_on: int) -> Landed:
             return self._attempt(method, body, failed_on, timeout)
 
-        window = range(len(self._channels), _MOST_CALLS * len(self._channels) + 1)
+        window = range(len(self._busy), _MOST_CALLS * len(self._busy) + 1)
         return Repeating(attempt, body, self.pause, patience, window).run(items)
 
     def _attempt(self, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
@@ -78,13 +66,11 @@ class Line:
             self._busy[channel] += 1
         try:
             self.expect_up()
-            answer: bytes = self._methods[channel][method](body, timeout=timeout)
+            answer = self._meeting.call(channel, method, body, timeout)
             return Landed(channel, grpc.StatusCode.OK, answer)
-        except grpc.RpcError as error:
+        except Unmet as trouble:
             self.expect_up()
-            return Landed(channel, error.code(), text=str(error.details() or ""))
-        except ValueError:  # the channel was closed a moment ago
-            raise _hung_up() from None
+            return Landed(channel, trouble.status, text=trouble.text)
         finally:
             with self._lock:
                 self._busy[channel] -= 1
@@ -105,8 +91,7 @@ class Line:
     def close(self) -> None:
         """Hang up; calls on their way are given up."""
         self._stopped.set()
-        for channel in self._channels:
-            channel.close()
+        self._meeting.end()
 
 
 def _hung_up() -> PeerLost:

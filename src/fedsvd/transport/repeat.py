@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import grpc
 
 from fedsvd.errors import MalformedFrame, NotAuthenticated, PeerLost, TimedOut
-from fedsvd.transport.calls import BUSY
+from fedsvd.transport.calls import BUSY, UNTRUSTED
 
 T = TypeVar("T")
 
@@ -31,8 +31,6 @@ _TRANSIENT = {
     grpc.StatusCode.UNKNOWN,
     grpc.StatusCode.INTERNAL,
 }
-# What gRPC says when TLS here refuses the CSP, or cannot begin; when the CSP refuses us it says only "closed".
-_UNTRUSTED = ("CERTIFICATE_VERIFY_FAILED", "Hostname Verification", "security handshaker")
 
 
 @dataclass(frozen=True, repr=False)
@@ -200,7 +198,7 @@ def _refuse(landed: Landed) -> None:
         raise PeerLost(_without_code(text))
     if status not in _TRANSIENT:
         raise MalformedFrame(_without_code(text))
-    if status is grpc.StatusCode.UNAVAILABLE and any(sign in text for sign in _UNTRUSTED):
+    if status is grpc.StatusCode.UNAVAILABLE and any(sign in text for sign in UNTRUSTED):
         raise NotAuthenticated(
             "the CSP's certificate is not one for this address and federation, or our key is not our certificate's",
             "compare address, clock and kit: fedsvd doctor",

@@ -115,7 +115,7 @@ def test_yes_approves_and_pins_the_keys_that_were_shown(kits, submit):
     assert "Have you compared the new fingerprints with their owners" in err
     assert is_approved(kits["party/a"], id)
     expected = {name: Site.at(kits[member]).kit.identity.fingerprint for name, member in (
-        ("b", "party/b"), ("c", "party/c"), ("ta", "authority/ta"))}  # fmt: skip
+        ("b", "party/b"), ("c", "party/c"), ("csp", "csp/csp"), ("ta", "authority/ta"))}  # fmt: skip
     assert read_pins(kits["party/a"]) == expected
     assert all(" ".join(digits[i : i + 4] for i in range(0, 64, 4)) in out for digits in expected.values())
     assert "compared" not in asked(kits["party/a"], submit(), "y\n")[2]  # nobody is new any more
@@ -123,6 +123,7 @@ def test_yes_approves_and_pins_the_keys_that_were_shown(kits, submit):
 
 def test_a_key_that_is_not_the_pinned_one_is_refused(kits, submit):
     id = submit()
+    pin(kits["party/a"], "csp", Site.at(kits["csp/csp"]).kit.identity.fingerprint)
     pin(kits["party/a"], "b", "ab" * 32)
     code, _, err = asked(kits["party/a"], id, "y\n")
     assert (code, "FSVD-503" in err, "not the key that b is pinned to" in err) == (1, True, True)
@@ -134,6 +135,10 @@ def test_a_member_that_was_never_seen_must_be_pinned_first(fedsvd, kits, submit)
     code, _, err = asked(kits["party/a"], id, "y\n")
     assert (code, "party/z has not called the CSP yet" in err) == (1, True)
     assert fedsvd("join", "pin", "--kit", kits["party/a"], "z", "cd" * 32).code == 0
+    code, _, err = asked(kits["party/a"], id, "y\n")  # who pins, pins the CSP, too
+    assert (code, "csp is not pinned" in err) == (1, True)
+    fingerprint = Site.at(kits["csp/csp"]).kit.identity.fingerprint
+    assert fedsvd("join", "pin", "--kit", kits["party/a"], "csp", fingerprint).code == 0
     assert asked(kits["party/a"], id, "y\n")[0] == 0
 
 
