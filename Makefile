@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench reproduce clean
+.PHONY: help demo test test-all lint bench reproduce docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,10 @@ bench: $(VENV)/.dev  ## speed as ratios to NumPy and SciPy in the same run; writ
 reproduce: $(VENV)/.lab  ## the paper's tables and figures beside ours, in sizes that take minutes
 	$(BIN)/fedsvd reproduce all --quick
 
+docs: $(VENV)/.dev  ## the documentation as web pages in docs/_build; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "open docs/_build/index.html"
+
 clean:  ## remove the virtual environment and all that was built
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks results
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks results
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ from fedsvd.cli.demo import demo
 from fedsvd.cli.doctor import doctor
 from fedsvd.cli.federation import federation
 from fedsvd.cli.group import Commands
+from fedsvd.cli.init import init
 from fedsvd.cli.job import job
 from fedsvd.cli.join import join
 from fedsvd.cli.lr import lr
@@ -24,7 +25,7 @@ from fedsvd.cli.run import run
 from fedsvd.cli.svd import svd
 
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for verb in (demo, run, svd, pca, lsa, lr, plan, predict, report, doctor, reproduce):
+for verb in (demo, init, run, svd, pca, lsa, lr, plan, predict, report, doctor, reproduce):
     cli.command()(verb)
 for name, group in (
     ("federation", federation),

@@ -69,7 +69,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         Rank of the (centred) joint table, of the ridge's rows as well where there is a ridge.
     n_features_in_ : int
         Features of the joint table.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Where the tables have column names that are text, all different.
     parties_ : tuple of PartyCoefficients
         What each party would hold: ``coef_``, its own part when features are split, and ``intercept_``.

@@ -40,6 +40,15 @@ def load(folder: str | os.PathLike[str]) -> Federated:
     -------
     FederatedSVD, FederatedPCA, FederatedLSA or FederatedLinearRegression
         As after ``fit``: attributes that need what the folder does not hold are missing.
+
+    Examples
+    --------
+    After ``fedsvd run job.toml`` in this folder:
+
+    >>> import fedsvd
+    >>> pca = fedsvd.load("results/three-hospitals/parties/hospital-a")
+    >>> pca.components_.shape, len(pca.parties_)
+    ((2, 5), 1)
     """
     here = read_results(Path(folder))
     if here.party is not None:

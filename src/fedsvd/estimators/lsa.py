@@ -71,7 +71,7 @@ class FederatedLSA(FederatedFactors):
         How many singular values are above rounding, at most n_components.
     n_features_in_ : int
         Features of the joint table.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Where the tables have column names that are text, all different.
     parties_ : tuple of PartyFactors
         What each party would hold, without the zeros.

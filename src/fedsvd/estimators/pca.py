@@ -81,10 +81,10 @@ class FederatedPCA(FederatedTransformer):
         Standard deviations, 1 for constant features; with ``unit_variance`` only.
     n_components_, n_samples_, n_features_in_, rank_ : int
         Counts; ``rank_`` is how many components are more than rounding, at most ``n_components_``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Where the tables have column names that are text.
     parties_ : tuple of PartyScores
-        What each party would hold: the mean, the components, and its own ``scores_`` of shape (n_i, rank_).
+        What each party would hold: the mean, the components, and its own ``scores_`` of shape ``(n_i, rank_)``.
     certificate_ : Certificate
         Residual, orthogonality, bytes by link, seconds by stage.
     plan_ : SessionPlan

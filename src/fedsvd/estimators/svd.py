@@ -24,7 +24,7 @@ class FederatedSVD(FederatedFactors):
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
     full_matrices : bool, default=False
-        Square U_ and components_, as NumPy has them; with ``scheme="paper"`` only, and for small tables.
+        Square ``U_`` and ``components_``, as NumPy has them; with ``scheme="paper"`` only, and for small tables.
     scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
         How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
     trust : {"peers", "authority"}, default="peers"
@@ -63,7 +63,7 @@ class FederatedSVD(FederatedFactors):
         How many singular values are above rounding, at most n_components.
     n_features_in_ : int
         Features of the joint table.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Where the tables have column names that are text, all different.
     parties_ : tuple of PartyFactors
         What each party would hold, without the zeros.

@@ -23,7 +23,22 @@ from fedsvd.types import Float, Ring
 
 @dataclass(frozen=True)
 class Policy:
-    """What an owner allows; a plan below it is refused where ``enforce`` is set, and warned of elsewhere."""
+    """What an owner allows; a plan below it is refused where ``enforce`` is set, and warned of elsewhere.
+
+    Examples
+    --------
+    Two parties with a spectrum can compute each other's Gram matrix; who asks for three refuses that:
+
+    >>> import numpy as np
+    >>> from fedsvd import FederatedSVD, Policy
+    >>> tables = np.split(np.random.default_rng(0).normal(size=(400, 4)), 2)
+    >>> FederatedSVD(policy=Policy(enforce=True)).fit(tables)
+    Traceback (most recent call last):
+        ...
+    fedsvd.errors.ReleaseRefused: FSVD-110: this plan is below the policy: ...
+    >>> FederatedSVD(policy=Policy(enforce=True, consent_to_two=True)).fit(tables).rank_
+    4
+    """
 
     parties_for_full: int = 3  # fewest parties where U and S are released
     consent_to_two: bool = False  # the owner knows what a single partner can derive, and agrees

@@ -136,5 +136,20 @@ def connect(kit: Path | str, address: str | None = None, *, patience: float = _P
         ``host:port`` of the CSP; the kit's ``site.toml`` otherwise.
     patience : float
         Seconds without any answer after which a question is given up.
+
+    Returns
+    -------
+    Connection
+        With ``submit``, ``jobs``, ``watch``, ``wait``, ``resume``, ``stop`` and ``results``.
+
+    Examples
+    --------
+    With a researcher's kit in this folder, and a CSP that is running:
+
+    >>> import fedsvd
+    >>> with fedsvd.connect("researcher") as federation:
+    ...     job = federation.submit("job.toml")
+    ...     federation.job(job)["state"]
+    'recruiting'
     """
     return Connection(kit, address, patience=patience)

@@ -21,6 +21,7 @@ from pydantic import (
     StrictInt,
     StringConstraints,
     ValidationError,
+    WithJsonSchema,
 )
 
 from fedsvd.data.open import is_address
@@ -58,8 +59,14 @@ def bytes_of(text: object) -> object:
 
 Name = Annotated[str, StringConstraints(pattern=NAME)]
 Column = Annotated[str, StringConstraints(min_length=1)]
-Columns = Annotated[tuple[Column, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
-Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1)]
+_NAMES = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}}]}
+Columns = Annotated[
+    tuple[Column, ...],
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+    WithJsonSchema(_NAMES),
+]
+_AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}
+Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1), WithJsonSchema(_AMOUNT)]
 
 
 class _Section(BaseModel):
@@ -114,6 +121,8 @@ class PartySection(_Section):
 
 
 class _File(_Section):
+    """A job file of fedsvd."""
+
     job: StudySection
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
@@ -175,6 +184,15 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     _check_parties(file)
     _check_study(file.job, file)
     return Job(file.job, file.masks, file.csp, file.authority, file.party, folder)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of job files, for editors and for the reference; rules between keys are not in it."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **_File.model_json_schema(),
+        "title": "fedsvd job file",
+    }
 
 
 def released(study: StudySection) -> tuple[Item, ...]:

@@ -1,0 +1,126 @@
+"""What Sphinx needs to know of this house: pages made from the program, and drawings of role tables.
+
+``reference/cli.md`` is made from the commands themselves and ``reference/job-schema.json`` from the models that check
+job files, whenever the site is built; neither is kept in the repository. The Mermaid blocks of ``docs/diagrams`` are
+drawn here, as arcs between states, because the site loads no script from anywhere.
+"""
+
+import html
+import json
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+_BOX, _STEP = 150, 40
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Sphinx's door."""
+    app.connect("config-inited", lambda app, config: write_reference(Path(app.srcdir) / "reference"))
+    app.add_directive("mermaid", StateDiagram)
+    return {"parallel_read_safe": True}
+
+
+def write_reference(folder: Path) -> None:
+    """The pages that are made from the program."""
+    from fedsvd.runtime.job import schema
+
+    (folder / "cli.md").write_text(cli_page(), encoding="utf-8")
+    (folder / "job-schema.json").write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    from fedsvd.cli.main import cli
+
+    command = typer.main.get_command(cli)
+    lines = ["# Command line", "", "Made from the commands themselves; `fedsvd COMMAND --help` says the same.", ""]
+    lines += [
+        "Every command takes `--help`. Exit codes: 0 done, 1 an error with a code, 2 misuse, 3 a defect.",
+        "`fedsvd --install-completion` adds completion to your shell, `fedsvd --show-completion` prints it.",
+        "",
+    ]
+    lines += _described("fedsvd", command, 2)
+    return "\n".join(lines) + "\n"
+
+
+def _described(name: str, command: Any, level: int) -> list[str]:
+    lines = [f"{'#' * min(level, 4)} `{name}`", "", (command.help or "").split("\f")[0].strip(), ""]
+    shown = [param for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
+    if shown and not hasattr(command, "commands"):
+        lines += ["| option | meaning |", "|---|---|", *(_option(param) for param in shown), ""]
+    for word, inner in getattr(command, "commands", {}).items():
+        if not inner.hidden:
+            lines += _described(f"{name} {word}", inner, level + 1)
+    return lines
+
+
+def _option(param: Any) -> str:
+    argument = param.param_type_name == "argument"
+    names = [param.metavar or param.name.upper()] if argument else [*param.opts, *param.secondary_opts]
+    kind = "" if argument or param.is_flag else f" {param.metavar or _kind(param)}"
+    words = " ".join((getattr(param, "help", "") or "").split()).replace("|", "\\|")
+    default = getattr(param, "default", None)
+    plain = isinstance(default, str | int | float) and not isinstance(default, bool)
+    more = " Needed." if param.required else f" Default: `{default}`." if plain and str(default) else ""
+    return f"| {', '.join(f'`{name}`' for name in names)}{html.escape(kind)} | {words}{more} |"
+
+
+def _kind(param: Any) -> str:
+    """What an option takes: its words, or the name of its type."""
+    # Typer carries the annotation from 0.2x on; before, click's own type.
+    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    if kind is None:
+        return str(param.type.name).upper()
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "\\|".join(str(word.value) for word in kind)
+    return str(getattr(kind, "__name__", "TEXT")).upper()
+
+
+class StateDiagram(Directive):
+    """A Mermaid state diagram as a drawing: states from top to bottom, arrows as arcs."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        return [nodes.raw("", state_diagram("\n".join(self.content)), format="html")]
+
+
+def state_diagram(text: str) -> str:
+    """The drawing of ``A --> B: message`` lines."""
+    arrows = [(a, b, (said or "").strip()) for a, b, said in re.findall(r"(\S+) --> (\S+?)(?:: (.*))?$", text, re.M)]
+    arrows = [(a, b, said) for a, b, said in arrows if "[*]" not in (a, b)]
+    states = list(dict.fromkeys(state for arrow in arrows for state in arrow[:2]))
+    place = {state: 24 + _STEP * j for j, state in enumerate(states)}
+    left, right, height = 300, 300 + _BOX, 24 + _STEP * len(states)
+    parts = [_arc(place[a], place[b], said, left, right) for a, b, said in arrows]
+    for state, y in place.items():
+        parts.append(f'<rect x="{left}" y="{y - 14}" width="{_BOX}" height="28" rx="5" class="state"/>')
+        parts.append(f'<text x="{left + _BOX / 2}" y="{y + 4}" text-anchor="middle">{html.escape(state)}</text>')
+    title = f"States {', '.join(states)}; the table below lists every arrow"
+    head = f'<svg class="states" role="img" aria-label="{html.escape(title)}" viewBox="0 0 750 {height}">'
+    mark = '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    return f'{head}{mark}<path d="M0 0L8 4L0 8z" class="tip"/></marker></defs>{"".join(parts)}</svg>'
+
+
+def _arc(start: int, stop: int, said: str, left: int, right: int) -> str:
+    title = f"<title>{html.escape(said)}</title>"
+    steps = (stop - start) // _STEP
+    if steps == 1:
+        x = (left + right) / 2
+        label = f'<text x="{x + 8}" y="{(start + stop) / 2 + 4}" class="said">{html.escape(said)}</text>'
+        return f'<path d="M{x} {start + 14}L{x} {stop - 14}" class="arrow">{title}</path>{label}'
+    if steps == 0:
+        d = f"M{right} {start - 6}c46 -14 46 26 0 14"
+        label = f'<text x="{right + 44}" y="{start + 4}" class="said">{html.escape(said)}</text>'
+        return f'<path d="{d}" class="arrow">{title}</path>{label}'
+    side, sign = (right, 1) if steps > 0 else (left, -1)
+    reach = side + sign * (30 + 22 * abs(steps))
+    return (
+        f'<path d="M{side} {start + 4}C{reach} {start} {reach} {stop} {side} {stop - 4}" class="arrow">{title}</path>'
+    )

@@ -1,0 +1,42 @@
+"""Sphinx's settings: MyST pages, numpydoc for the API, and two pages that are made from the program itself."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+from fedsvd import __version__
+
+project = "FedSVD"
+author = "the FedSVD contributors"
+copyright = "the FedSVD contributors, Apache License 2.0"
+version = release = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "house"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build", "_ext", "README.md"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+myst_fence_as_directive = ["mermaid"]
+# Links to the repository's own files are for readers of the repository; the site has no copy of them.
+suppress_warnings = ["myst.xref_missing", "toc.not_included"]
+
+autodoc_typehints = "none"
+autosummary_generate = False
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"FedSVD {__version__}"
+html_static_path = ["_static"]
+html_css_files = ["house.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "FedSVD"},
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}

@@ -1,0 +1,57 @@
+"""The code on a documentation page as one shell script, block after block, as a reader would type it.
+
+Python is run as a script of its own, unless the words before it say under which name to save it; TOML is always saved.
+Blocks marked ``text`` are not for typing.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SAVED = re.compile(r"[Ss]ave (?:it|this) as\s+`([\w.]+)`:?\s*\Z")
+
+
+def script_of(page: str) -> str:
+    """All that is typed on a page."""
+    lines, end = ["set -e"], 0
+    for found in BLOCK.finditer(page):
+        language, code = found[1], found[2]
+        before, end = page[end : found.start()], found.end()
+        name = SAVED.search(before.rstrip())
+        if name is not None:
+            lines.append(f"cat > {name[1]} <<'END_OF_BLOCK'\n{code}END_OF_BLOCK")
+        elif language == "python":
+            lines.append(f"python - <<'END_OF_BLOCK'\n{code}END_OF_BLOCK")
+        elif language == "sh":
+            lines.append(code)
+        else:
+            assert language in ("text", "toml", "mermaid", "ini"), f"a block of {language} is neither run nor shown"
+            assert language != "toml", "say under which name to save it"
+    return "\n".join(lines)
+
+
+def typed(page: str, folder: Path, seconds: float = 300.0) -> str:
+    """Type everything on a page in a folder; what was said. Questions are answered with yes."""
+    script = script_of(page) + "\nkill $(jobs -p) 2>/dev/null || true\nwait\n"
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "OPENBLAS_NUM_THREADS": "1",
+        "COLUMNS": "160",
+    }
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        input="y\n" * 20,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+    )
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+    return ran.stdout

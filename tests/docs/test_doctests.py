@@ -1,0 +1,76 @@
+"""Every public name has a docstring with an example that runs, in the folder it speaks of."""
+
+import doctest
+import threading
+import warnings
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fedsvd
+from fedsvd.cli.main import cli
+from fedsvd.identity.names import KitRole
+from fedsvd.identity.temporary import temporary_federation
+from fedsvd.runtime.service import serve
+from fedsvd.runtime.site import Site
+
+HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
+NAMES = [name for name in fedsvd.__all__ if name != "__version__"]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three hospitals' job with its results, a researcher's kit, and a CSP that is running."""
+    root = tmp_path_factory.mktemp("office")
+    rng = np.random.default_rng(4)
+    lines = ['[job]\nname = "three-hospitals"\ntask = "pca"\ncomponents = 2\nrelease = ["components", "mean"]']
+    for name in HOSPITALS:
+        np.save(root / f"{name}.npy", rng.normal(size=(120, 5)))
+        lines.append(f'[[party]]\nname = "{name}"\ndata = "{name}.npy"')
+    (root / "job.toml").write_text("\n".join(lines))
+    out = str(root / "results" / "three-hospitals")
+    assert CliRunner().invoke(cli, ["run", str(root / "job.toml"), "--out", out, "-q"]).exit_code == 0
+    kits = temporary_federation(root / "kits", HOSPITALS, researcher="researcher", now=datetime.now(UTC))
+    stop, told, ready = threading.Event(), {}, threading.Event()
+
+    def heard(facts):
+        told.update(facts)
+        ready.set()
+
+    thread = threading.Thread(
+        target=serve,
+        args=(Site.at(kits["csp/csp"]), KitRole.CSP, stop, heard),
+        kwargs={"listen": "127.0.0.1:0"},
+        daemon=True,
+    )
+    thread.start()
+    assert ready.wait(60)
+    researcher = kits["researcher/researcher"]
+    address = f"127.0.0.1:{told['port']}"
+    (researcher / "site.toml").write_text(f'[csp]\naddress = "{address}"\n')
+    researcher.rename(root / "researcher")
+    yield root
+    stop.set()
+    thread.join(60)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_example_of_a_public_name_runs(name, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    thing = getattr(fedsvd, name)
+    found = doctest.DocTestFinder(recurse=False).find(thing, name, globs={})
+    examples = [test for test in found if test.examples]
+    assert examples, f"{name} has no example"
+    for test in examples:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", fedsvd.errors.PrivacyWarning)
+            ran = doctest.DocTestRunner(optionflags=FLAGS).run(test)
+        assert (ran.failed, ran.attempted > 0) == (0, True)
+
+
+def test_the_package_says_what_it_is():
+    assert fedsvd.__doc__.startswith("FedSVD: exact federated matrix factorisation.")
+    assert fedsvd.__version__.count(".") == 2

@@ -1,0 +1,91 @@
+"""Pages that are promised exist: one to each error code, the figure of messages as the tables have it, links."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.docs.snippets import DOCS, ROOT
+
+from fedsvd import errors
+from fedsvd.runtime.job import job_from, schema
+from fedsvd.testing.figures import FIGURE, said, sequence
+
+ERRORS = DOCS / "errors"
+CODES = {
+    kind.code: name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.FedSVDError)
+}
+
+
+def codes_in_the_source() -> set[str]:
+    """Every FSVD code that stands in a string of the source, docstrings and comments apart."""
+    found = set()
+    for path in (ROOT / "src" / "fedsvd").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= set(re.findall(r"\bFSVD-\d{3}\b", node.value))
+    return found
+
+
+def test_every_code_that_is_raised_has_its_page_and_no_other_has():
+    assert codes_in_the_source() <= set(CODES)
+    assert {path.stem for path in ERRORS.glob("FSVD-*.md")} == set(CODES)
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_an_error_page_has_a_cause_and_what_to_do(code):
+    text = (ERRORS / f"{code}.md").read_text(encoding="utf-8")
+    title = "Unexpected error" if code == "FSVD-000" else CODES[code]
+    assert text.startswith(f"# {code}: {title}\n")
+    cause, todo = text.split("\n## Cause\n")[1].split("\n## What to do\n")
+    assert len(cause.split()) >= 6
+    assert todo.lstrip().startswith("- ")
+    index = (ERRORS / "index.md").read_text(encoding="utf-8")
+    assert f"[{code}]({code}.md)" in index
+    assert f"\n{code}\n" in index
+
+
+def test_the_figure_of_messages_is_that_of_the_tables():
+    assert (ROOT / FIGURE).read_text(encoding="utf-8") == sequence(), "run `python -m fedsvd.testing.figures`"
+    assert ("PaddedBatch", "user", "csp") in said()
+    assert ("Factors", "csp", "user") in said()
+    assert not [name for name, speaker, hearer in said() if "csp" not in (speaker, hearer)]  # all links end there
+
+
+def test_the_schema_of_job_files_takes_what_the_program_takes():
+    record = schema()
+    json.dumps(record)
+    assert set(record["properties"]) == {"job", "masks", "csp", "authority", "party"}
+    keys = record["$defs"]["StudySection"]["properties"]
+    text = (DOCS / "job-file.md").read_text(encoding="utf-8")
+    for key in keys:
+        assert f"`{key}`" in text
+    parties = [{"name": "a"}, {"name": "b"}]
+    job_from({"job": {"name": "n", "task": "lr", "label": "y", "memory": "1 GiB"}, "party": parties}, Path())
+
+
+def links(path: Path) -> list[str]:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text))
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "SECURITY.md", ROOT / "CONTRIBUTING.md"]),
+    ids=lambda path: path.relative_to(ROOT).as_posix(),
+)
+def test_links_inside_the_repository_lead_somewhere(path):
+    made = {"cli.md", "job-schema.json"}  # when the site is built
+    for link in links(path):
+        target, _, anchor = link.partition("#")
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        there = path.parent / target if target else path
+        assert there.exists() or there.name in made, link
+        if anchor and there.suffix == ".md":
+            titles = re.findall(r"^#+ (.*)$", there.read_text(encoding="utf-8"), re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+            assert anchor in slugs, link

@@ -1,0 +1,57 @@
+"""What the documentation tells people to type works as written, and gives what the page says."""
+
+import re
+import socket
+
+import numpy as np
+import pytest
+from tests.docs.snippets import DOCS, script_of, typed
+
+TUTORIAL = "tutorial/first-study.md"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def test_the_first_rung_of_the_tutorial_as_typed(tmp_path):
+    text, _, _ = page(TUTORIAL).partition("## Second rung")
+    said = typed(text, tmp_path)
+    assert float(re.search(r"largest difference: (\S+)", said)[1]) < 1e-12
+    reports = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("report.html"))
+    assert "results/three-hospitals/parties/hospital-a/report.html" in reports
+    assert "results/three-hospitals/roles/csp/report.html" in reports
+
+
+@pytest.mark.slow
+def test_the_whole_tutorial_as_typed(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    said = typed(page(TUTORIAL).replace("7443", str(port)), tmp_path, 600.0)
+    assert "done" in said
+    (found,) = (tmp_path / "hospital-a" / "results").iterdir()
+    first = np.load(tmp_path / "results" / "three-hospitals" / "components.npy")
+    np.testing.assert_allclose(np.load(found / "components.npy"), first, atol=1e-12)
+    np.testing.assert_allclose(np.load(tmp_path / "results" / "local" / "components.npy"), first, atol=1e-12)
+    assert (found / "report.html").is_file()
+    (seen,) = (tmp_path / "csp" / "results").iterdir()
+    assert (seen / "report.html").is_file()
+    assert not list(seen.glob("*.npy"))
+
+
+@pytest.mark.parametrize("name", ["bank-and-telco", "genotypes", "ratings"])
+def test_a_how_to_as_typed(name, tmp_path):
+    said = typed(page(f"howto/{name}.md"), tmp_path)
+    assert said
+    assert list(tmp_path.glob("results/*/parties/*/report.html"))
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.relative_to(DOCS).as_posix())
+def test_every_block_of_a_typed_page_says_what_it_is(path):
+    text = path.read_text(encoding="utf-8")
+    opened = re.findall(r"^```(.*)$", text, re.MULTILINE)
+    assert len(opened) % 2 == 0
+    if path.parent.name in ("tutorial", "howto"):
+        assert all(opened[::2]), "a block without a language is neither run nor marked as text"
+        assert script_of(text)
