@@ -28,6 +28,13 @@ def svd(k: int = 2, **asked) -> Federation:
     return Federation(parts(k), Task.SVD, V, **asked)
 
 
+def tall(k: int = 2, **asked) -> Federation:
+    """Rows in two windows of a matrix that its memory does not hold: they stream, and so does U."""
+    rows, width = 1100, sum(WIDTHS[i % 2] for i in range(k))
+    X = [X_i + 0.1 for X_i in parts(k, rows)]
+    return Federation(X, Task.SVD, V, scheme="mixing", memory=48 * width * (rows // 2 + 50), **asked)
+
+
 def pca(k: int = 2, **asked) -> Federation:
     return Federation(tables(k), Task.PCA, H, components=2, **asked)
 
@@ -68,6 +75,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     "svd compressed": lambda k=2: svd(k, scheme="compressed"),
     "svd aligned": lambda k=2: svd(k, scheme="aligned"),
     "svd as published": lambda k=2: svd(k, scheme="paper", block_size=3),
+    "svd of a tall matrix": tall,
     "svd of checked rows": row_ids,
     "svd of checked rows dealt by the TA": lambda k=2: row_ids(k, trust=Trust.AUTHORITY),
     "svd without own parts": lambda k=2: svd(k, release=(Item.COMPONENTS, Item.SPECTRUM)),

@@ -55,6 +55,8 @@ DESCRIPTIONS = {
         ("real", "0x0p+0"),
     ],
     "BlindedRightMask": [15, ("many", [[("missing", None)], [("there", ("array", ["f", "C", [1, 1], ["0x1p+0"]]))]])],
+    "RowsRequest": [19, ("whole", 2)],
+    "FactorRows": [20, ("whole", 2), ("array", ["f", "C", [1, 2], ["0x1p+0", "-0x1p-1"]])],
     "Aborted": [18, ("text", "FSVD-413"), ("text", "keys"), ("text", "die Pläne weichen ab")],
 }
 
@@ -159,6 +161,8 @@ MESSAGES = {
     "Factors": said.Factors(Digest(PLAN), real((2, 2), 1, 0, 0, -1), real(2, np.pi, 5e-324), 2.0**-53, float("inf")),
     "Solution": said.Solution(Digest(PLAN), real((1, 1), 2.0**1023), np.zeros((3, 0)), 1, 0.0),
     "BlindedRightMask": said.BlindedRightMask(Digest(PLAN), (None, real((1, 1), 1.0))),
+    "RowsRequest": said.RowsRequest(Digest(PLAN), 2),
+    "FactorRows": said.FactorRows(Digest(PLAN), 2, real((1, 2), 1, -0.5)),
     "Aborted": said.Aborted(Digest(PLAN), "FSVD-413", "keys", "die Pläne weichen ab"),
 }
 PINNED = json.loads(VECTORS.read_text()) if VECTORS.exists() else {"messages": {}, "frames": {}}

@@ -62,7 +62,7 @@ def verify_svd(A: Any, U: Array, sigma: Array, Vt: Array) -> Quality:
         product = (U[place, :] * sigma) @ Vt if by_rows else (U * sigma) @ Vt[:, place]
         error = math.hypot(error, backend.norm(panel - product))
         size = math.hypot(size, backend.norm(panel))
-    return _within(Quality(_relative(error, size), _worst_side(U, Vt)), bounds(m, n, k))
+    return within(Quality(_relative(error, size), _worst_side(U, Vt)), bounds(m, n, k))
 
 
 def verify_by_probes(A: Array, U: Array, sigma: Array, Vt: Array) -> Quality:
@@ -74,25 +74,26 @@ def verify_by_probes(A: Array, U: Array, sigma: Array, Vt: Array) -> Quality:
     """
     m, n, k = _check_shapes(A, U, sigma, Vt)
     _check_sigma(sigma)
-    omega = _probes(A, n)
+    omega = probes(A, n)
     error = A @ omega - U @ (sigma[:, None] * (Vt @ omega))
     residual = _relative(backend.norm(error) / math.sqrt(_PROBES), backend.norm(A))
     xp = namespace(U)
     sides = (_probed_orthogonality(U), _probed_orthogonality(xp.matrix_transpose(Vt)))
-    return _within(Quality(residual, max(sides)), bounds(m, n, k))
+    return within(Quality(residual, max(sides)), bounds(m, n, k))
 
 
 def verify_factor(R: Array, A: Array) -> float:
     """``R^T R = A A^T`` for the factor R of A^T, on a few probes, relative to ``||R||^2``."""
-    omega = _probes(A, A.shape[0])
+    omega = probes(A, A.shape[0])
     xp = namespace(R, A)
     error = xp.matrix_transpose(R) @ (R @ omega) - A @ (xp.matrix_transpose(A) @ omega)
     residual = _relative(backend.norm(error), backend.norm(R) ** 2 * math.sqrt(_PROBES))
     m, n = A.shape
-    return _within(Quality(residual, 0.0), bounds(m, n, min(m, n))).residual
+    return within(Quality(residual, 0.0), bounds(m, n, min(m, n))).residual
 
 
-def _probes(like: Array, rows: int) -> Array:
+def probes(like: Array, rows: int) -> Array:
+    """Fixed columns of length ``rows`` that look like noise of unit variance, in the library of ``like``."""
     xp = namespace(like)
     t = xp.arange(1, rows + 1, dtype=like.dtype, device=like.device)
     rate = xp.arange(1, _PROBES + 1, dtype=like.dtype, device=like.device) * _GOLDEN
@@ -100,7 +101,7 @@ def _probes(like: Array, rows: int) -> Array:
 
 
 def _probed_orthogonality(Q: Array) -> float:
-    psi = _probes(Q, Q.shape[1])
+    psi = probes(Q, Q.shape[1])
     error = namespace(Q).matrix_transpose(Q) @ (Q @ psi) - psi
     return backend.norm(error) / math.sqrt(_PROBES)
 
@@ -119,7 +120,7 @@ def verify_truncated(A: Any, U: Array, sigma: Array, Vt: Array, tolerance: float
     # No full sum over A is taken here, so neither its rounding nor the cut is to be excused.
     most = bounds(m, n, k, tolerance)
     most = Quality(tolerance + EPS * (64 + 4 * math.sqrt(m + n)), most.orthogonality)
-    return _within(Quality(float(residual), _worst_side(U, Vt)), most)
+    return within(Quality(float(residual), _worst_side(U, Vt)), most)
 
 
 def verify_least_squares(A: Any, w: Array, y: Array, tolerance: float = 0.0) -> float:
@@ -141,7 +142,7 @@ def verify_least_squares(A: Any, w: Array, y: Array, tolerance: float = 0.0) -> 
     # Divided twice: the square of the size may overflow.
     residual = _relative(_relative(gradient, size), size * backend.norm(w) + backend.norm(y))
     most = Quality(tolerance + EPS * (64 + 2 * max(m, n)), 0.0)
-    return _within(Quality(residual, 0.0), most).residual
+    return within(Quality(residual, 0.0), most).residual
 
 
 def verify_orthonormal(Q: Array) -> float:
@@ -150,7 +151,7 @@ def verify_orthonormal(Q: Array) -> float:
     if k > m:
         raise ShapeError(f"{k} orthonormal columns of length {m} do not exist")
     quality = Quality(0.0, _orthogonality(namespace(Q).matrix_transpose(Q)))
-    return _within(quality, bounds(m, k, k)).orthogonality
+    return within(quality, bounds(m, k, k)).orthogonality
 
 
 def _check_shapes(A: Any, U: Array, sigma: Array, Vt: Array) -> tuple[int, int, int]:
@@ -169,7 +170,8 @@ def _check_sigma(sigma: Array) -> None:
         raise VerificationFailed("singular values are not finite, nonnegative and descending", _FIX)
 
 
-def _within(quality: Quality, most: Quality) -> Quality:
+def within(quality: Quality, most: Quality) -> Quality:
+    """What was measured, unless it is beyond what rounding excuses."""
     for name in ("residual", "orthogonality"):
         measured, allowed = getattr(quality, name), getattr(most, name)
         if not measured <= allowed:

@@ -20,7 +20,9 @@ def choose_store(
     """A store for a matrix of this shape that takes about ``budget`` bytes of memory at most."""
     if _fits(Layout(shape, access).nbytes, budget):
         return MemoryStore(shape, access)
-    return MappedStore(shape, access, _scratch(f"a {shape[0]} x {shape[1]} matrix", budget, directory), budget)
+    folder = _scratch(f"a {shape[0]} x {shape[1]} matrix", budget, directory)
+    # Half of it: what a pass has left behind in memory is of no use to the next, which starts at the other end.
+    return MappedStore(shape, access, folder, budget // 2)
 
 
 def choose_spool(nbytes: int, budget: int, directory: str | os.PathLike[str] | None = None) -> BlockSpool:

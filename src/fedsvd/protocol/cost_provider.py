@@ -7,7 +7,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
-from fedsvd.protocol.upload import batches, fits_whole, folds
+from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, recovers
 
 _OVERSAMPLED = 8
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
@@ -42,7 +42,8 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     if not folds(plan):
         store = _stored(plan)
         provider.step("keep", Work(memory=16 * total), store + 3 * batch + split, keeps=store)
-        return
+        if keeping(plan) is Keeping.WHOLE:
+            return
     by_rows = plan.by_rows
     width = plan.N + plan.targets if by_rows else plan.M
     length = plan.M if by_rows else plan.N
@@ -53,8 +54,9 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
 
 
 def _stored(plan: SessionPlan) -> float:
-    """X' in memory; on disk, up to the budget of it."""
-    return float(min(plan.M * plan.N, plan.memory // 8))
+    """X' in memory where half of the budget holds it; on disk, a quarter of the budget at a time."""
+    size = float(plan.M * plan.N)
+    return size if 8 * size <= plan.memory // 2 else plan.memory / 8 / 4
 
 
 def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None:
@@ -67,10 +69,12 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
         return
     if folds(plan):
         kernel = dense_svd(plan.M, min(plan.M, plan.N))
+    elif keeping(plan) is Keeping.BOTH:
+        kernel = _two_pass(plan, r, expected.corrected)
     elif plan.full_matrices:
         kernel = _full(plan.M, plan.N)
     elif fits_whole(plan):
-        kernel = factor_svd(plan.M, plan.N, wants_v=plan.published, corrected=expected.corrected)
+        kernel = factor_svd(plan.M, plan.N, wants_v=recovers(plan), corrected=expected.corrected)
     else:
         _krylov(provider, plan, r)
         return
@@ -82,6 +86,16 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
         provider.step("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
 
 
+def _two_pass(plan: SessionPlan, r: int, corrected: bool) -> Kernel:
+    """The SVD of the short side's factor; then the long side's vectors, panel by panel, in the place of X'."""
+    long, short = max(plan.M, plan.N), min(plan.M, plan.N)
+    inner, panel = dense_svd(short, short), float(max(rows * width for rows, width in plan.panels))
+    product = Work(gemm=2.0 * long * short * r + 1.0 * long * r * r, memory=8.0 * long * (short + 3 * r))
+    again = Work(solve=1.0 * long * r * r, gemm=1.0 * long * r * r, memory=32.0 * long * r) * float(corrected)
+    held = 8.0 * long + 3.0 * short * short  # a few probes of every row
+    return Kernel(inner.work + product + again, max(inner.numbers, held + 3 * panel))
+
+
 def _full(m: int, n: int) -> Kernel:
     """Every row of U' and V'^T, beside the thin ones that are verified."""
     thin, (short, long) = dense_svd(m, n), sorted((m, n))
@@ -91,11 +105,12 @@ def _full(m: int, n: int) -> Kernel:
 
 def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:
     block = min(r + _OVERSAMPLED, plan.M, plan.N)
-    basis = max(r + 8 * block, 256)
+    fits = plan.memory // (2 * 8 * (plan.M + plan.N))
+    basis = max(r + 4 * block, min(fits, max(r + 8 * block, 256)))
     one = Work(
         gemm=2.0 * plan.M * plan.N * block + 4.0 * (plan.M + plan.N) * basis * block, memory=8.0 * plan.M * plan.N
     )
-    numbers = (plan.M + plan.N) * (basis + 4.0 * block) + plan.memory / 8 / 4
+    numbers = (plan.M + plan.N) * basis + 3.0 * max(plan.M, plan.N) * block
     provider.step("factorise", one * (_PASSES + 3), numbers)
 
 

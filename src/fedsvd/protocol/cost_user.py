@@ -49,13 +49,16 @@ def user_steps(plan: SessionPlan, i: int, expected: Expected) -> list[Step]:
     if plan.task is Task.PREDICT:
         user.scores()
         return user.steps
-    if plan.by_rows:
+    if plan.stacks_labels:
         user.columns()
         user.upload_rows()
         user.coefficients()
         return user.steps
     user.operand()
-    user.upload_columns()
+    if plan.tall:
+        user.upload_rows()
+    else:
+        user.upload_columns()
     if plan.task is Task.LR:
         user.step("unmask", apply(plan.left, plan.m, plan.targets, plan.block).work, 4.0 * plan.m * plan.targets)
     else:
@@ -70,7 +73,7 @@ class _User(Account):
         self.plan, self.i, self.expected = plan, i, expected
         self.n_i, self.width = plan.counts[i], plan.widths[i]
         self.rows = plan.m if plan.by_rows else plan.M
-        self.centred = plan.centre and not plan.by_rows
+        self.centred = plan.centre and not plan.stacks_labels
         self.panel = min(panel_width(self.rows, plan.memory), self.n_i)
         # Features and labels of a horizontal regression lie apart and are copied side by side.
         self.joined = plan.task is Task.LR and not plan.by_rows

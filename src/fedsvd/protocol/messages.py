@@ -143,6 +143,21 @@ class Factors(Message):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class RowsRequest(Message):
+    """A user wants the rows of U' in this window of P, where U' is too long to be told at once."""
+
+    panel: int
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class FactorRows(Message):
+    """One window's rows of U'."""
+
+    panel: int
+    U_masked: Float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Solution(Message):
     """w' of a regression, a basis of the null space when rank is lost, and what was verified."""
 

@@ -97,8 +97,23 @@ class SessionPlan:
 
     @property
     def by_rows(self) -> bool:
-        """Whether the upload goes by windows of rows (regression on split columns), not of columns."""
+        """Whether the upload goes by windows of rows, not of columns."""
+        return self.stacks_labels or self.tall
+
+    @property
+    def stacks_labels(self) -> bool:
+        """Whether this is a regression on split columns, where labels stand beside the rows."""
         return self.task is Task.LR and self.split is Split.VERTICAL
+
+    @cached_property
+    def tall(self) -> bool:
+        """Whether rows are the one long side of a matrix that memory does not hold: they stream, and so does U.
+
+        A factor of the short side, and a window of rows, must fit. What memory holds goes by columns, where P is one
+        window over all rows for as long as can be.
+        """
+        factors = self.task in (Task.SVD, Task.LSA, Task.PCA) and not self.full_matrices and not self.compress
+        return factors and self.m >= 2 * self.n and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
 
     @property
     def published(self) -> bool:
@@ -108,15 +123,15 @@ class SessionPlan:
     @property
     def biased(self) -> bool:
         """Whether the last user appends the paper's column of ones (C10, as published)."""
-        return self.published and self.by_rows and self.centre
+        return self.published and self.stacks_labels and self.centre
 
     @property
     def ridge_rows(self) -> int:
-        return self.n if self.by_rows and self.alpha > 0 else 0
+        return self.n if self.stacks_labels and self.alpha > 0 else 0
 
     @property
     def ridge_columns(self) -> int:
-        return self.m if self.task is Task.LR and not self.by_rows and self.alpha > 0 else 0
+        return self.m if self.task is Task.LR and not self.stacks_labels and self.alpha > 0 else 0
 
     @cached_property
     def M(self) -> int:

@@ -16,6 +16,7 @@ from fedsvd.protocol.messages import (
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
+    FactorRows,
     Factors,
     Finished,
     KeyBook,
@@ -28,6 +29,7 @@ from fedsvd.protocol.messages import (
     Relayed,
     RowIds,
     RowsAgree,
+    RowsRequest,
     Solution,
     SumReply,
     SumShare,
@@ -130,7 +132,7 @@ def sums_before(plan: SessionPlan) -> Iterator[tuple[str, int]]:
             yield "mean", WORDS * rows
         if plan.unit_variance or plan.task is Task.LR:
             yield "energy", WORDS * rows
-    yield "norm", WORDS * (2 + plan.targets if plan.by_rows else 1)
+    yield "norm", WORDS * (2 + plan.targets if plan.stacks_labels else 1)
 
 
 def sums_after(plan: SessionPlan, expected: Expected) -> Iterator[tuple[str, int]]:
@@ -139,13 +141,13 @@ def sums_after(plan: SessionPlan, expected: Expected) -> Iterator[tuple[str, int
     own_vectors = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and not plan.published
     if own_vectors and expected.corrected and kept(plan, expected) > 0:
         yield "orthogonality", kept(plan, expected) * (kept(plan, expected) + 1) // 2
-    if plan.by_rows:
+    if plan.stacks_labels:
         lost = plan.N - r
         if lost:
             yield "null space", WORDS * lost * (2 * lost + t)
         if plan.centre:
             yield "intercept", WORDS * t
-    if plan.task is Task.PREDICT or (plan.by_rows and plan.releases(Item.SCORE) and not plan.biased):
+    if plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE) and not plan.biased):
         yield "score norm", WORDS
         yield "scores", plan.m * t
 
@@ -190,13 +192,23 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     columns, rows = (plan.M, plan.N) if plan.full_matrices else (r, r)
     sigma = _numbers(min(plan.M, plan.N) if plan.full_matrices else r) if plan.releases(Item.SPECTRUM) else None
     for i, party in enumerate(plan.users):
-        yield CSP, party, Factors(digest, _numbers(plan.M, columns), sigma, 0.0, 0.0), 1
+        yield CSP, party, Factors(digest, _numbers(0 if plan.tall else plan.M, columns), sigma, 0.0, 0.0), 1
+        if plan.tall:
+            yield from _rows(plan, party, columns)
         if i:
             yield from _letter(plan, user(1), party, -(-columns // 8))
         if plan.published and plan.task is not Task.PCA and plan.releases(Item.OWN_PART):
             blinded = tuple(_numbers(*shape) for shape in _slices(plan, i))
             yield party, CSP, BlindedRightMask(digest, blinded), 1
             yield CSP, party, BlindedRightFactor(digest, (_numbers(rows, plan.widths[i]),)), 1
+
+
+def _rows(plan: SessionPlan, party: Party, r: int) -> Iterator[Said]:
+    """U' window by window, where it is too long to be told at once."""
+    heights = Counter(window.stop - window.start for window in plan.left_windows)
+    for height, times in heights.items():
+        yield party, CSP, RowsRequest(plan.digest, 0), times
+        yield CSP, party, FactorRows(plan.digest, 0, _numbers(height, r)), times
 
 
 def _words(*shape: int) -> Ring:

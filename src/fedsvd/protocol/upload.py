@@ -4,10 +4,11 @@ Both follow from shapes and the memory budget, so that every role, and the cost 
 """
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Scheme, Task
+from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.secagg.batches import batch_rows
 
 
@@ -45,10 +46,33 @@ def fits_folded(plan: SessionPlan) -> bool:
     return plan.memory >= 8 * 6 * plan.M * plan.M
 
 
+class Keeping(Enum):
+    """What becomes of the panels of X' at the CSP."""
+
+    WHOLE = auto()  # kept: a dense SVD where it fits, else passes of block Krylov
+    FOLDED = auto()  # folded into a triangular factor and forgotten
+    BOTH = auto()  # folded, and kept for a second pass that makes the long side's singular vectors
+
+
+def keeping(plan: SessionPlan) -> Keeping:
+    """A store is there only where a second pass is needed."""
+    if plan.task is Task.LR:
+        return Keeping.FOLDED
+    if plan.tall:
+        return Keeping.BOTH
+    if fits_whole(plan) or not fits_folded(plan) or plan.full_matrices:
+        return Keeping.WHOLE
+    return Keeping.BOTH if recovers(plan) else Keeping.FOLDED
+
+
 def folds(plan: SessionPlan) -> bool:
     """Whether the CSP folds panels into a triangular factor and forgets them, instead of keeping X'."""
-    # Eq. 6 asks for V', which a factor of X'^T has forgotten.
-    return plan.task is Task.LR or (not plan.published and not fits_whole(plan) and fits_folded(plan))
+    return keeping(plan) is Keeping.FOLDED
+
+
+def recovers(plan: SessionPlan) -> bool:
+    """Whether eq. 6 will ask for V', which a factor of X'^T has forgotten."""
+    return plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART)
 
 
 def writes_out(plan: SessionPlan, i: int) -> bool:

@@ -19,6 +19,7 @@ from fedsvd import __version__
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
+from fedsvd.offload.mapped_array import room_for
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.parties import CSP, TA, Party, user
@@ -40,7 +41,7 @@ from fedsvd.runtime.planning import Planned, Study, guard, plan_study
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.transport.loopback import Hub, Pick, first_sent
-from fedsvd.types import SessionId
+from fedsvd.types import Float, SessionId
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,10 +150,10 @@ def assemble(
             oriented(study, party),
             keys[me],
             secret.derive("secret", i + 1),
-            party.labels if plan.by_rows else None,
+            party.labels if plan.stacks_labels else None,
             party.ids,
             party.weights,
-            _extras(progress, me, engine),
+            {"allocate": room(plan, scratch), **_extras(progress, me, engine)},
             _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             engine.device,
             engine.each,
@@ -189,6 +190,11 @@ def _extras(progress: Progress | None, me: Party, engine: Engine) -> dict[str, A
 
 def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:
     return lambda stage, done, total: progress(me.name, stage, done, total)
+
+
+def room(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, int]], Float]:
+    """Where a user puts a result as long as its data: on disk, where half of its budget does not hold it."""
+    return lambda shape: room_for(shape, plan.memory // 2, scratch)
 
 
 def _secrets(random_state: int | None) -> Callable[[str], Seed]:

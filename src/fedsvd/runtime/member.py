@@ -72,7 +72,7 @@ class Member:
             return None
         if record["id"] not in self._opened:
             job = job_of(record["file"])
-            own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self._folder("scratch"))
+            own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
             expect_readable([own.data])
             self.owner.expect_fresh(record, own)
             self._opened[record["id"]] = own
@@ -106,6 +106,10 @@ class Member:
 
     def checkpoint(self, record: Mapping[str, Any]) -> Checkpoint:
         return Checkpoint(self._folder("checkpoints") / f"{plain_id(record['id'])}.factor")
+
+    def scratch(self) -> Path:
+        """Where what does not fit in memory lies."""
+        return self._folder("scratch")
 
     def _folder(self, name: str) -> Path:
         folder = self._state / name

@@ -18,6 +18,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.enlisting import OwnPart, expect_same_plan, job_of
+from fedsvd.runtime.federation import room
 from fedsvd.runtime.member import Member
 from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.party_data import oriented
@@ -100,7 +101,7 @@ class Attempt:
         member, record = self._member, self._record
         if own is None:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)
-        extras: dict[str, Any] = {"progress": self._teller.progress}
+        extras: dict[str, Any] = {"progress": self._teller.progress, "allocate": room(plan, member.scratch())}
         if plan.compress:
             extras["checkpoint"] = member.checkpoint(record)
         if member.engine.cluster is not None:
@@ -110,7 +111,7 @@ class Attempt:
             oriented(plan, own.data),
             member.identity,
             Seed.fresh(),
-            own.data.labels if plan.by_rows else None,
+            own.data.labels if plan.stacks_labels else None,
             own.data.ids,
             None,
             extras,

@@ -199,7 +199,8 @@ def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> Se
     length = plan.masked_rows if plan.by_rows else plan.N
     # Where the side that streams fits whole, the other one's windows need not be cut to the budget: P mixes all rows.
     window = plan.window if fits >= length else min(plan.window, max(fits, 1))
-    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
+    # A haar mask is one window, and all of a tall matrix at once is what does not fit.
+    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT and not plan.tall else Form.MIXING
     right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT and (plan.by_rows or fits >= plan.N) else Form.MIXING
     if window < min(2 * MIXING_BLOCK, length):
         needed = 8 * 6 * beside * 2 * MIXING_BLOCK

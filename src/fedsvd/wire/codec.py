@@ -137,6 +137,8 @@ _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.BlindedRightFactor: (16, (_many(_optional(_MATRIX)),)),
     said.Finished: (17, ()),
     said.Aborted: (18, (_TEXT, _TEXT, _TEXT)),
+    said.RowsRequest: (19, (_INT,)),
+    said.FactorRows: (20, (_INT, _MATRIX)),
 }
 _TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
 

@@ -62,6 +62,8 @@ FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.BlindedRightFactor: (BLOCKS,),
     m.Finished: (),
     m.Aborted: (TEXT, TEXT, TEXT),
+    m.RowsRequest: (WHOLE,),
+    m.FactorRows: (WHOLE, MATRIX),
 }
 
 _X = np.arange(6.0).reshape(2, 3) / 7
@@ -87,6 +89,8 @@ EXAMPLES: tuple[Message, ...] = (
     m.BlindedRightFactor(PLAN, (None,)),
     m.Finished(PLAN),
     m.Aborted(PLAN, "FSVD-413", "sealing", "the plans differ: Fälle"),
+    m.RowsRequest(PLAN, 2),
+    m.FactorRows(PLAN, 2, np.asfortranarray(_X)),
 )
 
 messages = st.one_of(

@@ -1,8 +1,9 @@
 """Where the sum of the users' batches goes: kept whole, folded into a factor, or kept on disk (step 3).
 
 A *keeper* takes panels of X' as they are completed. Short problems are kept whole. A matrix with one long side is
-folded into a triangular factor and forgotten: O(M^2) memory, whatever the length. A matrix long on both sides goes to
-a block store, laid out for the passes that truncated SVD makes over it.
+folded into a triangular factor and forgotten: O(M^2) memory, whatever the length. Where that side's singular vectors
+are wanted, it is kept beside the factor for a second pass, which puts them in its place. A matrix long on both sides
+goes to a block store, laid out for the passes that truncated SVD makes over it.
 """
 
 from typing import Protocol
@@ -14,7 +15,7 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.upload import fits_folded, fits_whole, folds
+from fedsvd.protocol.upload import Keeping, fits_whole, keeping
 from fedsvd.types import Float
 
 
@@ -32,9 +33,12 @@ class Whole:
         self.store = store
 
     def take(self, panel: int, X_masked: Float) -> None:
-        """A panel of columns into its place."""
-        rows = slice(0, X_masked.shape[0])
-        self.store.write(rows, self._plan.right_windows[panel].outputs, X_masked)
+        """A panel of columns, or of rows, into its place."""
+        plan = self._plan
+        if plan.by_rows:
+            self.store.write(plan.left_windows[panel], slice(0, plan.N), X_masked)
+        else:
+            self.store.write(slice(0, plan.M), plan.right_windows[panel].outputs, X_masked)
 
 
 class Folded:
@@ -72,10 +76,48 @@ class Folded:
         return R
 
 
+class Both:
+    """X' in a store, and its factor: the long side's singular vectors will take the place of what is stored."""
+
+    def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
+        self._whole = Whole(plan, store)
+        self._folded = Folded(plan.N if plan.by_rows else plan.M, plan.by_rows)
+        self.store = store
+
+    def take(self, panel: int, X_masked: Float) -> None:
+        """Fold a panel in, and keep it."""
+        self._folded.take(panel, X_masked)
+        self._whole.take(panel, X_masked)
+
+    def factor(self) -> Float:
+        """R, once it agrees with the probe."""
+        return self._folded.factor()
+
+
+class LongSide:
+    """The long side of a stored X' as rows: its own, or its columns."""
+
+    def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
+        self._store, self._by_rows = store, plan.by_rows
+        self.places = plan.left_windows if plan.by_rows else tuple(window.outputs for window in plan.right_windows)
+
+    def read(self, place: slice) -> Float:
+        """Rows ``place`` of the long side, (rows, short side)."""
+        whole = slice(None)
+        return self._store.read(place, whole) if self._by_rows else self._store.read(whole, place).T
+
+    def write(self, place: slice, L: Float) -> None:
+        """Singular vectors where the data was, in the first columns."""
+        across = slice(0, L.shape[1])
+        if self._by_rows:
+            self._store.write(place, across, L)
+        else:
+            self._store.write(across, place, L.T)
+
+
 def expect_route(plan: SessionPlan) -> None:
     """Raise ``ConfigError`` where the CSP could not factorise within its budget."""
-    folded = folds(plan) and (plan.by_rows or fits_folded(plan))
-    if folded or fits_whole(plan) or plan.components is not None:
+    if keeping(plan) is not Keeping.WHOLE or fits_whole(plan) or plan.components is not None:
         return
     raise ConfigError(
         f"a full SVD of {plan.M} x {plan.N} does not fit a memory budget of {plan.memory} bytes",

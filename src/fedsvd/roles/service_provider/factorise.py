@@ -1,8 +1,9 @@
 """Step 3 of the paper: factorise X', verify, and only then answer.
 
-``U', S'`` of what was collected: by a dense SVD, from the folded factor, or as the top r of a matrix long on both sides
-by block Krylov. For regressions: least squares on the folded factor of ``[X' y']``, by SVD with a relative rank
-cut-off. The CSP needs no dice: Krylov's start block is made of columns of X' taken from every window.
+``U', S'`` of what was collected: by a dense SVD, from the folded factor, from that and a second pass over what was kept
+beside it, or as the top r of a matrix long on both sides by block Krylov. For regressions: least squares on the folded
+factor of ``[X' y']``, by SVD with a relative rank cut-off. The CSP needs no dice: Krylov's start block is made of
+columns of X' taken from every window.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from fedsvd.linalg.backend import norm, qr_r
 from fedsvd.linalg.dense_svd import dense_svd, fits, rank, tall_svd
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.linalg.truncated_svd import truncated_svd
+from fedsvd.linalg.two_pass import two_pass_svd
 from fedsvd.linalg.verify import (
     verify_by_probes,
     verify_factor,
@@ -23,7 +25,8 @@ from fedsvd.linalg.verify import (
 )
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.upload import fits_whole
+from fedsvd.protocol.upload import fits_whole, recovers
+from fedsvd.roles.service_provider.collect import LongSide
 from fedsvd.types import Float
 
 _TOLERANCE = 1e-12
@@ -32,13 +35,17 @@ _OVERSAMPLED = 8
 
 @dataclass(frozen=True, repr=False)
 class Factorised:
-    """U' (M, r), S' (r,), what was verified, and V'^T where eq. 6 will ask for it."""
+    """U' (M, r), S' (r,), what was verified, and V'^T where eq. 6 will ask for it.
+
+    Of a long side's vectors there are none here: they lie in ``store``, in the first r columns (U') or rows (V'^T).
+    """
 
     U_masked: Float
     sigma_scaled: Float
     residual: float
     orthogonality: float
     Vt_masked: Float | None = None
+    store: BlockStore | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,10 +65,21 @@ def factorise_whole(plan: SessionPlan, store: BlockStore) -> Factorised:
         return _dense(plan, store.read(*whole))
     operator = _operator(plan, store)
     r = plan.components or 1
-    found = truncated_svd(operator, r, start=_start_block(plan, store, r), tolerance=_TOLERANCE)
+    start = _start_block(plan, store, r)
+    found = truncated_svd(operator, r, start, tolerance=_TOLERANCE, basis=_basis(plan, r, start.shape[1]))
     quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
     kept = min(r, rank(found.sigma, plan.m, plan.n))
     return Factorised(found.U[:, :kept], found.sigma[:kept], quality.residual, quality.orthogonality, found.Vt[:kept])
+
+
+def factorise_both(plan: SessionPlan, R: Float, store: BlockStore) -> Factorised:
+    """The short side's vectors from the factor; the long side's take the place of X' in its store."""
+    side = LongSide(plan, store)
+    most = plan.components or min(plan.M, plan.N)
+    sigma, V, quality = two_pass_svd(R, side, side.places, (plan.m, plan.n), most)
+    if plan.by_rows:
+        return Factorised(np.empty((0, len(sigma))), sigma, quality.residual, quality.orthogonality, V.T, store)
+    return Factorised(V, sigma, quality.residual, quality.orthogonality, store=store)
 
 
 def factorise_folded(plan: SessionPlan, R: Float) -> Factorised:
@@ -71,7 +89,7 @@ def factorise_folded(plan: SessionPlan, R: Float) -> Factorised:
 
 def _dense(plan: SessionPlan, A: Float) -> Factorised:
     tall = A.shape[0] >= 2 * A.shape[1] and not plan.full_matrices
-    if not plan.published and A.shape[1] >= 2 * A.shape[0]:
+    if not recovers(plan) and not plan.full_matrices and A.shape[1] >= 2 * A.shape[0]:
         # Nobody asks for V': the factor of A^T has the U' and S' of A.
         R = qr_r(A.T)
         verify_factor(R, A)
@@ -98,7 +116,13 @@ def _operator(plan: SessionPlan, store: BlockStore) -> Operator:
 
 
 def _panel(plan: SessionPlan) -> int:
-    return max(1, min(plan.N, plan.memory // (8 * 4 * plan.M)))
+    return max(1, min(plan.N, plan.memory // (8 * 8 * plan.M)))
+
+
+def _basis(plan: SessionPlan, r: int, b: int) -> int:
+    """Columns of Krylov's basis: as many as half of the budget holds, and no fewer than it can restart with."""
+    fits = plan.memory // (2 * 8 * (plan.M + plan.N))
+    return max(r + 4 * b, min(fits, max(r + 8 * b, 256)))
 
 
 def _start_block(plan: SessionPlan, store: BlockStore, r: int) -> Float:

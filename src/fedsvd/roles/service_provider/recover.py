@@ -1,24 +1,47 @@
-"""Eq. 6 of the paper at the CSP: ``[Vt_i]^R = Vt' [Q_i^T]^R``, window by window (``paper`` scheme alone, C1)."""
+"""What users come back for: windows of a long U', and eq. 6 of the paper, ``[Vt_i]^R = Vt' [Q_i^T]^R`` (C1).
+
+Both go window by window, so that neither U' nor V'^T need be in memory where they are too long for it. Eq. 6 is there
+in the ``paper`` scheme alone.
+"""
 
 from fedsvd.errors import UnexpectedMessage
-from fedsvd.protocol.messages import BlindedRightFactor, BlindedRightMask
+from fedsvd.protocol.messages import BlindedRightFactor, BlindedRightMask, FactorRows, RowsRequest
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.roles.service_provider.factorise import Factorised
 from fedsvd.types import Float, expect_shape
 
 
+def factor_rows(plan: SessionPlan, sender: Party, found: Factorised | None, message: RowsRequest) -> FactorRows:
+    """The rows of U' in one window of P."""
+    windows = plan.left_windows
+    if found is None or found.store is None or not plan.tall or not 0 <= message.panel < len(windows):
+        raise UnexpectedMessage(f"{sender} asks for rows of U' that are not told apart")
+    rows = found.store.read(windows[message.panel], slice(0, len(found.sigma_scaled)))
+    return FactorRows(plan.digest, message.panel, rows)
+
+
 def blinded_factor(
-    plan: SessionPlan, sender: Party, Vt_masked: Float | None, message: BlindedRightMask
+    plan: SessionPlan, sender: Party, found: Factorised | None, message: BlindedRightMask
 ) -> BlindedRightFactor:
     """The product for one user, once its blocks are those of its columns."""
     windows = plan.right_windows
     own = [window.columns[sender.index - 1] for window in windows]
     held = [columns.stop > columns.start for columns in own]
-    if Vt_masked is None or [block is not None for block in message.Qt_i_blinded] != held:
+    if found is None or not plan.published or [block is not None for block in message.Qt_i_blinded] != held:
         raise UnexpectedMessage(f"a blinded mask from {sender} that the plan does not know")
     blocks: list[Float | None] = []
     for window, columns, block in zip(windows, own, message.Qt_i_blinded, strict=True):
         if block is not None:
             expect_shape(f"a block of {sender}'s blinded mask", block, window.width, columns.stop - columns.start)
-        blocks.append(None if block is None else Vt_masked[:, window.outputs] @ block)
+        blocks.append(None if block is None else _right_vectors(found, window.outputs) @ block)
     return BlindedRightFactor(plan.digest, tuple(blocks))
+
+
+def _right_vectors(found: Factorised, columns: slice) -> Float:
+    """These columns of V'^T, from memory or from the store."""
+    if found.Vt_masked is not None:
+        return found.Vt_masked[:, columns]
+    if found.store is None:
+        raise UnexpectedMessage("a blinded mask where no V' was kept")
+    return found.store.read(slice(0, len(found.sigma_scaled)), columns)

@@ -5,7 +5,7 @@ letters it cannot read and adds up sums it cannot read.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -32,6 +32,7 @@ from fedsvd.protocol.messages import (
     Relayed,
     RowIds,
     RowsAgree,
+    RowsRequest,
     Solution,
     SumReply,
     SumShare,
@@ -39,16 +40,17 @@ from fedsvd.protocol.messages import (
 from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
-from fedsvd.protocol.upload import Batch, batches, folds
-from fedsvd.roles.service_provider.collect import Folded, Keeper, Whole, expect_route
+from fedsvd.protocol.upload import Batch, Keeping, batches, keeping, recovers
+from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, Whole, expect_route
 from fedsvd.roles.service_provider.factorise import (
     Factorised,
     Solved,
+    factorise_both,
     factorise_folded,
     factorise_whole,
     solve,
 )
-from fedsvd.roles.service_provider.recover import blinded_factor
+from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.aggregate import RunningSum
 from fedsvd.types import Float, Ring
@@ -93,7 +95,7 @@ class ServiceProvider(Machine):
         self._panel: Float | None = None
         self._finished: set[Party] = set()
         self._verified: Verified | None = None
-        self._Vt_masked: Float | None = None
+        self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
         if plan.task is not Task.PREDICT:
             expect_route(plan)
@@ -190,10 +192,13 @@ class ServiceProvider(Machine):
         return State.AGGREGATING, self._request_batch()
 
     def _new_keeper(self) -> Keeper:
-        plan = self.plan
-        if folds(plan):
+        plan, kept = self.plan, keeping(self.plan)
+        if kept is Keeping.FOLDED:
             return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
-        return Whole(plan, self._storage((plan.M, plan.N), Access.BY_COLUMNS, plan.memory))
+        access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
+        # The other half of the budget is for what is computed from it.
+        store = self._storage((plan.M, plan.N), access, plan.memory // 2)
+        return Both(plan, store) if kept is Keeping.BOTH else Whole(plan, store)
 
     def _request_batch(self) -> tuple[Effect, ...]:
         rows, width = self._batches[self._batch].shape
@@ -225,7 +230,7 @@ class ServiceProvider(Machine):
         """The aligned scheme: every user's columns stand beside the others'; only labels are added up."""
         if message.batch != self._batch or sender in self._aligned or self.plan.scheme is not Scheme.ALIGNED:
             raise RepeatedShare(f"{sender} sent batch {message.batch} unasked or twice")
-        if (message.y_i_padded is None) is self.plan.by_rows:
+        if (message.y_i_padded is None) is self.plan.stacks_labels:
             raise UnexpectedMessage(f"{sender} sent labels where there are none, or none where there are")
         if message.y_i_padded is not None:
             self._sum.add(sender.index, message.y_i_padded)
@@ -248,7 +253,7 @@ class ServiceProvider(Machine):
                 place = slice(offset + window.place(i).start, offset + window.place(i).stop)
                 X_masked[:, place] = own[:, start : start + width]
                 start += width
-        if plan.by_rows:
+        if plan.stacks_labels:
             fixed_point.decode(self._sum.total(), self._exponents[1], out=X_masked[:, plan.N :])
         return X_masked
 
@@ -275,6 +280,8 @@ class ServiceProvider(Machine):
         if isinstance(keeper, Folded):
             R = keeper.factor()
             return solve(self.plan, R) if self.plan.task is Task.LR else factorise_folded(self.plan, R)
+        if isinstance(keeper, Both):
+            return factorise_both(self.plan, keeper.factor(), keeper.store)
         if not isinstance(keeper, Whole):
             raise LocalProtocolError("nothing was collected")
         with keeper.store as store:
@@ -291,14 +298,19 @@ class ServiceProvider(Machine):
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
-        self._Vt_masked = found.Vt_masked if self.plan.published else None
+        asked_again = found.store is not None or recovers(self.plan)
+        self._found = replace(found, U_masked=found.U_masked[:0]) if asked_again else None
         sigma = found.sigma_scaled if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, found.U_masked, sigma, found.residual, found.orthogonality)
         return State.ANSWERING, self._to_all(reply)
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
         """Eq. 6 of the paper, leak and all (C1)."""
-        return State.ANSWERING, (Send(sender, blinded_factor(self.plan, sender, self._Vt_masked, message)),)
+        return State.ANSWERING, (Send(sender, blinded_factor(self.plan, sender, self._found, message)),)
+
+    def _on_rows_request(self, sender: Party, message: RowsRequest) -> Step:
+        """One window of U', where it is too long to be told at once."""
+        return State.ANSWERING, (Send(sender, factor_rows(self.plan, sender, self._found, message)),)
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has its result, the session is over."""
@@ -309,7 +321,9 @@ class ServiceProvider(Machine):
         self._finished.add(sender)
         if len(self._finished) < self.plan.k:
             return self.state, ()
-        self._Vt_masked = None
+        if self._found is not None and self._found.store is not None:
+            self._found.store.close()
+        self._found = None
         return State.DONE, (Finish(self._verified),)
 
     def _to_all(self, message: Message) -> tuple[Effect, ...]:
@@ -331,5 +345,6 @@ class ServiceProvider(Machine):
         (State.ANSWERING, SumShare, Role.USER, _on_share, {State.ANSWERING}),
         (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
         (State.ANSWERING, BlindedRightMask, Role.USER, _on_blinded_mask, {State.ANSWERING}),
+        (State.ANSWERING, RowsRequest, Role.USER, _on_rows_request, {State.ANSWERING}),
         (State.ANSWERING, Finished, Role.USER, _on_finished, {State.ANSWERING, State.DONE}),
     )

@@ -7,9 +7,10 @@ session, instead of failing somewhere inside the unmasking.
 import numpy as np
 
 from fedsvd.errors import UnexpectedMessage
-from fedsvd.protocol.messages import BlindedRightFactor, Factors, Solution
+from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Solution
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Task
+from fedsvd.roles.user.requests import Fetch
 from fedsvd.types import Float, expect_shape
 
 
@@ -26,11 +27,20 @@ def expect_answer(plan: SessionPlan, message: Factors | Solution) -> None:
     r = message.U_masked.shape[-1]
     if (message.sigma_scaled is None) == plan.releases(Item.SPECTRUM):
         raise UnexpectedMessage("a spectrum that the plan does not release, or none where it does")
-    expect_shape("U'", message.U_masked, plan.M, r)
+    expect_shape("U'", message.U_masked, 0 if plan.tall else plan.M, r)
     _expect_finite(message.U_masked)
     if message.sigma_scaled is not None:
         expect_shape("S'", message.sigma_scaled, min(plan.M, plan.N) if plan.full_matrices else r)
         _expect_finite(message.sigma_scaled)
+
+
+def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
+    """Refuse rows of U' that are not those of the window that was asked for."""
+    window = plan.left_windows[asked.panel]
+    if message.panel != asked.panel:
+        raise UnexpectedMessage(f"window {message.panel} of U', {asked.panel} was asked for")
+    expect_shape("a window of U'", message.U_masked, window.stop - window.start, asked.r)
+    _expect_finite(message.U_masked)
 
 
 def expect_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> None:

@@ -104,6 +104,12 @@ class Masks:
         both[width:, N:] = self.c * xp.eye(self.plan.targets, dtype=xp.float64, device=on)
         return both
 
+    def forget_right(self) -> None:
+        """Let go of T_i and Q, which will be drawn again should anybody ask; slices that were dealt stay."""
+        for drawn in ("Q", "whole", "rotations", "written_out", "_written_out_with_labels"):
+            self.__dict__.pop(drawn, None)
+        self._turned.clear()
+
     @property
     def _aggregated(self) -> bool:
         # In the aligned scheme T_i is Q_i: drawn by this user alone, a second rotation would add nothing.

@@ -10,12 +10,13 @@ import numpy as np
 
 from fedsvd.errors import DataError
 from fedsvd.linalg.backend import EPS, norm, to_numpy
-from fedsvd.masks.remove import unmask_left, unscale
+from fedsvd.masks.remove import unscale
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item
-from fedsvd.roles.user.requests import Local, Script, Signs, Upload
+from fedsvd.roles.user.requests import Local, Script, Signs
 from fedsvd.roles.user.statistics import Centred, centred, scaled
-from fedsvd.roles.user.work import Work, entry_bound, joint_norm
+from fedsvd.roles.user.upload import left_vectors, upload
+from fedsvd.roles.user.work import Work, joint_norm
 from fedsvd.types import Float
 
 
@@ -44,15 +45,17 @@ def script(work: Work) -> Script:
         about = scaled(work, about)
     F = yield from joint_norm(work, about.A_i)
     _expect_variance(work, about, F)
-    factors: Factors = yield Upload(lambda w: work.masks.column_panel(about.A_i, w), (entry_bound(work, F), 0.0))
-    U = to_numpy(unmask_left(work.put(factors.U_masked), work.masks.P))
-    U = U * (yield Signs(U))
+    request, mean, scales = upload(work, about.A_i, F), about.mean, about.scales
+    del about  # A_i, where it was compressed, is as large as anything that follows
+    factors: Factors = yield request
+    U = yield from left_vectors(work, factors)
+    U *= yield Signs(U)
     sigma = None if factors.sigma_scaled is None else unscale(factors.sigma_scaled, work.masks.c)
     scores_i = None
     if work.plan.releases(Item.OWN_PART):
-        scores_i = yield Local("scores", lambda: scores(work, about, U))
+        scores_i = yield Local("scores", lambda: scores(work, mean, scales, U))
     quality = factors.residual, factors.orthogonality
-    return PCAResult(about.mean, U, sigma, scores_i, about.scales, F * F, U.shape[1], *quality)
+    return PCAResult(mean, U, sigma, scores_i, scales, F * F, U.shape[1], *quality)
 
 
 def _expect_variance(work: Work, about: Centred, F: float) -> None:
@@ -62,14 +65,18 @@ def _expect_variance(work: Work, about: Centred, F: float) -> None:
         raise DataError("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
 
 
-def scores(work: Work, about: Centred, U: Float) -> Float:
+def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Float:
     """``(X_i - mean)^T U``, rows scaled first where unit variance was asked for; one pass over the data."""
-    W = U if about.scales is None else U * _inverse(about.scales)[:, None]
-    out = np.empty((work.n_i, U.shape[1]))
-    W, mean = work.put(W), work.put(about.mean[:, None])
+    W = U if scales is None else U * _inverse(scales)[:, None]
+    out = np.zeros((work.n_i, U.shape[1]))
+    if work.plan.by_rows:
+        for part, X in work.row_panels("scores"):
+            out += to_numpy((X - work.put(mean[part, None])).T @ work.put(W[part]))
+        return out
+    W, centre = work.put(W), work.put(mean[:, None])
     for part, X in work.panels("scores"):
         # Centred before the product: with a large mean the difference of two products would cancel.
-        out[part] = to_numpy((X - mean).T @ W)
+        out[part] = to_numpy((X - centre).T @ W)
     return out
 
 

@@ -56,5 +56,13 @@ class Recover:
     Qt_i_blinded: tuple[Float | None, ...]
 
 
-Request = Local | Sum | Upload | Signs | Recover
+@dataclass(frozen=True, repr=False)
+class Fetch:
+    """One window of a U' too long to be told at once. Answer: its rows."""
+
+    panel: int
+    r: int
+
+
+Request = Local | Sum | Upload | Signs | Recover | Fetch
 Script = Generator[Request, Any, Any]

@@ -28,6 +28,7 @@ from fedsvd.protocol.messages import (
     BlindedRightFactor,
     BlindedRightMask,
     Computed,
+    FactorRows,
     Factors,
     Finished,
     KeyBook,
@@ -39,6 +40,7 @@ from fedsvd.protocol.messages import (
     Relayed,
     RowIds,
     RowsAgree,
+    RowsRequest,
     Solution,
     SumReply,
     SumShare,
@@ -50,10 +52,10 @@ from fedsvd.protocol.upload import batches
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
-from fedsvd.roles.user.answers import expect_answer, expect_blinded
+from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_rows
 from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masking import Masks
-from fedsvd.roles.user.requests import Local, Recover, Request, Script, Signs, Sum, Upload
+from fedsvd.roles.user.requests import Fetch, Local, Recover, Request, Script, Signs, Sum, Upload
 from fedsvd.roles.user.sums import UsersOnly
 from fedsvd.roles.user.work import Work
 from fedsvd.sealing.agree import AgreementKey
@@ -76,6 +78,7 @@ class State(Enum):
     SUMMING = auto()
     UPLOADING = auto()
     WAITING = auto()
+    FETCHING = auto()
     RECOVERING = auto()
     SIGNING = auto()
     DONE = auto()
@@ -206,6 +209,8 @@ class User(Machine):
             case Upload(_, bounds):
                 self._exponents = (fixed_point.exponent(bounds[0]), fixed_point.exponent(bounds[1]))
                 return State.UPLOADING, (Send(CSP, Ready(digest, self._exponents)),)
+            case Fetch(panel):
+                return State.FETCHING, (Send(CSP, RowsRequest(digest, panel)),)
             case Recover(Qt_i_blinded):
                 return State.RECOVERING, (Send(CSP, BlindedRightMask(digest, Qt_i_blinded)),)
             case Signs(U):
@@ -266,6 +271,13 @@ class User(Machine):
         expect_answer(self.plan, message)
         return self._go_on(message)
 
+    def _on_rows(self, sender: Party, message: FactorRows) -> Step:
+        request = self._request
+        if not isinstance(request, Fetch):
+            raise UnexpectedMessage("rows of U' that were not asked for")
+        expect_rows(self.plan, request, message)
+        return self._go_on(message.U_masked)
+
     def _on_blinded(self, sender: Party, message: BlindedRightFactor) -> Step:
         expect_blinded(self.plan, self.me.index - 1, message)
         return self._go_on(message.Vt_i_blinded)
@@ -304,8 +316,9 @@ class User(Machine):
         (State.COMPUTING, Computed, Role.USER, _on_computed, {State.COMPUTING, State.SUMMING, State.DONE}),
         (State.SUMMING, SumReply, Role.CSP, _on_sum, {State.COMPUTING, State.SUMMING, State.UPLOADING, State.DONE}),
         (State.UPLOADING, BatchRequest, Role.CSP, _on_request, {State.UPLOADING, State.WAITING}),
-        (State.WAITING, Factors, Role.CSP, _on_answer, {State.SIGNING, *_UNMASKED}),
+        (State.WAITING, Factors, Role.CSP, _on_answer, {State.FETCHING, State.SIGNING, *_UNMASKED}),
         (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING, State.SUMMING, State.DONE}),
+        (State.FETCHING, FactorRows, Role.CSP, _on_rows, {State.FETCHING, State.SIGNING, *_UNMASKED}),
         (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.DONE}),
         (State.SIGNING, Relayed, Role.CSP, _on_signs, _UNMASKED),
     )

@@ -74,6 +74,10 @@ def scaled(work: Work, about: Centred) -> Centred:
 
 def _row_sums(work: Work) -> Float:
     sums = np.zeros(work.source.shape[0])
+    if work.plan.by_rows:
+        for part, X in work.row_panels("means"):
+            sums[part] = X.sum(axis=1)
+        return sums
     for _, X in work.panels("means"):
         sums += to_numpy(namespace(X).sum(X, axis=1))
     return sums
@@ -85,7 +89,11 @@ def _energy(work: Work, A_i: Operand) -> Float:
             energy = row_energy(A_i.A_i)
         else:
             energy = np.zeros(work.source.shape[0])
-            for part, _ in work.panels("variances"):
-                energy += row_energy(A_i.columns(part.start, part.stop))
+            if work.plan.by_rows:
+                for part, _ in work.row_panels("variances"):
+                    energy[part] = row_energy(A_i.rows(part.start, part.stop))
+            else:
+                for part, _ in work.panels("variances"):
+                    energy += row_energy(A_i.columns(part.start, part.stop))
     finite(energy)
     return energy

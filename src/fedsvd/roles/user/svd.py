@@ -13,12 +13,13 @@ from fedsvd.errors import NumericalError
 from fedsvd.linalg import backend
 from fedsvd.linalg.dense_svd import rank
 from fedsvd.masks import blind
-from fedsvd.masks.remove import unmask_left, unscale
+from fedsvd.masks.remove import unscale
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.masking import Operand
-from fedsvd.roles.user.requests import Local, Recover, Script, Signs, Sum, Upload
-from fedsvd.roles.user.work import Dense, Streamed, Work, entry_bound, joint_norm
+from fedsvd.roles.user.requests import Local, Recover, Script, Signs, Sum
+from fedsvd.roles.user.upload import left_vectors, upload
+from fedsvd.roles.user.work import Dense, Streamed, Work, joint_norm
 from fedsvd.types import Float
 
 # Below this ratio S_1 / S_r, S^-1 U^T X_i is orthonormal to 16 eps as it is, and the sum is spared.
@@ -44,8 +45,10 @@ def script(work: Work) -> Script:
     """Compress, mask, upload; take the masks off; agree on orthogonality and signs."""
     A_i: Operand = yield Local("compress", lambda: _operand(work))
     F = yield from joint_norm(work, A_i)
-    factors: Factors = yield Upload(lambda w: work.masks.column_panel(A_i, w), (entry_bound(work, F), 0.0))
-    U = backend.to_numpy(unmask_left(work.put(factors.U_masked), work.masks.P))
+    request = upload(work, A_i, F)
+    del A_i  # what was compressed is as large as anything that follows
+    factors: Factors = yield request
+    U = yield from left_vectors(work, factors)
     if factors.sigma_scaled is None:
         raise NumericalError("the CSP withheld the spectrum of an SVD")
     sigma = unscale(factors.sigma_scaled, work.masks.c)
@@ -95,6 +98,11 @@ def _own_right_vectors(work: Work, U: Float, sigma: Float) -> Script:
 
 def right_vectors(work: Work, U: Float, sigma: Float) -> Float:
     """``S^-1 U^T X_i``, in one pass over the data."""
+    if work.plan.by_rows:
+        Vt_i = np.zeros((len(sigma), work.n_i))
+        for part, X in work.row_panels("right vectors"):
+            Vt_i += backend.to_numpy(work.put((U[part] / sigma).T) @ X)
+        return Vt_i
     W = work.put((U / sigma).T)
     Vt_i = np.empty((len(sigma), work.n_i))
     for part, X in work.panels("right vectors"):

@@ -42,6 +42,7 @@ class Work:
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     spread: Spread | None = None  # what factors the source in parts, elsewhere
+    allocate: Callable[[tuple[int, int]], Float] = np.empty  # room for a result as long as the data
 
     @property
     def n_i(self) -> int:
@@ -142,13 +143,20 @@ def joint_norm(work: Work, A_i: Operand) -> Script:
 
 def squared_norm(work: Work, A_i: Operand) -> float:
     """``||A_i||_F^2``; numbers so small or large that it cannot be had are refused."""
-    width, step = work.plan.widths[work.i], work.panel(work.plan.M)
-    norms = [backend.norm(A_i.columns(start, min(start + step, width))) for start in range(0, width, step)]
+    norms = [backend.norm(panel) for panel in _panels_of(work, A_i)]
     with np.errstate(over="ignore"):
         squared = float(np.sum(np.square(norms)))
     if squared < 1e-290 and max(norms) > 0:
         raise _out_of_range()
     return float(finite(squared))
+
+
+def _panels_of(work: Work, A_i: Operand) -> Iterator[Float]:
+    """A_i in panels along the side by which it will go up, which is the one it is read along."""
+    plan, width = work.plan, work.plan.widths[work.i]
+    length, across, read = (plan.M, width, A_i.rows) if plan.by_rows else (width, plan.M, A_i.columns)
+    step = work.panel(across)
+    return (read(start, min(start + step, length)) for start in range(0, length, step))
 
 
 def finite(energy: Any) -> Any:
