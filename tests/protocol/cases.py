@@ -32,7 +32,7 @@ def tall(k: int = 2, **asked) -> Federation:
     """Rows in two windows of a matrix that its memory does not hold: they stream, and so does U."""
     rows, width = 1100, sum(WIDTHS[i % 2] for i in range(k))
     X = [X_i + 0.1 for X_i in parts(k, rows)]
-    return Federation(X, Task.SVD, V, scheme="mixing", memory=48 * width * (rows // 2 + 50), **asked)
+    return Federation(X, Task.SVD, V, memory=48 * width * (rows // 2 + 50), **({"scheme": "mixing"} | asked))
 
 
 def pca(k: int = 2, **asked) -> Federation:
@@ -76,6 +76,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "svd aligned": lambda k=2: svd(k, scheme="aligned"),
     "svd as published": lambda k=2: svd(k, scheme="paper", block_size=3),
     "svd of a tall matrix": tall,
+    "svd of a tall matrix without own parts": lambda k=2: tall(k, release=(Item.COMPONENTS, Item.SPECTRUM)),
+    "svd of a tall matrix as published": lambda k=2: tall(k, scheme="paper", block_size=500),
     "svd of checked rows": row_ids,
     "svd of checked rows dealt by the TA": lambda k=2: row_ids(k, trust=Trust.AUTHORITY),
     "svd without own parts": lambda k=2: svd(k, release=(Item.COMPONENTS, Item.SPECTRUM)),

@@ -22,6 +22,7 @@ from fedsvd.linalg.operators import Operator, Transposed, as_operator
 from fedsvd.types import Array
 
 _GOLDEN = 0.6180339887498949
+_CROWDED = 1e-4
 
 
 class TruncatedSVD(NamedTuple):
@@ -43,14 +44,23 @@ class TruncatedSVD(NamedTuple):
 
 
 def truncated_svd(
-    A: Any, r: int, start: Array, *, tolerance: float = 1e-12, basis: int | None = None, passes: int = 300
+    A: Any,
+    r: int,
+    start: Array,
+    *,
+    tolerance: float = 1e-12,
+    basis: int | None = None,
+    passes: int = 300,
+    block: int | None = None,
 ) -> TruncatedSVD:
     """The r largest singular triplets of A, each with a residual of at most ``tolerance * sigma_1``.
 
     ``start`` (m, b) or (n, b), b >= r, is a block in general position: columns of A taken from all over it, or
     normals; on a square matrix it is read as columns. A block narrower than r would miss copies of an equal singular
     value, and no residual would tell. A few columns more than r converge faster. ``basis`` bounds the memory, in
-    columns of (m + n) numbers. Singular values at the level of rounding are cut with their vectors (``rank``), so
+    columns of (m + n) numbers. ``block`` columns of the start are used first, where that is fewer: half as many
+    products for twice as many passes, and all of the start after all when the result shows that copies of a value may
+    have been missed (``crowded``). Singular values at the level of rounding are cut with their vectors (``rank``), so
     that fewer than r triplets come back from a matrix of lower rank, and none from a zero matrix.
     """
     operator, b = as_operator(A), start.shape[1]
@@ -59,10 +69,11 @@ def truncated_svd(
     _check_request(m, n, r, start, basis)
     if basis * (m + n) >= m * n and fits(m, n):
         found = _whole(operator, r, start)
-    elif start.shape[0] == m:
-        found = _transpose(_krylov(Transposed(operator), r, start, tolerance, basis, passes))
     else:
-        found = _krylov(operator, r, start, tolerance, basis, passes)
+        from_left = bool(start.shape[0] == m)
+        by_rows: Operator = Transposed(operator) if from_left else operator
+        found = _narrow_first(by_rows, r, start, tolerance, basis, passes, block or b)
+        found = _transpose(found) if from_left else found
     k = rank(found.sigma, m, n)
     return TruncatedSVD(found.U[:, :k], found.sigma[:k], found.Vt[:k, :], found.residuals[:k], found.passes)
 
@@ -96,6 +107,32 @@ def _whole(A: Operator, r: int, like: Array) -> TruncatedSVD:
 def _transpose(svd: TruncatedSVD) -> TruncatedSVD:
     xp = namespace(svd.U)
     return svd._replace(U=xp.matrix_transpose(svd.Vt), Vt=xp.matrix_transpose(svd.U))
+
+
+def _narrow_first(
+    A: Operator, r: int, start: Array, tolerance: float, basis: int, passes: int, block: int
+) -> TruncatedSVD:
+    """From the first ``block`` columns of the start, and from all of them where that may have missed something."""
+    spent = 0
+    if block < start.shape[1]:
+        found = _krylov(A, r, start[:, :block], tolerance, basis, passes)
+        if found.sigma.shape[0] == r and not crowded(found.sigma, block):
+            return found
+        spent = found.passes
+    found = _krylov(A, r, start, tolerance, basis, passes)
+    return found._replace(passes=spent + found.passes)
+
+
+def crowded(sigma: Array, b: int) -> bool:
+    """Whether b of these values lie within 1e-4 of the largest from each other, so that there may be more such.
+
+    A start block of b columns in general position finds as many copies of an equal value as there are, up to b: fewer
+    than b are all of them. Values that differ by so little count as equal, for they would not come apart in time.
+    """
+    if sigma.shape[0] < b:
+        return False
+    last = sigma.shape[0] - b + 1
+    return bool(namespace(sigma).any(sigma[:last] - sigma[b - 1 :] <= _CROWDED * sigma[0]))
 
 
 def _krylov(A: Operator, r: int, start: Array, tolerance: float, basis: int, passes: int) -> TruncatedSVD:

@@ -7,9 +7,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
-from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, recovers
+from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
 
-_OVERSAMPLED = 8
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
 
 
@@ -104,9 +103,7 @@ def _full(m: int, n: int) -> Kernel:
 
 
 def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:
-    block = min(r + _OVERSAMPLED, plan.M, plan.N)
-    fits = plan.memory // (2 * 8 * (plan.M + plan.N))
-    basis = max(r + 4 * block, min(fits, max(r + 8 * block, 256)))
+    block, basis = krylov_block(plan, r), krylov_basis(plan, r)
     one = Work(
         gemm=2.0 * plan.M * plan.N * block + 4.0 * (plan.M + plan.N) * basis * block, memory=8.0 * plan.M * plan.N
     )

@@ -11,6 +11,9 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.secagg.batches import batch_rows
 
+_OVERSAMPLED = 8
+_NARROWEST = 32  # columns below which a product is no faster than reading the matrix
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -73,6 +76,22 @@ def folds(plan: SessionPlan) -> bool:
 def recovers(plan: SessionPlan) -> bool:
     """Whether eq. 6 will ask for V', which a factor of X'^T has forgotten."""
     return plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART)
+
+
+def krylov_start(plan: SessionPlan, r: int) -> int:
+    """Columns of X' that truncated SVD starts from: no copy of an equal value is missed from r of them or more."""
+    return min(max(r + _OVERSAMPLED, _NARROWEST), plan.M, plan.N)
+
+
+def krylov_block(plan: SessionPlan, r: int) -> int:
+    """Columns that are multiplied at once: of a large r a quarter, but one of every window."""
+    return min(krylov_start(plan, r), max(_NARROWEST, r // 4 + _OVERSAMPLED, len(plan.right_windows)))
+
+
+def krylov_basis(plan: SessionPlan, r: int) -> int:
+    """Columns of its basis: as many as half of the budget holds, and no fewer than it can restart with."""
+    fits, least = plan.memory // (2 * 8 * (plan.M + plan.N)), r + 4 * krylov_start(plan, r)
+    return max(least, min(fits, max(r + 8 * krylov_block(plan, r), 4 * r, 256)))
 
 
 def writes_out(plan: SessionPlan, i: int) -> bool:

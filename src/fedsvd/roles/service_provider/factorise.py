@@ -25,12 +25,11 @@ from fedsvd.linalg.verify import (
 )
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.upload import fits_whole, recovers
+from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import LongSide
 from fedsvd.types import Float
 
 _TOLERANCE = 1e-12
-_OVERSAMPLED = 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,7 +65,9 @@ def factorise_whole(plan: SessionPlan, store: BlockStore) -> Factorised:
     operator = _operator(plan, store)
     r = plan.components or 1
     start = _start_block(plan, store, r)
-    found = truncated_svd(operator, r, start, tolerance=_TOLERANCE, basis=_basis(plan, r, start.shape[1]))
+    found = truncated_svd(
+        operator, r, start, tolerance=_TOLERANCE, basis=krylov_basis(plan, r), block=krylov_block(plan, r)
+    )
     quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
     kept = min(r, rank(found.sigma, plan.m, plan.n))
     return Factorised(found.U[:, :kept], found.sigma[:kept], quality.residual, quality.orthogonality, found.Vt[:kept])
@@ -119,15 +120,9 @@ def _panel(plan: SessionPlan) -> int:
     return max(1, min(plan.N, plan.memory // (8 * 8 * plan.M)))
 
 
-def _basis(plan: SessionPlan, r: int, b: int) -> int:
-    """Columns of Krylov's basis: as many as half of the budget holds, and no fewer than it can restart with."""
-    fits = plan.memory // (2 * 8 * (plan.M + plan.N))
-    return max(r + 4 * b, min(fits, max(r + 8 * b, 256)))
-
-
 def _start_block(plan: SessionPlan, store: BlockStore, r: int) -> Float:
     """Columns of X' from every window in turn: from one window alone the iteration could miss what is elsewhere."""
-    width = min(r + _OVERSAMPLED, plan.M, plan.N)
+    width = krylov_start(plan, r)
     windows = plan.right_windows
     picked = []
     for j in range(width):

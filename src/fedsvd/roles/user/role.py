@@ -123,6 +123,7 @@ class User(Machine):
         self._panel: tuple[int, Array] | None = None
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else inputs.device
+        self._early: Relayed | None = None  # user 1's signs, when it has fetched its U before us
 
     # --- keys and seeds -------------------------------------------------------------------------------------------
 
@@ -214,9 +215,11 @@ class User(Machine):
             case Recover(Qt_i_blinded):
                 return State.RECOVERING, (Send(CSP, BlindedRightMask(digest, Qt_i_blinded)),)
             case Signs(U):
-                if self.me.index > 1:
-                    return State.SIGNING, ()
-                return self._decide_signs(U)
+                if self.me.index == 1:
+                    return self._decide_signs(U)
+                if self._early is not None:
+                    return self._on_signs(CSP, self._early)
+                return State.SIGNING, ()
 
     def _on_computed(self, sender: Party, message: Computed) -> Step:
         return self._go_on(message.value)
@@ -296,6 +299,13 @@ class User(Machine):
         state, effects = self._go_on(signs)
         return state, letters + effects
 
+    def _on_early_signs(self, sender: Party, message: Relayed) -> Step:
+        """User 1 was quicker: its letter waits until we have our U."""
+        if self.me.index == 1 or self._early is not None or message.origin != user(1):
+            raise UnexpectedMessage(f"a letter from {message.origin} while U' is fetched")
+        self._early = message
+        return State.FETCHING, ()
+
     def _on_signs(self, sender: Party, message: Relayed) -> Step:
         request = self._request
         if message.origin != user(1) or not isinstance(request, Signs):
@@ -318,6 +328,7 @@ class User(Machine):
         (State.UPLOADING, BatchRequest, Role.CSP, _on_request, {State.UPLOADING, State.WAITING}),
         (State.WAITING, Factors, Role.CSP, _on_answer, {State.FETCHING, State.SIGNING, *_UNMASKED}),
         (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING, State.SUMMING, State.DONE}),
+        (State.FETCHING, Relayed, Role.CSP, _on_early_signs, {State.FETCHING}),
         (State.FETCHING, FactorRows, Role.CSP, _on_rows, {State.FETCHING, State.SIGNING, *_UNMASKED}),
         (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.DONE}),
         (State.SIGNING, Relayed, Role.CSP, _on_signs, _UNMASKED),
