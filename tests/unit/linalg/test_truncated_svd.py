@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, NotConverged, NotFinite, ShapeError
 from fedsvd.linalg.operators import PanelOperator, as_operator
-from fedsvd.linalg.truncated_svd import TruncatedSVD, truncated_svd
+from fedsvd.linalg.truncated_svd import TruncatedSVD, crowded, truncated_svd
 
 M, N = 420, 560
 I = np.arange(1, M + 1.0)  # noqa: E741
@@ -296,3 +296,31 @@ def test_the_kernel_needs_only_the_array_api_standard():
 def test_repr_shows_shapes_and_no_entry():
     svd = TruncatedSVD(np.ones((4, 2)), np.ones(2), np.ones((2, 3)), np.ones(2), 6)
     assert repr(svd) == "TruncatedSVD(m=4, n=3, k=2, passes=6)"
+
+
+@pytest.mark.parametrize("copies", [7, 8, 9, 30])
+def test_a_narrow_block_misses_no_copy_of_an_equal_singular_value(copies):
+    """Eight columns find eight copies; that there may be more is seen, and all of the start is used."""
+    rng = np.random.default_rng(copies)
+    sigma = np.concatenate((np.full(copies, 2.0), np.linspace(1.9, 0.1, 200 - copies)))
+    U, V = (np.linalg.qr(rng.normal(size=(side, 200)))[0] for side in (400, 500))
+    A = U * sigma @ V.T
+    found = truncated_svd(A, 24, A[:, :32], basis=160, block=8)
+    np.testing.assert_allclose(found.sigma, sigma[:24], rtol=0, atol=1e-11)
+    wide = truncated_svd(A, 24, A[:, :32], basis=160)
+    # Narrow alone takes about as many passes as wide; where it is not enough, both are counted.
+    assert (found.passes > 1.5 * wide.passes) is (copies >= 8)
+
+
+def test_a_narrow_block_of_a_matrix_of_lower_rank_finds_it_all():
+    rng = np.random.default_rng(2)
+    A = rng.normal(size=(400, 5)) @ rng.normal(size=(5, 500))
+    assert truncated_svd(A, 24, A[:, :32], basis=160, block=8).sigma.shape == (5,)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "crowds"),
+    [([5.0, 4.0, 3.0, 2.0], False), ([5.0, 4.0, 4.0, 4.0], True), ([5.0, 5.0, 4.0, 4.0], False), ([5.0, 5.0], False)],
+)
+def test_values_crowd_where_as_many_as_the_block_has_columns_are_equal(sigma, crowds):
+    assert crowded(np.array(sigma), 3) is crowds

@@ -8,7 +8,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Scheme, Split, Task, Trust
-from fedsvd.protocol.upload import batches, folds
+from fedsvd.protocol.upload import Keeping, batches, folds, keeping
 from fedsvd.runtime.federation import PartyData, run_study
 from fedsvd.runtime.planning import Study
 from fedsvd.types import SessionId
@@ -59,8 +59,21 @@ def test_the_papers_scheme_keeps_what_equation_6_asks_for():
 
 
 @pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
-def test_a_full_svd_in_the_papers_scheme_is_refused_where_it_does_not_fit():
+def test_a_full_svd_in_the_papers_scheme_is_refused_where_not_even_its_factor_fits():
     table = np.random.default_rng(0).normal(size=(200, 20))
     parties = [PartyData(open_source(part)) for part in np.split(table, [120])]
     with pytest.raises(ConfigError, match="does not fit a memory budget"):
-        run_study(Study(Task.SVD, scheme="paper", memory=SMALL), parties)
+        run_study(Study(Task.SVD, scheme="paper", memory=SMALL - 1), parties)
+
+
+@pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+def test_equation_6_is_answered_from_a_second_pass_where_x_does_not_fit(tmp_path):
+    table = np.random.default_rng(0).normal(size=(200, 20)) * np.logspace(0, -6, 20)
+    parties = [PartyData(open_source(part)) for part in np.split(table, [120])]
+    study = Study(Task.SVD, scheme="paper", memory=SMALL, block_size=50)
+    found = run_study(study, parties, scratch=tmp_path, random_state=0)
+    assert keeping(found.plan) is Keeping.BOTH
+    for part, own in zip(np.split(table, [120]), found.parties, strict=True):
+        np.testing.assert_allclose((own.U * own.sigma @ own.Vt_i).T, part, rtol=0, atol=1e-13)
+    Vt = np.hstack([own.Vt_i for own in found.parties])
+    np.testing.assert_allclose(Vt @ Vt.T, np.eye(20), rtol=0, atol=1e-13)

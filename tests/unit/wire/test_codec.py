@@ -36,6 +36,8 @@ NUMBERS = {
     "BlindedRightFactor": 16,
     "Finished": 17,
     "Aborted": 18,
+    "RowsRequest": 19,
+    "FactorRows": 20,
 }
 SPOKEN_TO_ONESELF = {"Begin", "Computed"}
 
