@@ -173,7 +173,7 @@ def transitions() -> dict:
     """What happened in sessions of every task, scheme and trust, in several orders: row to states it led to."""
     seen = defaultdict(set)
     for make in CASES.values():
-        for k, pick in ((2, None), (3, shuffled(1)), (3, starving(TA)), (3, starving(user(1)))):
+        for k, pick in ((2, None), (3, shuffled(1)), (3, starving(TA)), (3, starving(user(1))), (2, starving(user(2)))):
             federation = make(k)
 
             watched = federation.assemble
