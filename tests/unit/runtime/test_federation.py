@@ -75,7 +75,7 @@ def test_the_second_try_is_a_session_of_its_own(request):
 
 def test_an_overflow_of_the_certain_bound_is_an_error(monkeypatch):
     monkeypatch.setattr("fedsvd.roles.user.work.bound", lambda *sizes: 1e-9)
-    monkeypatch.setattr("fedsvd.roles.user.svd.entry_bound", lambda work, F: 1e-9)
+    monkeypatch.setattr("fedsvd.roles.user.upload.entry_bound", lambda work, F: 1e-9)
     with pytest.raises(FixedPointOverflow, match="beyond the bound"):
         run()
 
