@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.study import foretell
+from fedsvd.cli.study import foretell, tell_of_resumption
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
@@ -24,6 +24,7 @@ from fedsvd.runtime.jobs import parties_named, plan_job
 from fedsvd.runtime.local import LocalRun, local_federation
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
+from fedsvd.runtime.resume import Resumable
 
 _ROWS_SHOWN = 5
 
@@ -45,10 +46,12 @@ def carry_out_locally(
             raise ReleaseRefused(refused.fault, fix) from None
     foretell(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
-    with ended_by_signals(), local_federation(job, policy=policy, scratch=scratch) as federation:
-        with watched(voice) as seen:
-            run = federation.run(job, seen)
-        run.write(target, planned.why, overwrite, reports.artist())
+    with ended_by_signals(), Resumable(target) as resumable:
+        tell_of_resumption(voice, resumable)
+        with local_federation(job, policy=policy, scratch=scratch) as federation:
+            with watched(voice) as seen:
+                run = federation.run(job, seen, resumable)
+            run.write(target, planned.why, overwrite, reports.artist())
     stored = read_results(target)
     score = _score(target)
     voice.answer(

@@ -19,11 +19,14 @@ from fedsvd.cli.options import (
     SortById,
     SplitOption,
     TrustOption,
+    VerifyOption,
+    WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Split, Task, Trust
+from fedsvd.runtime.job import Write
 
 
 def lsa(
@@ -38,6 +41,8 @@ def lsa(
     memory: Memory = None,
     device: DeviceOption = None,
     engine: EngineOption = None,
+    write: WriteOption = Write.NPY,
+    verify: VerifyOption = Check.NONE,
     name: Name = None,
     env: Env = Environment.SIM,
     policy: PolicyOption = None,
@@ -62,6 +67,8 @@ def lsa(
         memory=memory,
         device=device,
         engine=engine,
+        write=write,
+        verify=verify,
         name=name,
     )
     carry_out_on(env, Voice(format, quiet), job, out, overwrite, scratch, policy, consent)

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.voice import Format
-from fedsvd.protocol.tasks import Split, Trust
+from fedsvd.protocol.tasks import Check, Split, Trust
+from fedsvd.runtime.job import Write
 
 
 class SchemeName(StrEnum):
@@ -52,6 +53,12 @@ EngineOption = Annotated[
     typer.Option(
         "--engine", metavar="dask|tls://HOST:PORT", help="A Dask cluster of this machine's cores, or another."
     ),
+]
+WriteOption = Annotated[
+    Write, typer.Option("--write", help="A large own part: as .npy, as Parquet, or not at all, only verified.")
+]
+VerifyOption = Annotated[
+    Check, typer.Option("--verify", help="What parties verify of their own singular vectors: all, a sample, nothing.")
 ]
 Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
 Name = Annotated[str | None, typer.Option("--name", help="The job's name; the task's where left out.")]

@@ -19,11 +19,13 @@ from fedsvd.cli.options import (
     Scratch,
     TrustOption,
     UnitVariance,
+    WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.protocol.tasks import Task, Trust
+from fedsvd.runtime.job import Write
 
 
 def pca(
@@ -38,6 +40,7 @@ def pca(
     memory: Memory = None,
     device: DeviceOption = None,
     engine: EngineOption = None,
+    write: WriteOption = Write.NPY,
     name: Name = None,
     env: Env = Environment.SIM,
     policy: PolicyOption = None,
@@ -62,6 +65,7 @@ def pca(
         memory=memory,
         device=device,
         engine=engine,
+        write=write,
         name=name,
     )
     carry_out_on(env, Voice(format, quiet), job, out, overwrite, scratch, policy, consent)

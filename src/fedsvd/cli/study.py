@@ -15,6 +15,7 @@ from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.cost import predict
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
@@ -23,7 +24,9 @@ from fedsvd.runtime.job import NAME, Job, job_from
 from fedsvd.runtime.job_data import Prepared, prepare
 from fedsvd.runtime.job_faults import NAME_RULE
 from fedsvd.runtime.jobs import plan_job, run_job
+from fedsvd.runtime.own_part import beside, keeper
 from fedsvd.runtime.results import PARTIES, rank_of, write_results
+from fedsvd.runtime.resume import Resumable
 
 _ROWS_SHOWN = 5
 
@@ -87,10 +90,26 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     expect_free(target, overwrite)  # before the work, not after it
     prepared = prepare(job, scratch)
     foretell(voice, prepared)
-    with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
-        outcome = run_job(prepared, scratch, progress, device=job.study.device, engine=job.study.engine)
-    write_results(target, prepared, outcome, overwrite, reports.artist())
+    with Resumable(target) as resumable, beside(target) as folder:
+        tell_of_resumption(voice, resumable)
+
+        def extras(plan: SessionPlan, i: int) -> dict[str, Any]:
+            own = folder / str(i + 1)
+            own.mkdir(mode=0o700, exist_ok=True)
+            kept = {"checkpoint": resumable.checkpoint(job, job.parties[i])} if plan.compress else {}
+            return {"keep": keeper(plan, i, prepared.write, own), **kept}
+
+        with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
+            computing = {"device": job.study.device, "engine": job.study.engine}
+            outcome = run_job(prepared, scratch, progress, extras=extras, **computing)
+        write_results(target, prepared, outcome, overwrite, reports.artist())
     voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
+
+
+def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
+    """That an earlier run was interrupted, and is gone on with."""
+    if resumable.found:
+        voice.line("an earlier run was interrupted: going on from what it compressed")
 
 
 def foretell(voice: Voice, prepared: Prepared, apart: bool = False) -> None:

@@ -20,6 +20,8 @@ class Certificate:
     seconds_by_stage: dict[str, float] = field(default_factory=dict)
     began_by_stage: dict[str, float] = field(default_factory=dict)  # seconds after the role's own beginning
     bytes_by_kind: dict[str, int] = field(default_factory=dict)  # "user-1: PaddedBatch"
+    peak_memory: dict[str, int] = field(default_factory=dict)
+    """The most bytes that a role's process held in main memory, where the role has a process of its own."""
 
     @property
     def bytes_total(self) -> int:

@@ -16,7 +16,7 @@ from functools import cached_property
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import WINDOW_LIMIT, Form, Window, cut_columns
 from fedsvd.protocol.parties import CSP, TA, Party, user
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 1
@@ -47,6 +47,7 @@ class SessionPlan:
     window: int = WINDOW_LIMIT
     compress: bool = False
     check_ids: bool = False
+    check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     memory: int = 1 << 30  # bytes a role may use for panels and batches
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one

@@ -36,6 +36,14 @@ class Trust(StrEnum):
     AUTHORITY = "authority"
 
 
+class Check(StrEnum):
+    """What users verify of their own parts of V, beyond what the CSP verifies of U and S before it releases them."""
+
+    NONE = "none"
+    SAMPLE = "sample"  # residuals on a sample of panels; the others are not made, so the part cannot be kept
+    ALL = "all"  # every panel's residual, and by one more users-only sum the orthogonality of all parts together
+
+
 class Item(StrEnum):
     """What a plan may release; the policy of every plan is explicit."""
 
@@ -57,6 +65,6 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
 }
 
 SUMS = frozenset(
-    {"shift", "mean", "energy", "norm", "orthogonality", "null space", "intercept", "score norm", "scores"}
+    {"shift", "mean", "energy", "norm", "orthogonality", "verified", "null space", "intercept", "score norm", "scores"}
 )
 """The users-only sums there are, by name; the CSP adds up no other."""

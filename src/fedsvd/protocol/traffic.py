@@ -37,7 +37,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Scheme, Task, Trust
 from fedsvd.protocol.upload import batches
 from fedsvd.secagg.wide import WORDS
 from fedsvd.types import Float, Ring
@@ -139,8 +139,11 @@ def sums_after(plan: SessionPlan, expected: Expected) -> Iterator[tuple[str, int
     """Users-only sums after the answer."""
     r, t = expected.rank, plan.targets
     own_vectors = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and not plan.published
-    if own_vectors and expected.corrected and kept(plan, expected) > 0:
-        yield "orthogonality", kept(plan, expected) * (kept(plan, expected) + 1) // 2
+    words = kept(plan, expected) * (kept(plan, expected) + 1) // 2
+    if own_vectors and expected.corrected and words and (plan.by_rows or plan.check is not Check.SAMPLE):
+        yield "orthogonality", words
+    if own_vectors and plan.check is Check.ALL:
+        yield "verified", words
     if plan.stacks_labels:
         lost = plan.N - r
         if lost:

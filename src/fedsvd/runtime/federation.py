@@ -56,6 +56,7 @@ class Outcome:
 
 
 Progress = Callable[[str, str, int, int], None]  # party, stage, done, total
+Extras = Callable[[SessionPlan, int], dict[str, Any]]  # what user i (from 0) has beside: a checkpoint, a keeper
 
 
 def run_study(
@@ -70,24 +71,26 @@ def run_study(
     policy: Policy | None = None,
     device: str | Device | None = None,
     engine: str | Cluster | None = None,
+    extras: Extras | None = None,
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
+    ``extras`` are where a user's own part goes, and where its compression is kept while it lasts.
     """
     secret = _secrets(random_state)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
     try:
-        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what)
+        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, extras)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 4 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what)
+        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, extras)
     finally:
         if not isinstance(engine, Cluster):
             with_what.close()
@@ -136,6 +139,7 @@ def assemble(
     scratch: Path | None = None,
     progress: Progress | None = None,
     engine: Engine = ON_CPU,
+    extras: Extras | None = None,
 ) -> Session:
     """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
     expect_shapes(study, parties)
@@ -153,7 +157,7 @@ def assemble(
             party.labels if plan.stacks_labels else None,
             party.ids,
             party.weights,
-            {"allocate": room(plan, scratch), **_extras(progress, me, engine)},
+            {"allocate": room(plan, scratch), **_extras(progress, me, engine), **(extras(plan, i) if extras else {})},
             _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             engine.device,
             engine.each,
@@ -172,8 +176,9 @@ def _run_once(
     scratch: Path | None,
     progress: Progress | None,
     engine: Engine,
+    extras: Extras | None,
 ) -> Outcome:
-    session = assemble(study, parties, secret, scratch, progress, engine)
+    session = assemble(study, parties, secret, scratch, progress, engine, extras)
     plan = session.plan
     # Side by side, parties would share one device's memory and take turns at it all the same.
     alone = pick is not first_sent or engine.device is not None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fedsvd.errors import StorageError
 
 MANIFEST = "manifest.json"
+LONGEST_IN_MEMORY = 1 << 28  # bytes of a file; a longer one is mapped
 LONGEST_TABLE = 2_000_000
 """Entries beyond which an array is not written as text a second time: nobody reads it, and it takes minutes."""
 
@@ -88,10 +89,15 @@ def _take_the_place_of(partial: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def open_private(path: Path) -> BinaryIO:
+    """A new file for its owner alone, open for writing."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
 @contextmanager
 def private_file(path: Path) -> Iterator[BinaryIO]:
     """A new file for its owner alone, on the disk when the block ends."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with open_private(path) as file:
         yield file
         file.flush()
         os.fsync(file.fileno())
@@ -163,7 +169,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def load_array(folder: Path, name: str) -> NDArray[Any]:
     """The array in ``NAME.npy``."""
     try:
-        array: NDArray[Any] = np.load(folder / f"{name}.npy", allow_pickle=False)
+        path = folder / f"{name}.npy"
+        # What was written panel by panel is not read whole either.
+        mode: Literal["r"] | None = "r" if path.stat().st_size > LONGEST_IN_MEMORY else None
+        array: NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         raise _damaged(folder, f"{name}.npy cannot be read") from None
     return array

@@ -8,7 +8,7 @@ columns it is the other way round.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import Table
 from fedsvd.runtime.job_data import Prepared
+from fedsvd.runtime.own_part import OwnFile
 from fedsvd.types import Float
 
 _PANEL_BYTES = 1 << 26
@@ -37,9 +38,15 @@ class Holding:
     arrays: dict[str, NDArray[Any]] = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, OwnFile] = field(default_factory=dict)  # written already, to be moved to the results
 
     def __or__(self, other: "Holding") -> "Holding":
-        return Holding(self.arrays | other.arrays, self.tables + other.tables, self.facts | other.facts)
+        return Holding(
+            self.arrays | other.arrays,
+            self.tables + other.tables,
+            self.facts | other.facts,
+            self.files | other.files,
+        )
 
 
 def shared_by_all(prepared: Prepared, outcome: Outcome) -> Holding:
@@ -53,7 +60,13 @@ def held_by(prepared: Prepared, outcome: Outcome, i: int) -> Holding:
     holding = _common(prepared, outcome, i, data.ids)
     if data.ids is not None:
         holding |= Holding({"row_ids": np.asarray(data.ids, np.str_)})
+    if isinstance(result, FactorsResult) and result.verified is not None:
+        holding |= Holding(facts={"verified": asdict(result.verified)})
     match result:
+        case FactorsResult(Vt_i=OwnFile() as file):
+            own = Holding(files={"left_vectors" if _by_rows(prepared) else "components": file})
+        case PCAResult(scores_i=OwnFile() as file):
+            own = Holding(files={"scores": file})
         case FactorsResult(Vt_i=Vt_i) if Vt_i is not None:
             own = by_sample("left_vectors", Vt_i.T, data.ids) if _by_rows(prepared) else _components(features, Vt_i.T)
         case PCAResult(scores_i=scores_i) if scores_i is not None:

@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from pydantic import (
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
@@ -44,7 +45,17 @@ _ONLY_FOR = {
     "label_party": (Task.LR,),
     "alpha": (Task.LR,),
     "intercept": (Task.LR,),
+    "verify": (Task.SVD, Task.LSA),
+    "write": (Task.SVD, Task.PCA, Task.LSA),
 }
+
+
+class Write(StrEnum):
+    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
+
+    NPY = "npy"
+    PARQUET = "parquet"
+    NONE = "none"
 
 
 def bytes_of(text: object) -> object:
@@ -92,6 +103,8 @@ class StudySection(_Section):
     memory: Bytes | None = None
     device: Annotated[str, StringConstraints(min_length=1)] | None = None
     engine: Annotated[str, StringConstraints(min_length=1)] | None = None
+    write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
+    verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
 
 
 class MasksSection(_Section):
@@ -235,6 +248,10 @@ def _check_study(study: StudySection, file: _File) -> None:
         )
     if study.full_matrices and file.masks.scheme != Scheme.PAPER:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set [masks] scheme = "paper"')
+    if study.verify is Check.SAMPLE and study.write is not Write.NONE:
+        raise ConfigError("a sample is verified and not written", 'set write = "none", or verify = "all"')
+    if study.verify is not Check.NONE and file.masks.scheme == Scheme.PAPER:
+        raise ConfigError("the paper's scheme has its V from the CSP: there is nothing to verify", "leave verify out")
     _check_release(study)
 
 

@@ -19,7 +19,7 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.runtime.job import Job, PartySection, released
+from fedsvd.runtime.job import Job, PartySection, Write, released
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
 from fedsvd.types import Float
@@ -36,6 +36,7 @@ class Prepared:
     features: tuple[Sequence[str], ...]  # every party's column names, in the order of its table
     targets: tuple[str, ...]
     id: str | None = None
+    write: Write = Write.NPY
 
     @property
     def label_holder(self) -> str | None:
@@ -58,7 +59,9 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         _expect_same_columns([party.name for party in job.parties], features)
     study = study_of(job, 0 if holder is None else holder + 1)
     names = tuple(party.name for party in job.parties)
-    return Prepared(job.study.name, study, names, tuple(parties), tuple(features), job.study.label, job.study.id)
+    return Prepared(
+        job.study.name, study, names, tuple(parties), tuple(features), job.study.label, job.study.id, job.study.write
+    )
 
 
 def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
@@ -190,4 +193,5 @@ def study_of(job: Job, label_user: int) -> Study:
         block_size=job.masks.block_size or 0,
         memory=study.memory or DEFAULT_MEMORY,
         check_ids=study.id is not None and vertical(job),
+        check=study.verify,
     )

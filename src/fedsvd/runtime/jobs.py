@@ -8,7 +8,7 @@ from pathlib import Path
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import Outcome, Progress, plan_for, run_study
+from fedsvd.runtime.federation import Extras, Outcome, Progress, plan_for, run_study
 from fedsvd.runtime.job_data import Prepared
 from fedsvd.runtime.party_data import expect_shapes
 from fedsvd.runtime.planning import Planned
@@ -29,6 +29,7 @@ def run_job(
     policy: Policy | None = None,
     device: str | None = None,
     engine: str | None = None,
+    extras: Extras | None = None,
 ) -> Outcome:
     """Run the job among its parties, all roles in this process, on this device or with this engine."""
     with parties_named(prepared.names):
@@ -40,6 +41,7 @@ def run_job(
             policy=policy,
             device=device,
             engine=engine,
+            extras=extras,
         )
 
 

@@ -27,6 +27,7 @@ from fedsvd.runtime.job import Job
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all, uninterrupted
 from fedsvd.runtime.questions import Desk
+from fedsvd.runtime.resume import Resumable
 from fedsvd.runtime.site import SITE, Site
 from fedsvd.runtime.stored import Draw
 from fedsvd.runtime.wiring import Loopback, Wiring
@@ -108,13 +109,18 @@ class LocalFederation:
             self._desk.close()
         stop_all(self.processes)
 
-    def run(self, job: Job, seen: Seen = lambda record: None) -> LocalRun:
-        """Run a job to its end; the error of the role that failed first, if one did."""
+    def run(self, job: Job, seen: Seen = lambda record: None, resumable: Resumable | None = None) -> LocalRun:
+        """Run a job to its end; the error of the role that failed first, if one did.
+
+        With ``resumable`` compression is kept where the next federation finds it, not in this one's folder.
+        """
         assert self._desk is not None, "start first"
         for party in job.parties:
             data = job.data_of(party)
             path = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
             text = f"{self._computing}[data]\n{json.dumps(job.study.name)} = {path}\n"
+            if resumable is not None:
+                text = f"checkpoint = {json.dumps(str(resumable.path(job, party)), ensure_ascii=False)}\n{text}"
             files.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
         started = monotonic()
         record = self._watched(self._desk.ask("submit", file=file_of(job)), seen)

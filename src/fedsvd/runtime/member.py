@@ -16,7 +16,7 @@ from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.runtime.driver import aloud
 from fedsvd.runtime.engine import ON_CPU, Engine
-from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, plain_id, ticket_of
+from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.owner import Owner
 from fedsvd.runtime.party_data import expect_readable
@@ -105,7 +105,8 @@ class Member:
     # --- what is kept and told ------------------------------------------------------------------------------------
 
     def checkpoint(self, record: Mapping[str, Any]) -> Checkpoint:
-        return Checkpoint(self._folder("checkpoints") / f"{plain_id(record['id'])}.factor")
+        """Where a compression pass for this job is kept while it lasts."""
+        return Checkpoint(self.owner.checkpoint(record))
 
     def scratch(self) -> Path:
         """Where what does not fit in memory lies."""

@@ -101,7 +101,12 @@ class Attempt:
         member, record = self._member, self._record
         if own is None:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)
-        extras: dict[str, Any] = {"progress": self._teller.progress, "allocate": room(plan, member.scratch())}
+        place = member.place(record)
+        extras: dict[str, Any] = {
+            "progress": self._teller.progress,
+            "allocate": room(plan, member.scratch()),
+            "keep": member.owner.keeper(record, plan, place.index - 1),
+        }
         if plan.compress:
             extras["checkpoint"] = member.checkpoint(record)
         if member.engine.cluster is not None:
@@ -119,7 +124,7 @@ class Attempt:
             member.engine.device,
             member.engine.each,
         )
-        return User(member.place(record), plan, inputs)
+        return User(place, plan, inputs)
 
     def _alive(self) -> None:
         if self._stopping.is_set():

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.session import Played
@@ -45,6 +46,12 @@ class Owner(Protocol):
 
     def begin(self, record: Mapping[str, Any]) -> None:
         """A session begins: what is brought to it counts as brought."""
+
+    def checkpoint(self, record: Mapping[str, Any]) -> Path:
+        """Where a compression pass for this job is kept while it lasts."""
+
+    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> Keep | None:
+        """Where our own part of the result (we are user i, from 0) goes as it is made."""
 
     def keep(self, finished: Finished) -> None:
         """Write the result."""

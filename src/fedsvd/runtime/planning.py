@@ -12,7 +12,7 @@ from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 DEFAULT_MEMORY = 2 << 30
@@ -39,12 +39,13 @@ class Study:
     window: int = WINDOW_LIMIT
     memory: int = DEFAULT_MEMORY
     check_ids: bool = False
+    check: Check = Check.NONE
     certain_bound: bool = False
     forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar where it fits, else mixing
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
-        for name, kind in (("task", Task), ("split", Split), ("trust", Trust)):
+        for name, kind in (("task", Task), ("split", Split), ("trust", Trust), ("check", Check)):
             try:
                 object.__setattr__(self, name, kind(getattr(self, name)))
             except ValueError:
@@ -89,6 +90,7 @@ def plan_study(
         window=study.window,
         compress=scheme is Scheme.COMPRESSED or (scheme is Scheme.ALIGNED and _shortens(study, m, counts)),
         check_ids=study.check_ids,
+        check=study.check,
         certain_bound=study.certain_bound,
         memory=study.memory,
         identities=identities,
@@ -153,6 +155,8 @@ def _check_options(study: Study) -> None:
         "alpha": study.alpha > 0 and study.task is not Task.LR,
         "targets": study.targets > 0 and not regression,
         "components": study.components is not None and regression,
+        "check": study.check is not Check.NONE
+        and (study.task not in (Task.SVD, Task.LSA) or study.full_matrices or study.scheme == Scheme.PAPER),
         "a horizontal split": study.split is Split.HORIZONTAL and study.task is Task.PREDICT,
     }
     for option, wrong in refused.items():

@@ -37,6 +37,7 @@ from fedsvd.runtime.folder import (
 )
 from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
 from fedsvd.runtime.job_data import Prepared
+from fedsvd.runtime.own_part import moved
 from fedsvd.runtime.role_accounts import write_accounts
 from fedsvd.runtime.stored import Draw, draw_report, seen_by, stored_from
 from fedsvd.runtime.stored import Stored as Stored
@@ -125,7 +126,9 @@ def party_folders(folder: Path) -> tuple[Path, ...]:
 def _write(folder: Path, holding: Holding, record: Mapping[str, Any], draw: Draw | None = None) -> None:
     for name, array in holding.arrays.items():
         save_array(folder, name, array)
-    left_out = []
+    left_out = [name for name, file in holding.files.items() if file.path.suffix == ".npy"]
+    for name, file in holding.files.items():
+        moved(file, folder, name)
     for table in holding.tables:
         if table.size <= LONGEST_TABLE:
             save_table(folder, table)

@@ -18,6 +18,7 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.runtime.driver import aloud
+from fedsvd.runtime.memory import peak_memory
 from fedsvd.transport.base import Transport
 from fedsvd.transport.metered import Meter
 
@@ -152,4 +153,5 @@ def accounts(me: Party, meter: Meter, played: Played) -> dict[str, dict[str, Any
         "seconds_by_stage": {f"{me.name}: {stage}": spent for stage, spent in played.seconds.items()},
         "began_by_stage": {f"{me.name}: {stage}": began for stage, began in played.began.items()},
         "bytes_by_kind": {": ".join(key): count for key, count in sorted(meter.kinds.items())},
+        "peak_memory": {me.name: peak_memory()},
     }

@@ -10,6 +10,7 @@ An approval is for one job as it was submitted: a job that changes afterwards is
 
 import hashlib
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from fedsvd.identity.policy import read_policy
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
+from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.driver import Run
 from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
@@ -34,6 +36,8 @@ from fedsvd.runtime.federation import Outcome, certificate_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
+from fedsvd.runtime.memory import peak_memory
+from fedsvd.runtime.own_part import keeper
 from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.reruns import EarlierRuns
@@ -189,6 +193,23 @@ class Site:
         folder = self.kit.directory / str(self.settings().get("results", "results"))
         return folder / f"{job_of(record['file']).study.name}-{plain_id(record['id'])[:8]}"
 
+    def checkpoint(self, record: Mapping[str, Any]) -> Path:
+        """Where a compression pass is kept: in the state folder, by the job's id, or in the file that is named."""
+        given = self.settings().get("checkpoint")
+        if given:
+            return self.kit.directory / str(given)
+        return files.private_folder(self.state / "checkpoints") / f"{plain_id(record['id'])}.factor"
+
+    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> Keep | None:
+        """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
+        folder = self._unfinished(record)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700, parents=True)
+        return keeper(plan, i, job_of(record["file"]).study.write, folder)
+
+    def _unfinished(self, record: Mapping[str, Any]) -> Path:
+        return self.state / "own" / plain_id(record["id"])
+
     def keep(self, finished: Finished) -> None:
         """Write what this party holds, and nothing else."""
         job, plan, own = finished.job, finished.plan, finished.own
@@ -203,9 +224,11 @@ class Site:
         told = accounts(user(i + 1), finished.meter, finished.played)
         seconds = defaultdict(float, told["seconds_by_stage"])
         run = Run({CSP: result}, finished.meter, seconds, told["began_by_stage"])
-        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate_of(plan, run))
+        certificate = replace(certificate_of(plan, run), peak_memory={user(i + 1).name: peak_memory()})
+        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate)
         # An earlier attempt may have come this far here, and not everywhere.
         write_own_results(self.results_of(finished.record), prepared, outcome, i, overwrite=True, draw=self.draw)
+        shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
 
     def keep_account(
         self, job: JobRecord, plan: SessionPlan, played: Played, told: Mapping[str, Mapping[str, Any]]

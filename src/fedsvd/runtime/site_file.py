@@ -3,6 +3,7 @@
 results = "results"                   # top of the file; seen from the kit's folder, as all paths are
 device = "cuda"                       # where this role computes; left out, NumPy on the CPU
 engine = "dask"                       # or "tls://scheduler:8786": a Dask cluster of this institution's own
+checkpoint = "state/pass.factor"      # where a compression pass is kept while it lasts; by the job's id otherwise
 [csp]
 address = "csp.example.org:7443"      # where to dial; the CSP itself has listen = "0.0.0.0:7443"
 [data]
@@ -27,10 +28,11 @@ _KNOWN: dict[str, tuple[str, ...] | None] = {
     "results": (),
     "device": (),
     "engine": (),
+    "checkpoint": (),
     "csp": ("address", "listen"),
     "data": None,
 }
-_SETTINGS = "results, device, engine, [csp] address or listen, [data]"
+_SETTINGS = "results, device, engine, checkpoint, [csp] address or listen, [data]"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
 

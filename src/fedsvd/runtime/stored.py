@@ -17,12 +17,12 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
 from fedsvd.runtime.folder import private_file
 from fedsvd.runtime.job import NAME
 
 REPORT = "report.html"
-_ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage", "began_by_stage", "bytes_by_kind")
+_ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage", "began_by_stage", "bytes_by_kind", "peak_memory")
 _log = logging.getLogger(__name__)
 
 
@@ -91,6 +91,7 @@ def seen_by(certificate: Certificate, me: Party) -> Certificate:
         seconds_by_stage=ours(certificate.seconds_by_stage),
         began_by_stage=ours(certificate.began_by_stage),
         bytes_by_kind=ours(certificate.bytes_by_kind),
+        peak_memory=ours(certificate.peak_memory),
     )
 
 
@@ -129,7 +130,7 @@ def _party_name(name: str | None) -> str | None:
 def _plan(record: Mapping[str, Any]) -> SessionPlan:
     values: dict[str, Any] = dict(record)
     words = (("task", Task), ("split", Split), ("scheme", Scheme), ("trust", Trust), ("left", Form), ("right", Form))
-    for key, word in words:
+    for key, word in (*words, ("check", Check)):
         values[key] = word(record[key])
     values["release"] = tuple(Item(item) for item in record["release"])
     for name in ("counts", "identities", "prekeys"):

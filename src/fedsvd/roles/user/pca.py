@@ -5,6 +5,7 @@ only where the plan says so: with it, and two users, each could compute the othe
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from fedsvd.masks.remove import unscale
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.requests import Local, Script, Signs
+from fedsvd.roles.user.right_vectors import InMemory, Keep, Nowhere
 from fedsvd.roles.user.statistics import Centred, centred, scaled
 from fedsvd.roles.user.upload import left_vectors, upload
 from fedsvd.roles.user.work import Work, joint_norm
@@ -27,7 +29,7 @@ class PCAResult:
     mean: Float
     U: Float
     sigma: Float | None
-    scores_i: Float | None
+    scores_i: Any  # an array (n_i, r), what its keeper made of it, or None
     scales: Float | None
     total_energy: float  # sum of all squared centred entries, the users' own statistic
     rank: int
@@ -52,7 +54,7 @@ def script(work: Work) -> Script:
     U *= yield Signs(U)
     sigma = None if factors.sigma_scaled is None else unscale(factors.sigma_scaled, work.masks.c)
     scores_i = None
-    if work.plan.releases(Item.OWN_PART):
+    if work.plan.releases(Item.OWN_PART) and not isinstance(work.keep, Nowhere):
         scores_i = yield Local("scores", lambda: scores(work, mean, scales, U))
     quality = factors.residual, factors.orthogonality
     return PCAResult(mean, U, sigma, scores_i, scales, F * F, U.shape[1], *quality)
@@ -65,18 +67,26 @@ def _expect_variance(work: Work, about: Centred, F: float) -> None:
         raise DataError("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
 
 
-def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Float:
+def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
     """``(X_i - mean)^T U``, rows scaled first where unit variance was asked for; one pass over the data."""
     W = U if scales is None else U * _inverse(scales)[:, None]
-    out = np.zeros((work.n_i, U.shape[1]))
+    keep: Keep = work.keep or InMemory()
+    keep.open(U.shape[1], work.n_i)
     if work.plan.by_rows:
-        for part, X in work.row_panels("scores"):
-            out += to_numpy((X - work.put(mean[part, None])).T @ work.put(W[part]))
-        return out
-    W, centre = work.put(W), work.put(mean[:, None])
-    for part, X in work.panels("scores"):
-        # Centred before the product: with a large mean the difference of two products would cancel.
-        out[part] = to_numpy((X - centre).T @ W)
+        keep.put(_scores_by_rows(work, mean, W).T)
+    else:
+        W, centre = work.put(W), work.put(mean[:, None])
+        for _, X in work.panels("scores"):
+            # Centred before the product: with a large mean the difference of two products would cancel.
+            keep.put(to_numpy((X - centre).T @ W).T)
+    kept = keep.close()
+    return kept.T if isinstance(kept, np.ndarray) else kept
+
+
+def _scores_by_rows(work: Work, mean: Float, W: Float) -> Float:
+    out = np.zeros((work.n_i, W.shape[1]))
+    for part, X in work.row_panels("scores"):
+        out += to_numpy((X - work.put(mean[part, None])).T @ work.put(W[part]))
     return out
 
 

@@ -39,6 +39,7 @@ class Work:
     labels: Float | None = None  # (samples, targets)
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
     checkpoint: Checkpoint | None = None
+    keep: Any = None  # a ``Keep`` of right_vectors.py for what is as large as the data; None: memory
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     spread: Spread | None = None  # what factors the source in parts, elsewhere
@@ -82,6 +83,16 @@ class Work:
         for place, X in column_panels(self.source, self.panel(self.source.shape[0]), self.device):
             yield place, X
             report(place.stop, self.n_i)
+
+    def some_panels(self, stage: str, count: int) -> Iterator[Array]:
+        """So many of these panels, the first and the last among them, evenly spread; all where there are no more."""
+        width = self.panel(self.source.shape[0])
+        starts = range(0, self.n_i, width)
+        chosen = np.unique(np.linspace(0, len(starts) - 1, min(count, len(starts))).round().astype(int)).tolist()
+        report = self._report(stage)
+        for done, place in enumerate(chosen, start=1):
+            yield columns_of(self.source, starts[place], min(starts[place] + width, self.n_i), self.device)
+            report(done, len(chosen))
 
     def row_panels(self, stage: str) -> Iterator[tuple[slice, Array]]:
         """X_i by row panels that fit the memory budget, where this user computes, with progress."""

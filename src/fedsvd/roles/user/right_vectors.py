@@ -1,0 +1,233 @@
+"""A user's own right singular vectors, made panel by panel: kept where it says, corrected, verified.
+
+``Vt_i = S^-1 U^T X_i`` needs no message, unlike eq. 6. It loses orthogonality like eps S_1 / S_r, so where that
+matters one users-only sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users'
+parts together are orthonormal again to rounding.
+
+Vt_i is as large as the data. In memory it is corrected where it stands; going elsewhere (``Keep``) it is made twice
+from the same panels, once for C and once to be kept, because C repairs the very rounding of the first product. What a
+plan asks to be checked is checked on the way: ``X_i - U S Vt_i`` panel by panel, and at the end, by one more sum,
+whether all parts together are orthonormal.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from fedsvd.errors import NumericalError, VerificationFailed
+from fedsvd.linalg import backend
+from fedsvd.linalg.verify import bounds
+from fedsvd.protocol.tasks import Check
+from fedsvd.roles.user.requests import Local, Script, Sum
+from fedsvd.roles.user.work import Work
+from fedsvd.types import Array, Float
+
+# Below this ratio S_1 / S_r, S^-1 U^T X_i is orthonormal to 16 eps as it is, and the sum is spared.
+_WELL_CONDITIONED = 16.0
+SAMPLED_PANELS = 16
+
+
+class Keep(Protocol):
+    """Where Vt_i goes, panel by panel in order of its columns."""
+
+    def open(self, rows: int, columns: int) -> None: ...
+    def put(self, panel: Float) -> None: ...
+    def close(self) -> Any:
+        """What stands for Vt_i in the result."""
+
+
+class InMemory:
+    """Kept as one array."""
+
+    def open(self, rows: int, columns: int) -> None:
+        self._Vt_i, self._done = np.empty((rows, columns)), 0
+
+    def put(self, panel: Float) -> None:
+        self._Vt_i[:, self._done : self._done + panel.shape[1]] = panel
+        self._done += panel.shape[1]
+
+    def close(self) -> Float:
+        return self._Vt_i
+
+
+class Nowhere:
+    """Made, looked at, forgotten."""
+
+    def open(self, rows: int, columns: int) -> None:
+        pass
+
+    def put(self, panel: Float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a user measured of its own part; ``columns`` of its ``of`` columns were looked at."""
+
+    columns: int
+    of: int
+    residual: float | None  # ||X_i - U S Vt_i||_F / ||X_i||_F; None where a truncated part must leave something over
+    orthogonality: float | None = None  # ||V^T V - I||_F of all users' parts; None for a sample
+
+
+@dataclass(frozen=True, repr=False)
+class OwnVectors:
+    """Vt_i, or what its keeper made of it, and what was verified."""
+
+    Vt_i: Any
+    verified: Verified | None = None
+
+
+def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
+    """This user's rows of V, transposed: kept, corrected and verified as plan and keeper ask for."""
+    ill = len(sigma) > 0 and bool(sigma[0] > _WELL_CONDITIONED * sigma[-1])
+    if work.plan.by_rows:
+        return (yield from _by_rows(work, U, sigma, ill))
+    W = (U / sigma).T
+    if work.keep is None and work.plan.check is Check.NONE:
+        return OwnVectors((yield from _in_memory(lambda: right_vectors(work, W), ill)))
+    C_t = None
+    if ill and work.plan.check is not Check.SAMPLE:
+        C_t = yield from _correction((yield Local("orthogonality", lambda: _gram(work, W))))
+    kept, verified, gram = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
+    if work.plan.check is Check.ALL:
+        total = yield Sum("verified", gram[np.triu_indices(len(gram))], bound=2.0)
+        verified = _with_orthogonality(work, verified, _symmetric(total, len(gram)))
+    return OwnVectors(kept, verified)
+
+
+def _in_memory(make: Callable[[], Float], ill: bool) -> Script:
+    """Vt_i as one array, corrected where it stands."""
+    Vt_i: Float = yield Local("right vectors", make)
+    if not ill:
+        return Vt_i
+    C_t = yield from _correction((yield Local("orthogonality", lambda: backend.gram(Vt_i))))
+    return (yield Local("correction", lambda: backend.solve_triangular(C_t, Vt_i, transposed=True)))
+
+
+def _by_rows(work: Work, U: Float, sigma: Float, ill: bool) -> Script:
+    """Of a tall matrix: Vt_i is short, and the data is met in panels of rows."""
+    Vt_i = yield from _in_memory(lambda: _added_up(work, U, sigma), ill)
+    verified: Verified | None = None
+    if work.plan.check is not Check.NONE:
+        verified = yield Local("verification", lambda: _verified_by_rows(work, U, sigma, Vt_i))
+    if work.plan.check is Check.ALL:
+        total = yield Sum("verified", backend.gram(Vt_i)[np.triu_indices(len(Vt_i))], bound=2.0)
+        verified = _with_orthogonality(work, verified, _symmetric(total, len(Vt_i)))
+    if work.keep is None:
+        return OwnVectors(Vt_i, verified)
+    work.keep.open(*Vt_i.shape)
+    work.keep.put(Vt_i)
+    return OwnVectors(work.keep.close(), verified)
+
+
+def _added_up(work: Work, U: Float, sigma: Float) -> Float:
+    Vt_i = np.zeros((len(sigma), work.n_i))
+    for part, X in work.row_panels("right vectors"):
+        Vt_i += backend.to_numpy(work.put((U[part] / sigma).T) @ X)
+    return Vt_i
+
+
+def _verified_by_rows(work: Work, U: Float, sigma: Float, Vt_i: Float) -> Verified:
+    error = size = 0.0
+    if work.plan.components is not None:
+        return Verified(work.n_i, work.n_i, None)
+    SVt = work.put(sigma[:, None] * Vt_i)
+    for part, X in work.row_panels("verification"):
+        error = math.hypot(error, backend.norm(work.put(np.asarray(U[part])) @ SVt - X))
+        size = math.hypot(size, backend.norm(X))
+    residual = error / size if size else 0.0
+    _expect(work, "residual", residual, bounds(work.plan.m, work.plan.n, len(sigma)).residual)
+    return Verified(work.n_i, work.n_i, residual)
+
+
+def right_vectors(work: Work, W: Float) -> Float:
+    """``W X_i``, in one pass over the data."""
+    W = work.put(W)
+    Vt_i = np.empty((W.shape[0], work.n_i))
+    for part, X in work.panels("right vectors"):
+        if work.device is None:
+            np.matmul(W, X, out=Vt_i[:, part])
+        else:
+            Vt_i[:, part] = backend.to_numpy(W @ X)
+    return Vt_i
+
+
+def _correction(gram: Float) -> Script:
+    """C^T of the users' joint Gram matrix, upper triangular, from this user's part of it."""
+    r = len(gram)
+    # Entries of V^T V are at most 1, those of one user's part too, but for the rounding that is to be repaired.
+    total = yield Sum("orthogonality", gram[np.triu_indices(r)], bound=2.0)
+    C_t = backend.cholesky(_symmetric(total, r))
+    if C_t is None:
+        raise NumericalError("the right singular vectors lost their independence", "ask for fewer components")
+    return C_t
+
+
+def _symmetric(upper: Float, r: int) -> Float:
+    G = np.zeros((r, r))
+    G[np.triu_indices(r)] = upper
+    return G + np.triu(G, 1).T
+
+
+def _gram(work: Work, W: Float) -> Float:
+    W = work.put(W)
+    gram = work.put(np.zeros((W.shape[0], W.shape[0])))
+    for _, X in work.panels("orthogonality"):
+        gram += backend.gram(W @ X)
+    return backend.to_numpy(gram)
+
+
+def _pass(work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None) -> tuple[Any, Verified | None, Float]:
+    """Every panel, or a sample of them: made, checked, handed to the keeper."""
+    plan, r = work.plan, len(sigma)
+    keep: Keep = Nowhere() if plan.check is Check.SAMPLE else work.keep or InMemory()
+    W, US, gram = work.put(W), work.put(U * sigma), work.put(np.zeros((r, r)))
+    C_t = None if C_t is None else work.put(C_t)
+    error = size = 0.0
+    columns, whole = 0, plan.components is None
+    keep.open(r, work.n_i)
+    for X in _looked_at(work):
+        Vt = W @ X if C_t is None else backend.solve_triangular(C_t, W @ X, transposed=True)
+        if not isinstance(keep, Nowhere):
+            keep.put(backend.to_numpy(Vt))
+        columns += X.shape[1]
+        if plan.check is Check.ALL:
+            gram += backend.gram(Vt)
+        if plan.check is not Check.NONE and whole:
+            error, size = math.hypot(error, backend.norm(US @ Vt - X)), math.hypot(size, backend.norm(X))
+    kept = keep.close()
+    if plan.check is Check.NONE:
+        return kept, None, backend.to_numpy(gram)
+    residual = (error / size if size else 0.0) if whole else None
+    _expect(work, "residual", residual, bounds(plan.m, plan.n, r).residual)
+    return kept, Verified(columns, work.n_i, residual), backend.to_numpy(gram)
+
+
+def _looked_at(work: Work) -> Iterator[Array]:
+    if work.plan.check is Check.SAMPLE:
+        yield from work.some_panels("right vectors", SAMPLED_PANELS)
+    else:
+        yield from (X for _, X in work.panels("right vectors"))
+
+
+def _with_orthogonality(work: Work, verified: Verified | None, gram: Float) -> Verified:
+    assert verified is not None  # it was verified for this very check
+    r = len(gram)
+    orthogonality = backend.norm(gram - np.eye(r))
+    _expect(work, "orthogonality", orthogonality, bounds(work.plan.m, work.plan.n, r).orthogonality)
+    return Verified(verified.columns, verified.of, verified.residual, orthogonality)
+
+
+def _expect(work: Work, name: str, measured: float | None, allowed: float) -> None:
+    if measured is not None and not measured <= allowed:
+        raise VerificationFailed(
+            f"{name} {measured:.1e} of user {work.i + 1}'s own part is beyond its bound {allowed:.1e}",
+            "run again, on another machine or backend if it repeats",
+        )
