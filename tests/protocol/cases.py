@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedsvd.protocol.tasks import Item, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -80,6 +80,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "svd of a tall matrix as published": lambda k=2: tall(k, scheme="paper", block_size=500),
     "svd of checked rows": row_ids,
     "svd of checked rows dealt by the TA": lambda k=2: row_ids(k, trust=Trust.AUTHORITY),
+    "svd verified": lambda k=2: svd(k, check=Check.ALL),
+    "svd verified on a sample": lambda k=2: svd(k, check=Check.SAMPLE),
     "svd without own parts": lambda k=2: svd(k, release=(Item.COMPONENTS, Item.SPECTRUM)),
     "lsa": lambda k=2: Federation(parts(k), Task.LSA, V, components=2),
     "pca": pca,

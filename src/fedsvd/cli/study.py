@@ -100,8 +100,8 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
             return {"keep": keeper(plan, i, prepared.write, own), **kept}
 
         with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
-            computing = {"device": job.study.device, "engine": job.study.engine}
-            outcome = run_job(prepared, scratch, progress, extras=extras, **computing)
+            study = job.study
+            outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, extras=extras)
         write_results(target, prepared, outcome, overwrite, reports.artist())
     voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
 

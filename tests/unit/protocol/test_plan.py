@@ -11,7 +11,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
@@ -48,6 +48,7 @@ OTHER = {
     "window": 512,
     "compress": True,
     "check_ids": True,
+    "check": Check.ALL,
     "certain_bound": True,
     "memory": 1 << 20,
     "identities": IDENTITIES[::-1],
