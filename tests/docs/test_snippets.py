@@ -47,6 +47,12 @@ def test_a_how_to_as_typed(name, tmp_path):
     assert list(tmp_path.glob("results/*/parties/*/report.html"))
 
 
+@pytest.mark.slow
+def test_the_how_to_of_a_cluster_as_typed(tmp_path):
+    said = typed(page("howto/dask.md"), tmp_path)
+    assert float(re.search(r"largest difference: (\S+)", said)[1]) < 1e-12
+
+
 @pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.relative_to(DOCS).as_posix())
 def test_every_block_of_a_typed_page_says_what_it_is(path):
     text = path.read_text(encoding="utf-8")
