@@ -14,7 +14,9 @@
     │  ├─ DuplicateNames                   FSVD-205  two columns of one name
     │  ├─ UnknownFormat                    FSVD-206  a file or object we cannot read
     │  ├─ DataChanged                      FSVD-207  the source differs from the one a checkpoint was made of
-    │  └─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order; how many
+    │  ├─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order; how many
+    │  ├─ RepeatedIds                      FSVD-209  row ids that occur more than once; how many
+    │  └─ ConstantData                     FSVD-210  no column of the joint table varies: there is nothing to find
     ├─ NumericalError (ArithmeticError)    FSVD-300
     │  ├─ FixedPointOverflow               FSVD-301  which bound, not which value
     │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
@@ -112,6 +114,14 @@ class DataChanged(DataError):
 
 class RowsDiffer(DataError):
     code = "FSVD-208"
+
+
+class RepeatedIds(DataError):
+    code = "FSVD-209"
+
+
+class ConstantData(DataError):
+    code = "FSVD-210"
 
 
 class NumericalError(FedSVDError, ArithmeticError):

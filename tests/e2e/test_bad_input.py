@@ -14,7 +14,7 @@ import scipy.sparse
 from fedsvd.data.open import open_source
 from fedsvd.errors import (
     ConfigError,
-    DataError,
+    ConstantData,
     DuplicateNames,
     EmptyData,
     FedSVDError,
@@ -22,6 +22,7 @@ from fedsvd.errors import (
     NotNumeric,
     NumericalError,
     RaggedRows,
+    RepeatedIds,
     RowsDiffer,
     ShapeError,
     StorageError,
@@ -195,14 +196,14 @@ def test_ids_in_another_order_are_refused_and_counted_before_anything_is_uploade
 def test_duplicate_ids_are_refused():
     ids = [np.arange(6), np.array([0, 1, 1, 3, 4, 4])]
     refused(
-        DataError, "2 of party 2's 6 row ids occur more than once",
+        RepeatedIds, "2 of party 2's 6 row ids occur more than once",
         lambda: Federation([table(), table()], ids=ids, check_ids=True),
     )  # fmt: skip
 
 
 def test_duplicate_ids_as_text_are_refused_and_not_named():
     ids = [np.array(["canary", "b", "canary", "d", "e", "f"]), np.arange(6)]
-    refused(DataError, "1 of party 1's", lambda: Federation([table(), table()], ids=ids, check_ids=True))
+    refused(RepeatedIds, "1 of party 1's", lambda: Federation([table(), table()], ids=ids, check_ids=True))
 
 
 def test_missing_ids_are_refused():
@@ -257,9 +258,9 @@ def test_constant_data_has_no_principal_components(value, unit_variance, scheme)
     federation = Federation(
         [np.full((40, 3), value), np.full((30, 3), value)], Task.PCA, H, unit_variance=unit_variance, scheme=scheme
     )
-    with pytest.raises(DataError, match=r"no column of the joint table varies.*Fix: ") as caught:
+    with pytest.raises(ConstantData, match=r"no column of the joint table varies.*Fix: ") as caught:
         federation.run()
-    assert caught.value.code == "FSVD-200"
+    assert caught.value.code == "FSVD-210"
     assert not [message for _, _, message in federation.sent if isinstance(message, (*UPLOADS, Ready))]
 
 

@@ -22,8 +22,8 @@ def verify(
     file: Annotated[Path, typer.Argument(help="The role's audit.jsonl, in its kit's state folder.")],
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Check every line's place in the chain; lines cut off at the end leave no trace in the file itself."""
+    """Check every line's place in the chain, and that the last is the one that audit.head names."""
     lines = verify_audit(file)
     record = {"file": str(file), "lines": lines, "intact": True}
-    text = f"{lines} lines, none changed and none missing before the last"
+    text = f"{lines} lines, none changed and none missing; a copy of audit.head elsewhere shows if both files are cut"
     Voice(format).answer(record, lambda console: console.print(text))

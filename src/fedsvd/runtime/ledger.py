@@ -2,8 +2,9 @@
 
 A line counts once it is whole: a kill in the middle of writing leaves a last line without an end, which is as if it had
 never been; a full disk takes back what it had begun. Records are only ever added. The audit log is a ledger whose lines
-are chained by hashes, so that a line changed or removed later is found (but for the last ones: who wants to prove that
-none are missing notes number and hash elsewhere); it holds no values and no column names.
+are chained by hashes, so that a line changed or removed later is found; its *head*, a file beside it, holds number and
+hash of the last line, so that lines cut off at the end are missed, too. Who can write both files can cut both: number
+and hash noted elsewhere show that. The log holds no values and no column names.
 """
 
 import errno
@@ -11,11 +12,12 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import LocalProtocolError, StorageError
+from fedsvd.identity import files
 from fedsvd.types import SessionId
 
 
@@ -127,9 +129,9 @@ class AuditLog:
     def __init__(self, path: Path) -> None:
         self._ledger = Ledger(path)
         self._lock = threading.Lock()
-        self._last, self._count = "", 0
-        for record in self._ledger.records():
-            self._last, self._count = str(record.get("hash")), self._count + 1
+        hashes = [str(record.get("hash")) for record in self._ledger.records()]
+        _expect_head(path, hashes)
+        self._last, self._count = hashes[-1] if hashes else "", len(hashes)
 
     def write(self, when: str, event: str, **facts: str | int | float) -> None:
         """Add an event; facts are names, counts and digests, never values."""
@@ -138,14 +140,17 @@ class AuditLog:
             record["hash"] = _chained(record)
             self._ledger.append(record)
             self._last, self._count = str(record["hash"]), self._count + 1
+            # After the line: a kill in between leaves a log that is longer than its head says, which is no harm.
+            files.replace(_head(self._ledger.path), json.dumps({"number": self._count, "hash": self._last}).encode())
 
 
 def verify_audit(path: Path) -> int:
-    """How many lines an audit log has, all of them as they were written; ``StorageError`` at the first that is not."""
+    """How many lines an audit log has, all of them as they were written and none cut off; else ``StorageError``."""
     path = Path(path)
     if not path.exists():
         raise StorageError(f"there is no audit log at {path}", "give the role's own audit.jsonl")
     last, count = "", 0
+    hashes: list[str] = []
     for record in _lines(path):
         if not isinstance(record, dict):
             raise StorageError(f"line {count + 1} of {path.name} is not of an audit log", "give a role's audit.jsonl")
@@ -153,7 +158,32 @@ def verify_audit(path: Path) -> int:
         if record.get("before") != last or record.get("number") != count + 1 or found != _chained(record):
             raise StorageError(f"the audit log {path.name} was changed at line {count + 1}", "keep it as evidence")
         last, count = str(found), count + 1
+        hashes.append(last)
+    if hashes and not _head(path).exists():
+        raise StorageError(f"there is no {_head(path).name} beside {path.name}", "it shows whether lines were cut off")
+    _expect_head(path, hashes)
     return count
+
+
+def _head(path: Path) -> Path:
+    return path.with_suffix(".head")
+
+
+def _expect_head(path: Path, hashes: Sequence[str]) -> None:
+    """Raise ``StorageError`` unless the log reaches as far as its head says; a log that has none yet does."""
+    head = _head(path)
+    if not head.exists():
+        return
+    try:
+        said = json.loads(files.read(head))
+        number, last = int(said["number"]), str(said["hash"])
+    except (ValueError, KeyError, TypeError):
+        raise StorageError(f"{head} is damaged", "keep it and the log as evidence, elsewhere") from None
+    if not 1 <= number <= len(hashes) or hashes[number - 1] != last:
+        raise StorageError(
+            f"the audit log {path.name} has {len(hashes)} lines, and had {number}: lines were cut off or replaced",
+            f"keep it and {head.name} as evidence, elsewhere; the role then begins a new log",
+        )
 
 
 def _chained(record: Mapping[str, Any]) -> str:

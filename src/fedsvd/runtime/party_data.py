@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.beside import Beside
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, DataError, NotFinite, ShapeError
+from fedsvd.errors import ConfigError, DataError, NotFinite, RepeatedIds, ShapeError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.planning import Study
@@ -122,6 +122,6 @@ def _expect_ids(index: int, party: PartyData) -> None:
         )
     repeated = rows - len(np.unique(party.ids.astype(np.str_)))
     if repeated:
-        raise DataError(
+        raise RepeatedIds(
             f"{repeated} of party {index}'s {rows} row ids occur more than once", "keep one row for each id"
         )

@@ -313,6 +313,51 @@ def test_an_empty_log_has_no_lines_and_a_missing_one_is_an_error(tmp_path):
     assert verify_audit(path) == 0
 
 
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_lines_cut_off_at_the_end_are_missed(tmp_path, left):
+    path = tmp_path / "audit.jsonl"
+    written(AuditLog(path), 4)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:left]))
+    for look in (verify_audit, AuditLog):
+        with pytest.raises(StorageError, match=f"has {left} lines, and had 4"):
+            look(path)
+
+
+def test_a_log_cut_off_and_written_anew_is_missed(tmp_path):
+    """As long as it was, and every link of the chain holds; but it is another chain."""
+    path, other = tmp_path / "audit.jsonl", tmp_path / "other.jsonl"
+    written(AuditLog(path), 3)
+    log = AuditLog(other)
+    for _ in range(3):
+        log.write("2026-01-01T00:00:00+00:00", "nothing happened")
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(StorageError, match="cut off or replaced"):
+        verify_audit(path)
+
+
+def test_a_log_without_its_head_does_not_pass(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    written(AuditLog(path), 2)
+    (tmp_path / "audit.head").write_text("{}")
+    with pytest.raises(StorageError, match="is damaged"):
+        verify_audit(path)
+    (tmp_path / "audit.head").unlink()
+    with pytest.raises(StorageError, match=r"there is no audit\.head"):
+        verify_audit(path)
+
+
+def test_a_role_killed_before_it_wrote_the_head_goes_on(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    written(AuditLog(path), 2)
+    behind = (tmp_path / "audit.head").read_bytes()
+    written(AuditLog(path), 1)
+    (tmp_path / "audit.head").write_bytes(behind)
+    assert verify_audit(path) == 3
+    written(AuditLog(path), 1)
+    assert verify_audit(path) == 4
+    assert json.loads((tmp_path / "audit.head").read_text())["number"] == 4
+
+
 def test_verifying_changes_nothing(tmp_path):
     path = tmp_path / "audit.jsonl"
     written(AuditLog(path), 2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import DataError
+from fedsvd.errors import ConstantData
 from fedsvd.linalg.backend import EPS, norm, to_numpy
 from fedsvd.masks.remove import unscale
 from fedsvd.protocol.messages import Factors
@@ -64,7 +64,7 @@ def _expect_variance(work: Work, about: Centred, F: float) -> None:
     """Refuse constant data before it is uploaded: its components would be rounding, or nothing at all."""
     rounding = 0.0 if work.plan.unit_variance else 8.0 * EPS * norm(about.mean) * work.plan.n**0.5
     if rounding >= F:
-        raise DataError("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
+        raise ConstantData("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
 
 
 def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
