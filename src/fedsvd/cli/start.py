@@ -10,17 +10,19 @@ import logging
 import os
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fedsvd.cli.dashboard import dashboard
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
 from fedsvd.identity.names import KitRole
-from fedsvd.runtime.service import serve
+from fedsvd.runtime.service import nobody, serve
 from fedsvd.runtime.site import Site
 
 Patience = Annotated[float, typer.Option(min=1, help="Seconds without any progress before a peer is given up.")]
@@ -45,12 +47,20 @@ def start_csp(
     address: Annotated[
         str | None, typer.Option("--address", metavar="HOST:PORT", help="Where to listen; port 0 lets the system pick.")
     ] = None,
+    board: Annotated[
+        bool, typer.Option("--dashboard", help="Also serve a web page of what goes on, on 127.0.0.1, behind a token.")
+    ] = False,
+    board_port: Annotated[
+        int, typer.Option("--dashboard-port", min=0, max=65535, help="Its port; 0 lets the system pick.")
+    ] = 7480,
     patience: Patience = _PATIENCE,
     with_parent: WithParent = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Listen for parties, authority and researchers, and compute under masks."""
-    _serve(kit, KitRole.CSP, format, with_parent, listen=address, patience=patience)
+    audit = kit / "state" / "audit.jsonl"
+    beside = partial(dashboard, audit=audit, port=board_port) if board else nobody
+    _serve(kit, KitRole.CSP, format, with_parent, listen=address, patience=patience, beside=beside)
 
 
 @authority.command("start")
@@ -96,6 +106,8 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
         else:
             where = f"listens at {facts['address']}" if "port" in facts else f"has reached the CSP at {facts['csp']}"
             typer.echo(f"{facts['role']} {where}")
+            if "dashboard" in facts:
+                typer.echo(f"dashboard: {facts['dashboard']}")
         sys.stdout.flush()
 
     serve(Site.at(kit, yes, artist()), role, stop, ready, **how)

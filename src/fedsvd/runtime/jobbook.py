@@ -93,6 +93,11 @@ class JobBook:
         with self.changed:
             return [job for job in self._jobs.values() if caller in (job.submitter, *job.members)]
 
+    def all(self) -> list[JobRecord]:
+        """Every job, oldest first: for the CSP's own operator."""
+        with self.changed:
+            return list(self._jobs.values())
+
     def change(self, id: str, **values: Any) -> JobRecord:
         """Change a job, durably."""
         with self.changed:

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,11 @@ class Ledger:
         whole = body.rfind(b"\n") + 1
         if whole < len(body):
             os.truncate(self.path, whole)
+
+
+def last_records(path: Path, count: int) -> list[dict[str, Any]]:
+    """The last whole records of a ledger that somebody else may be writing to."""
+    return list(deque(_lines(path), maxlen=count))
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +36,13 @@ SKEW = 60.0  # seconds that two clocks may differ before somebody is told
 _GREETING_PATIENCE = 5.0
 
 Ready = Callable[[dict[str, Any]], None]
+Beside = Callable[[CspNode], AbstractContextManager[dict[str, Any]]]
+"""Something that runs while a CSP does, a dashboard say, and what others should be told of it."""
+
+
+def nobody(node: CspNode) -> AbstractContextManager[dict[str, Any]]:
+    """Nothing runs beside the CSP."""
+    return nullcontext({})
 
 
 def serve(
@@ -47,6 +54,7 @@ def serve(
     listen: str | None = None,
     csp: str | None = None,
     patience: float = 120.0,
+    beside: Beside = nobody,
 ) -> None:
     """Play this kit's role until ``stop`` is set; ``ready`` is told once, when others can count on us."""
     if site.kit.identity.role is not role:
@@ -57,22 +65,25 @@ def serve(
         engine = site.engine()  # a device that is not there is found out now, not in mid-study
         try:
             if role is KitRole.CSP:
-                _serve_csp(site, engine, listen or site.listen(LISTEN), patience, stop, ready)
+                _serve_csp(site, engine, listen or site.listen(LISTEN), patience, stop, ready, beside)
             else:
                 _serve_member(site, engine, site.dialling(csp, patience), stop, ready)
         finally:
             engine.close()
 
 
-def _serve_csp(site: Site, engine: Engine, address: str, patience: float, stop: threading.Event, ready: Ready) -> None:
+def _serve_csp(
+    site: Site, engine: Engine, address: str, patience: float, stop: threading.Event, ready: Ready, beside: Beside
+) -> None:
     node = CspNode(
         site.listening(address), site.authenticate, site.state, patience=patience, keep=site.keep_account, engine=engine
     )
     node.start()
     try:
         host = address.rpartition(":")[0]
-        ready({"role": site.caller, "port": node.port, "address": f"{host}:{node.port}"})
-        stop.wait()
+        with beside(node) as more:
+            ready({"role": site.caller, "port": node.port, "address": f"{host}:{node.port}", **more})
+            stop.wait()
     finally:
         node.stop()
 

@@ -1,0 +1,182 @@
+"""``fedsvd csp start --dashboard``: a local web page of what a CSP is doing, for the person who runs it.
+
+It listens on 127.0.0.1 alone and asks for a token that is made at the start and printed once; the first visit puts it
+into a cookie and takes it out of the address. The page loads nothing from elsewhere, and what it shows is what the CSP
+knows anyway: parties, stages, bytes, errors by their codes. No value of any matrix is there to be shown.
+"""
+
+import asyncio
+import hmac
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.resources import files
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from fedsvd import __version__
+from fedsvd.cli.watching import Pace
+from fedsvd.errors import MissingExtra, StorageError
+from fedsvd.randomness.entropy import fresh_bytes
+from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.jobbook import JobBook, JobRecord
+from fedsvd.runtime.ledger import last_records
+
+HOST = "127.0.0.1"
+COOKIE = "fedsvd-dashboard"
+_LOOK = 1.0  # seconds between looks at the book
+_JOBS, _EVENTS = 50, 100
+_STARTED_WITHIN = 10.0
+_OURS = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:"
+_HEADERS = {
+    "Content-Security-Policy": _OURS,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Board:
+    """What there is to be seen, as plain values."""
+
+    def __init__(self, book: JobBook, audit: Path, address: str) -> None:
+        self._book = book
+        self._audit = audit
+        self._address = address
+        self._paces: dict[tuple[str, int], Pace] = {}
+        self._lock = threading.Lock()  # two visitors may look in the same instant
+
+    def state(self) -> dict[str, Any]:
+        """Everything on the page, newest job first."""
+        jobs = self._book.all()[-_JOBS:]
+        with self._lock:
+            shown = [self._job(job) for job in reversed(jobs)]
+        return {
+            "csp": {"address": self._address, "version": __version__, "now": datetime.now(UTC).isoformat()},
+            "jobs": shown,
+            "history": [_event(record) for record in reversed(last_records(self._audit, _EVENTS))],
+        }
+
+    def _job(self, job: JobRecord) -> dict[str, Any]:
+        record = {**job.shown(), "progress": self._book.progress(job.id)}
+        pace = self._paces.setdefault((job.id, job.attempt), Pace())
+        return {
+            "id": job.id[:8],
+            "name": job.name,
+            "task": str(record["file"]["job"]["task"]),
+            "state": str(job.state),
+            "attempt": job.attempt,
+            "submitter": job.submitter,
+            "enlisted": len(job.enlisted),
+            "members": len(job.members),
+            "roles": [asdict(row) for row in pace.rows(record, monotonic())],
+            "failures": [dict(failure) for failure in job.failures],
+        }
+
+
+def _event(record: dict[str, Any]) -> dict[str, str]:
+    facts = {key: str(value)[:64] for key, value in record.get("facts", {}).items()}
+    return {
+        "when": str(record.get("when", "")),
+        "event": str(record.get("event", "")),
+        "facts": ", ".join(f"{key} {value[:16]}" for key, value in facts.items()),
+    }
+
+
+def application(state: Callable[[], dict[str, Any]], token: str, stopping: threading.Event) -> Any:
+    """The web page as an ASGI application; ``token`` is asked of every visitor."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+        from starlette.requests import Request
+        from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
+        from starlette.routing import Route
+    except ImportError:
+        raise MissingExtra("the dashboard needs starlette and uvicorn", "pip install 'fedsvd[dashboard]'") from None
+
+    def known(word: str | None) -> bool:
+        return word is not None and hmac.compare_digest(word.encode(), token.encode())
+
+    def refused(request: Request) -> Response | None:
+        if known(request.cookies.get(COOKIE)):
+            return None
+        words = "This page needs the address that 'fedsvd csp start --dashboard' printed, with its token."
+        return PlainTextResponse(words, 403, _HEADERS)
+
+    async def page(request: Request) -> Response:
+        if known(request.query_params.get("token")):
+            answer = RedirectResponse("/", 303, _HEADERS)
+            answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+            return answer
+        return refused(request) or Response(_part("html"), media_type="text/html", headers=_HEADERS)
+
+    async def style(request: Request) -> Response:
+        return Response(_part("css"), media_type="text/css", headers=_HEADERS)
+
+    async def script(request: Request) -> Response:
+        return Response(_part("js"), media_type="text/javascript", headers=_HEADERS)
+
+    async def events(request: Request) -> Response:
+        told = refused(request)
+        return told or StreamingResponse(_told(state, stopping), media_type="text/event-stream", headers=_HEADERS)
+
+    routes = [Route("/", page), Route("/board.css", style), Route("/board.js", script), Route("/events", events)]
+    # Other names that lead to this address (DNS rebinding) are not answered.
+    return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])])
+
+
+async def _told(state: Callable[[], dict[str, Any]], stopping: threading.Event) -> AsyncIterator[str]:
+    """Server-sent events: the whole state whenever it has changed."""
+    last = ""
+    while not stopping.is_set():
+        now = await asyncio.to_thread(state)
+        text = json.dumps({**now, "csp": {**now["csp"], "now": ""}})
+        if text != last:
+            last = text
+            yield f"data: {json.dumps(now)}\n\n"
+        else:
+            yield ": still here\n\n"
+        await asyncio.sleep(_LOOK)
+
+
+def _part(ending: str) -> str:
+    return files("fedsvd.cli").joinpath(f"dashboard.{ending}").read_text(encoding="utf-8")
+
+
+@contextmanager
+def dashboard(node: CspNode, audit: Path, port: int) -> Iterator[dict[str, Any]]:
+    """The page, served while the block lasts; where it is, with its token."""
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtra("the dashboard needs starlette and uvicorn", "pip install 'fedsvd[dashboard]'") from None
+    token, stopping = fresh_bytes(24).hex(), threading.Event()
+    board = Board(node.book, audit, f"port {node.port}")
+    app = application(board.state, token, stopping)
+    config = uvicorn.Config(app, host=HOST, port=port, log_level="error", access_log=False, lifespan="off")
+    config.timeout_graceful_shutdown = 2
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True, name="dashboard")
+    thread.start()
+    try:
+        yield {"dashboard": f"http://{HOST}:{_port(server, thread, port)}/?token={token}"}
+    finally:
+        stopping.set()
+        server.should_exit = True
+        thread.join(5.0)
+
+
+def _port(server: Any, thread: threading.Thread, asked: int) -> int:
+    """The port it listens on, once it does."""
+    until = monotonic() + _STARTED_WITHIN
+    while monotonic() < until and thread.is_alive():
+        if server.started and server.servers:
+            return int(server.servers[0].sockets[0].getsockname()[1])
+        sleep(0.02)
+    raise StorageError(f"the dashboard cannot listen on {HOST}:{asked}", "name another port: --dashboard-port")

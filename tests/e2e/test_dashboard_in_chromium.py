@@ -1,0 +1,107 @@
+"""The dashboard in a real browser follows a job live, by eye, by ear and by keyboard, and asks its own server alone."""
+
+from types import SimpleNamespace
+
+import pytest
+from tests.browser import CONTRAST, Browser
+
+from fedsvd.cli.dashboard import dashboard
+from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
+from fedsvd.runtime.ledger import AuditLog, Ledger
+
+FILE = {"job": {"name": "three-hospitals", "task": "pca"}, "party": [{"name": "a"}, {"name": "b"}]}
+MEMBERS = ("party/a", "party/b")
+JOB = "2b" * 8
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = Browser()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def book(tmp_path):
+    return JobBook(Ledger(tmp_path / "ledger.jsonl"))
+
+
+@pytest.fixture
+def audit(tmp_path):
+    return AuditLog(tmp_path / "audit.jsonl")
+
+
+@pytest.fixture
+def address(book, audit, tmp_path):
+    with dashboard(SimpleNamespace(book=book, port=7443), tmp_path / "audit.jsonl", 0) as told:
+        yield told["dashboard"]
+
+
+def text(browser: Browser) -> str:
+    return browser.evaluate("document.body.innerText")
+
+
+def test_a_job_is_followed_from_recruiting_to_its_end(browser, book, audit, address):
+    browser.requests.clear()
+    browser.complaints.clear()
+    browser.size(1100, 800)
+    browser.media("light")
+    browser.visit(address)
+    browser.until("document.body.innerText.includes('No job yet')")
+    assert "token" not in browser.evaluate("location.href")
+    book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))
+    audit.write("2026-01-02T03:04:05+00:00", "submitted", job=JOB, by="researcher/res")
+    browser.until("document.body.innerText.includes('recruiting')")
+    browser.until("document.body.innerText.includes('awaited')")
+    for member in MEMBERS:
+        book.enlist(JOB, member, 1, {"rows": 10})
+    book.change(JOB, state=JobState.RUNNING)
+    for done in (100, 400):
+        book.told(JOB, "party/a", {"stage": "compress", "done": done, "total": 1000, "sent": 5_000_000})
+        browser.until(
+            f"document.querySelector('progress') && document.querySelector('progress').value === {done // 10}"
+        )
+    browser.until("[...document.querySelectorAll('td')].some(cell => /^[0-9.]+ (s|min)/.test(cell.textContent))")  # ETA
+    assert "5.0 MB" in text(browser)
+    browser.screenshot("dashboard-running")
+    failure = {"who": "party/b", "code": "FSVD-201", "stage": "computing", "text": "the reason stays where it happened"}
+    book.change(JOB, state=JobState.BROKEN, failures=(failure,))
+    browser.until("document.querySelector('.failure')")
+    assert "FSVD-201: party/b in computing: the reason stays where it happened" in text(browser)
+    assert browser.evaluate("document.getElementById('news').textContent") == "three-hospitals is broken"
+    browser.screenshot("dashboard-broken")
+    host = address.partition("/?")[0]
+    assert all(url.startswith((host, "data:")) for url in browser.requests), browser.requests
+    assert browser.complaints == []
+
+
+def test_the_page_is_heard_read_in_the_dark_on_a_phone_and_walked_through_by_keyboard(browser, book, address):
+    name = "<img src=x onerror=alert(1)>"
+    book.submit(JobRecord(JOB, name, {**FILE, "job": {"name": name, "task": "pca"}}, "researcher/res", MEMBERS))
+    browser.visit(address)
+    browser.until("document.querySelector('article')")
+    assert browser.evaluate("document.querySelector('article h3').textContent").startswith(name)  # text, not markup
+    roles = {role for role, _ in browser.heard()}
+    assert {"banner", "main", "contentinfo", "heading", "table", "status", "region"} <= roles
+    assert browser.evaluate("document.getElementById('news').getAttribute('aria-live')") == "polite"
+    for scheme in ("light", "dark"):
+        browser.media(scheme)
+        worst, where = browser.evaluate(CONTRAST)
+        assert worst >= 4.5, f"{scheme}: {where}"
+    browser.screenshot("dashboard-dark")
+    browser.media("light")
+    browser.press("Tab")
+    assert browser.evaluate("document.activeElement.textContent") == "Skip to the jobs"
+    browser.press("Tab")
+    browser.until("document.activeElement.getAttribute('role') === 'region'")
+    browser.size(375, 700)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 375
+    browser.screenshot("dashboard-phone")
+
+
+def test_a_visitor_without_the_token_sees_nothing(browser, book, address):
+    browser.call("Network.clearBrowserCookies")
+    book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))
+    browser.visit(address.partition("?")[0])
+    assert "three-hospitals" not in text(browser)
+    assert "token" in text(browser)

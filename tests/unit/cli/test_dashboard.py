@@ -1,0 +1,125 @@
+"""The dashboard: shown to whoever has the token, on this machine, and holding what the CSP's book holds."""
+
+import asyncio
+import json
+import threading
+
+import httpx
+import pytest
+
+from fedsvd.cli.dashboard import COOKIE, Board, application
+from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
+from fedsvd.runtime.ledger import AuditLog, Ledger
+
+TOKEN = "0123456789abcdef" * 3
+FILE = {"job": {"name": "<b>study</b>", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
+MEMBERS = ("party/a", "party/b")
+
+
+@pytest.fixture
+def book(tmp_path):
+    book = JobBook(Ledger(tmp_path / "ledger.jsonl"))
+    book.submit(JobRecord("11" * 8, "<b>study</b>", FILE, "researcher/res", MEMBERS))
+    book.enlist("11" * 8, "party/a", 1, {"rows": 3})
+    return book
+
+
+@pytest.fixture
+def board(book, tmp_path):
+    AuditLog(tmp_path / "audit.jsonl").write(
+        "2026-01-02T03:04:05+00:00", "submitted", job="11" * 8, by="researcher/res"
+    )
+    return Board(book, tmp_path / "audit.jsonl", "port 7443")
+
+
+class Visitor:
+    """Somebody with a browser that keeps cookies."""
+
+    def __init__(self, state):
+        self.stopping = threading.Event()
+        self.cookies = httpx.Cookies()
+        self._app = application(state, TOKEN, self.stopping)
+
+    def get(self, path, **headers):
+        async def ask():
+            transport = httpx.ASGITransport(app=self._app)
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://127.0.0.1", cookies=self.cookies
+            ) as client:
+                answer = await client.get(path, headers=headers)
+                self.cookies = client.cookies
+                return answer
+
+        return asyncio.run(ask())
+
+
+@pytest.fixture
+def visitor(board):
+    return Visitor(board.state)
+
+
+def test_without_the_token_nothing_is_shown(visitor):
+    for path in ("/", "/events", "/?token=", "/?token=0123"):
+        answer = visitor.get(path)
+        assert answer.status_code == 403
+        assert "study" not in answer.text
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(visitor):
+    answer = visitor.get(f"/?token={TOKEN}")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    page = visitor.get("/")
+    assert page.status_code == 200
+    assert TOKEN not in page.text
+
+
+def test_another_name_for_this_address_is_not_answered(visitor):
+    assert visitor.get(f"/?token={TOKEN}", host="evil.example").status_code == 400
+
+
+def test_the_page_may_load_nothing_from_elsewhere(visitor):
+    visitor.cookies.set(COOKIE, TOKEN)
+    answer = visitor.get("/")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "http" not in answer.text.replace("http-equiv", "")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_events_carry_the_state_until_the_csp_stops(visitor):
+    visitor.cookies.set(COOKIE, TOKEN)
+    threading.Timer(0.5, visitor.stopping.set).start()
+    answer = visitor.get("/events")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    first = next(line for line in answer.text.splitlines() if line.startswith("data: "))
+    told = json.loads(first.removeprefix("data: "))
+    assert [job["name"] for job in told["jobs"]] == ["<b>study</b>"]
+
+
+def test_the_board_says_who_is_awaited_how_far_everybody_is_and_what_failed(board, book):
+    (job,) = board.state()["jobs"]
+    assert (job["state"], job["enlisted"], job["members"]) == ("recruiting", 1, 2)
+    assert [(row["role"], row["stage"]) for row in job["roles"]] == [
+        ("csp", ""),
+        ("party/a", "enlisted"),
+        ("party/b", "awaited"),
+    ]
+    book.change("11" * 8, state=JobState.RUNNING)
+    book.told("11" * 8, "party/a", {"stage": "compress", "done": 1, "total": 4, "sent": 0})
+    (job,) = board.state()["jobs"]
+    assert job["roles"][1]["share"] == 0.25
+    failure = {"who": "party/b", "code": "FSVD-201", "stage": "computing", "text": "the reason stays where it happened"}
+    book.change("11" * 8, state=JobState.BROKEN, failures=(failure,))
+    (job,) = board.state()["jobs"]
+    assert job["failures"] == [failure]
+
+
+def test_the_history_is_that_of_the_audit_log(board):
+    (event,) = board.state()["history"]
+    assert event == {
+        "when": "2026-01-02T03:04:05+00:00",
+        "event": "submitted",
+        "facts": f"by researcher/res, job {'11' * 8}",
+    }
