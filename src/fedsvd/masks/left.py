@@ -12,6 +12,7 @@ from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.linalg.windows import WINDOW_LIMIT, Form, block_width, cut_side
 from fedsvd.masks.orthogonal import draw_form
+from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
 
@@ -28,6 +29,7 @@ class LeftMask:
     on: Array | None = None
     keep: bool = True  # keep drawn windows until this mask is dropped
     cuts: tuple[slice, ...] = ()  # windows other than the form's own: rows of two kinds in equal fractions
+    each: Each | None = None  # ``map`` over several threads, for the words behind the masks
     windows: tuple[slice, ...] = field(init=False)
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
@@ -46,7 +48,7 @@ class LeftMask:
         if w in self._drawn:
             return self._drawn[w]
         rows = self.windows[w]
-        drawn = draw_form(self.form, rows.stop - rows.start, self.b, self.seed.derive("window", w), self.on)
+        drawn = draw_form(self.form, rows.stop - rows.start, self.b, self.seed.derive("window", w), self.on, self.each)
         if self.keep:
             self._drawn[w] = drawn
         return drawn

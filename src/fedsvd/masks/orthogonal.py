@@ -7,11 +7,16 @@ Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogon
     blocks   the paper's bare block-diagonal matrix, kept so that the paper can be reproduced (C4)
 """
 
+import numpy as np
+
+from fedsvd.linalg.backend import like, namespace
+from fedsvd.linalg.batched_blocks import draw_blocks, normals_needed
 from fedsvd.linalg.block_diagonal import BlockDiagonal, Orthogonal
 from fedsvd.linalg.householder import Reflectors, draw
 from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
+from fedsvd.linalg.words import normals_of, signed_order
 from fedsvd.masks.permute import Mixing
-from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
 
@@ -34,8 +39,24 @@ def mixing(n: int, b: int, stream: Keystream, on: Array | None = None) -> Mixing
     return Mixing.of(rounds, stream.permutation(n), efficient_orthogonal(n, b, stream, on), on)
 
 
-def draw_form(form: Form, n: int, b: int, seed: Seed, on: Array | None = None) -> Orthogonal:
+def mixing_on(n: int, b: int, seed: Seed, on: Array, each: Each | None) -> Mixing:
+    """``mixing`` of the same words, made where ``on`` lies: only signs and words come from here."""
+    stream, widths = Keystream(seed), block_sizes(n, b)
+    rounds = (stream.signs(n), stream.signs(n))
+    xp = namespace(on)
+    order = xp.argsort(signed_order(stream.words(n), on))
+    first = 2 * -(-n // 64) + n  # the words taken so far
+    words = np.empty(normals_needed(widths), np.uint64)
+    fill_words(seed, words, each or map, first)
+    blocks = draw_blocks(widths, normals_of(words, on))
+    signs = (like(rounds[0][:, None], on), like(rounds[1][:, None], on))
+    return Mixing(signs, order, xp.argsort(order), blocks)
+
+
+def draw_form(form: Form, n: int, b: int, seed: Seed, on: Array | None = None, each: Each | None = None) -> Orthogonal:
     """The orthogonal matrix of this form that follows from ``seed``."""
+    if form is Form.MIXING and on is not None:
+        return mixing_on(n, b, seed, on, each)
     stream = Keystream(seed)
     if form is Form.HAAR:
         return orthogonal(n, stream, on)
@@ -44,10 +65,10 @@ def draw_form(form: Form, n: int, b: int, seed: Seed, on: Array | None = None) -
     return efficient_orthogonal(n, b, stream, on)
 
 
-def local_rotation(n: int, seed: Seed, on: Array | None = None) -> Orthogonal:
+def local_rotation(n: int, seed: Seed, on: Array | None = None, each: Each | None = None) -> Orthogonal:
     """T_i: the rotation known to user i alone, haar, or mixing when long (02-protocol, section 3.2)."""
     form = Form.HAAR if n <= HAAR_ROTATION_LIMIT else Form.MIXING
-    return draw_form(form, n, MIXING_BLOCK, seed, on)
+    return draw_form(form, n, MIXING_BLOCK, seed, on, each)
 
 
 def secret_scale(seed: Seed) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.linalg.backend import dct, like, namespace
-from fedsvd.linalg.block_diagonal import BlockDiagonal
+from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.types import Array, Float, expect_shape
 
 
@@ -25,11 +25,11 @@ class Mixing:
     signs: tuple[Array, Array]  # the diagonals of D_1, D_2, as columns
     order: Array
     inverse_order: Array
-    blocks: BlockDiagonal
+    blocks: Orthogonal
 
     @classmethod
     def of(
-        cls, rounds: tuple[Float, Float], order: NDArray[np.intp], blocks: BlockDiagonal, on: Array | None = None
+        cls, rounds: tuple[Float, Float], order: NDArray[np.intp], blocks: Orthogonal, on: Array | None = None
     ) -> "Mixing":
         """The mask of these parts, in the library and on the device of ``on``."""
         first, second = rounds[0][:, None], rounds[1][:, None]

@@ -14,6 +14,7 @@ from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.linalg.windows import WINDOW_LIMIT, Form, Window, block_width, cut_columns
 from fedsvd.masks.orthogonal import draw_form
+from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
 
@@ -29,6 +30,7 @@ class RightMask:
     limit: int = WINDOW_LIMIT
     on: Array | None = None
     keep: bool = False
+    each: Each | None = None  # ``map`` over several threads, for the words behind the masks
     windows: tuple[Window, ...] = field(init=False)
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
@@ -47,7 +49,7 @@ class RightMask:
         """The orthogonal matrix of window ``w``."""
         if w in self._drawn:
             return self._drawn[w]
-        drawn = draw_form(self.form, self.windows[w].width, self.b, self.seed.derive("window", w), self.on)
+        drawn = draw_form(self.form, self.windows[w].width, self.b, self.seed.derive("window", w), self.on, self.each)
         if self.keep:
             self._drawn[w] = drawn
         return drawn

@@ -94,11 +94,11 @@ class Keystream:
         return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
 
 
-def fill_words(seed: Seed, out: Ring, each: Each) -> None:
-    """The first words of the seed's stream into ``out``, one-dimensional and contiguous, segment by segment."""
+def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0) -> None:
+    """The words of the seed's stream from ``first`` on into ``out``, contiguous, segment by segment."""
 
     def segment(start: int) -> None:
-        Keystream(seed, start).into(out[start : start + _SEGMENT])
+        Keystream(seed, first + start).into(out[start : start + _SEGMENT])
 
     for _ in each(segment, range(0, out.size, _SEGMENT)):
         pass

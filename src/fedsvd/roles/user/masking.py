@@ -18,6 +18,7 @@ from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import writes_out
+from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
 
@@ -39,6 +40,7 @@ class Masks:
     own: Seed
     dealt: DealtRightMask | None = None
     on: Array | None = None  # an array where the masks are to be; None for NumPy
+    each: Each | None = None  # ``map`` over several threads, for the words behind the masks
     _turned: list[Array] = field(init=False, default_factory=list, compare=False)
 
     def __repr__(self) -> str:
@@ -50,7 +52,7 @@ class Masks:
         plan, seed = self.plan, self.group.derive("P")
         cuts = plan.left_windows
         keep = not plan.by_rows
-        return LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, self.on, keep, cuts)
+        return LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, self.on, keep, cuts, self.each)
 
     @cached_property
     def Q(self) -> RightMask | DealtRightMask:
@@ -58,7 +60,7 @@ class Masks:
             return self.dealt
         keep = len(self.plan.right_windows) == 1 or self.plan.by_rows
         plan, seed = self.plan, self.group.derive("Q")
-        return RightMask(plan.right, plan.widths, seed, plan.block, plan.window, self.on, keep)
+        return RightMask(plan.right, plan.widths, seed, plan.block, plan.window, self.on, keep, self.each)
 
     @cached_property
     def c(self) -> float:
@@ -73,14 +75,14 @@ class Masks:
         width, windows = self.plan.widths[self.i], len(self.plan.right_windows)
         if self.plan.published or windows == 1 or width > self.plan.window:
             return None
-        return local_rotation(width, self.own.derive("T"), self.on)
+        return local_rotation(width, self.own.derive("T"), self.on, self.each)
 
     def rotation(self, w: int) -> Orthogonal | None:
         """T_i inside column window w; None where there is nothing to rotate there."""
         own = self.plan.right_windows[w].columns[self.i]
         if self.plan.published or own.stop == own.start or self.whole is not None:
             return None
-        return local_rotation(own.stop - own.start, self.own.derive("T", w), self.on)
+        return local_rotation(own.stop - own.start, self.own.derive("T", w), self.on, self.each)
 
     @cached_property
     def rotations(self) -> tuple[Orthogonal | None, ...]:

@@ -165,7 +165,8 @@ class User(Machine):
         self._pads = pad_keys(self._keys.mine, self.me.index, users, plan.session, plan.digest)
         self._sums = UsersOnly(self._pads, self._group, self._own, self._once)
         dealt = None if slices is None else _dealt(plan, i, slices)
-        masks = Masks(plan, i, self._group, self._own, dealt, None if self._device is None else self._device.like)
+        on = None if self._device is None else self._device.like
+        masks = Masks(plan, i, self._group, self._own, dealt, on, inputs.each)
         extras = {"device": self._device, **(inputs.extras or {})}
         work = Work(plan, i, inputs.source, masks, self._own, inputs.labels, inputs.weights, **extras)
         self._script = prediction.script(work) if plan.task.value == "predict" else _SCRIPTS[plan.task.value](work)
