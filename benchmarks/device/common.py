@@ -1,0 +1,165 @@
+"""What the device records share: facts of the machine, clocks that know the device is asynchronous, the JSON file.
+
+    python -m benchmarks.device.svd --device cuda --out benchmarks/results/h200-svd.json
+
+Times of parts that run inside a stage (making the data, say) are taken with the device's own events and read at the
+end, so that measuring does not make the host wait.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsvd import __version__
+from fedsvd.data.source import Index, MatrixSource
+from fedsvd.linalg.device import Device, open_device
+
+
+def options(*sizes: tuple[str, int], device: str = "cuda") -> argparse.Namespace:
+    """The command line of a record: the device, the file, and its sizes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", default=device)
+    parser.add_argument("--out", type=Path, default=None)
+    for name, default in sizes:
+        parser.add_argument(f"--{name}", type=int, default=default)
+    return parser.parse_args()
+
+
+def opened(name: str) -> Device:
+    """The device, warmed up: libraries load their kernels at the first call of each."""
+    device = open_device(name)
+    assert device is not None, "a record needs a device"
+    A = device.put(np.eye(256))
+    device.xp.linalg.qr(A @ A)
+    device.synchronise()
+    return device
+
+
+class Clock:
+    """Seconds by label; on CUDA between events, elsewhere on the host's clock."""
+
+    def __init__(self, device: Device) -> None:
+        self._cuda = device.name.startswith("cuda")
+        self._events: list[tuple[str, Any, Any]] = []
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._device = device
+
+    @contextmanager
+    def part(self, label: str) -> Iterator[None]:
+        """Everything asked of the device in this block counts under ``label``."""
+        if not self._cuda:
+            started = time.perf_counter()
+            yield
+            self._seconds[label] += time.perf_counter() - started
+            return
+        import torch
+
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        yield
+        last.record()
+        self._events.append((label, first, last))
+
+    def seconds(self) -> dict[str, float]:
+        """What was measured so far."""
+        self._device.synchronise()
+        for label, first, last in self._events:
+            self._seconds[label] += first.elapsed_time(last) / 1e3
+        self._events = []
+        return dict(self._seconds)
+
+
+class TimedSource(MatrixSource):
+    """A source whose making of panels on a device is timed."""
+
+    def __init__(self, base: MatrixSource, clock: Clock) -> None:
+        super().__init__(base.shape, base.dtype)
+        self._base, self._clock = base, clock
+
+    def inspect(self) -> None:
+        self._base.inspect()
+
+    def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Any:
+        with self._clock.part("generate"):
+            return self._base.columns_on(xp, device, start, stop)
+
+    def rows_on(self, xp: Any, device: Any, start: int, stop: int) -> Any:
+        with self._clock.part("generate"):
+            return self._base.rows_on(xp, device, start, stop)
+
+    def _cells(self, rows: Index, columns: Index) -> Any:
+        return self._base._cells(rows, columns)
+
+
+def gemm_rate(device: Device, n: int = 8192, rounds: int = 5) -> float:
+    """FLOP/s of a plain double-precision product of two n x n matrices, the best of a few rounds."""
+    xp = device.xp
+    A = xp.reshape(xp.arange(n * n, dtype=xp.float64, device=device.like.device), (n, n)) % 1.37 - 0.6
+    B = A.T % 0.91
+    best = float("inf")
+    for _ in range(rounds):
+        device.synchronise()
+        started = time.perf_counter()
+        A @ B
+        device.synchronise()
+        best = min(best, time.perf_counter() - started)
+    return 2.0 * n**3 / best
+
+
+def timed(device: Device, work: Any, rounds: int = 3) -> float:
+    """The shortest of a few rounds, in seconds, after one that is not counted."""
+    work()
+    best = float("inf")
+    for _ in range(rounds):
+        device.synchronise()
+        started = time.perf_counter()
+        work()
+        device.synchronise()
+        best = min(best, time.perf_counter() - started)
+    return best
+
+
+def machine(device: Device) -> dict[str, Any]:
+    """Where this ran."""
+    facts: dict[str, Any] = {
+        "device": device.description,
+        "device_memory_for_panels": device.memory,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "fedsvd": __version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+    if "torch" in sys.modules:
+        facts["torch"] = sys.modules["torch"].__version__
+    return facts
+
+
+def memory(device: Device) -> dict[str, int]:
+    """The most that was taken of the device and of the host, in bytes."""
+    taken = {"host_peak_rss": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+    if device.name.startswith("cuda"):
+        import torch
+
+        taken["device_peak"] = int(torch.cuda.max_memory_allocated())
+    return taken
+
+
+def write(path: Path | None, record: Mapping[str, Any]) -> None:
+    """Print a record, and write it where one was asked for."""
+    text = json.dumps(record, indent=1, default=float)
+    print(text, flush=True)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
