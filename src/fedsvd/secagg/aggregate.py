@@ -8,18 +8,20 @@ all of ``secagg`` that the CSP runs, with ``fixed_point`` and ``batches``.
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, RepeatedShare, ShapeError
-from fedsvd.types import Ring, expect_shape
+from fedsvd.linalg.device import Device
+from fedsvd.types import Array, Ring, expect_shape
 
 
 class RunningSum:
     """The sum of one batch's shares so far, one from each of the users 1 .. k; a refused share changes nothing."""
 
-    def __init__(self, shape: tuple[int, ...], k: int) -> None:
+    def __init__(self, shape: tuple[int, ...], k: int, device: Device | None = None) -> None:
         if k < 2:
             raise ConfigError(f"secure aggregation needs k >= 2 users, got {k}", "invite another user")
         self._k = k
         self._heard: set[int] = set()
-        self._sum: Ring = np.empty(shape, np.uint64)
+        self._shape, self._device = shape, device
+        self._sum: Array = np.empty(shape, np.uint64) if device is None else None
 
     def add(self, user: int, share: Ring) -> None:
         """Add ``user``'s share; a second one is refused, for it would put two plaintexts under one pad."""
@@ -27,10 +29,13 @@ class RunningSum:
             raise LocalProtocolError(f"no user {user} among users 1 .. {self._k}", "count users from 1 to k")
         if user in self._heard:
             raise RepeatedShare(f"user {user} sent a second share of this batch", "start a new session")
-        expect_shape(f"the share of user {user}", share, *self._sum.shape)
+        expect_shape(f"the share of user {user}", share, *self._shape)
         if share.dtype != np.uint64:
             raise ShapeError(f"the share of user {user} has words of {share.dtype}, expected uint64")
-        if self._heard:
+        if self._device is not None:
+            moved = self._device.put(share.view(np.int64))  # signed words wrap around alike
+            self._sum = moved if self._sum is None else self._sum + moved
+        elif self._heard:
             np.add(self._sum, share, out=self._sum)  # uint64 wraps around: the ring Z_2^64 is the point
         else:
             np.copyto(self._sum, share)
@@ -46,16 +51,18 @@ class RunningSum:
         """The users whose share is not in yet, in order."""
         return tuple(user for user in range(1, self._k + 1) if user not in self._heard)
 
-    def total(self) -> Ring:
-        """The sum of all k shares, read-only: the sum of the encodings, bit for bit."""
+    def total(self) -> Array:
+        """The sum of all k shares: read-only unsigned words, or signed ones on the device."""
         if not self.complete:
             raise LocalProtocolError(
                 f"{len(self.missing)} of {self._k} shares are missing; first, user {self.missing[0]}'s",
                 "wait for all users, or end the session",
             )
+        if self._device is not None:
+            return self._sum
         whole = self._sum.view()
         whole.flags.writeable = False
         return whole
 
     def __repr__(self) -> str:
-        return f"RunningSum(shape={self._sum.shape}, heard={len(self._heard)} of {self._k})"
+        return f"RunningSum(shape={self._shape}, heard={len(self._heard)} of {self._k})"

@@ -1,4 +1,4 @@
-"""Fixed point and its last bits where the masked numbers lie: what ``fixed_point`` and ``dither`` do, on a device.
+"""Fixed point where the masked numbers lie: what ``fixed_point`` does, on a device.
 
 Devices know signed words alone. Modulo 2^64 they are the same words, and a sum wraps around alike; only where a word is
 read as a number does the sign matter, and there it is meant. Pads are put on in host memory, where the keys are.
@@ -10,10 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedsvd.linalg.backend import leading_powers, namespace
+from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.device import Device
-from fedsvd.randomness.keystream import Each, fill_words
-from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.fixed_point import GUARD, RANGE, overflow
 from fedsvd.types import Array, Ring
 
@@ -25,7 +23,7 @@ def encode(Y: Array, f: int) -> Array:
     xp = namespace(Y)
     codes = xp.empty(Y.shape, dtype=xp.int64, device=Y.device)
     beyond = 0
-    for rows in _pieces(Y):
+    for rows in pieces(Y):
         scaled = _scaled(Y[rows, :], f)
         within = xp.abs(scaled) <= float(RANGE)  # written so that NaN, which compares false, fails too
         beyond += scaled.shape[0] * scaled.shape[1] - int(xp.count_nonzero(within))
@@ -40,30 +38,13 @@ def decode(total: Array, f: int) -> Array:
     xp = namespace(total)
     floats = xp.empty(total.shape, dtype=xp.float64, device=total.device)
     beyond = 0
-    for rows in _pieces(total):
+    for rows in pieces(total):
         part = total[rows, :]
         beyond += int(xp.count_nonzero((part > GUARD) | (part < -GUARD)))
         floats[rows, :] = _scaled(xp.astype(part, xp.float64), -f)
     if beyond:
         raise overflow(beyond, math.prod(total.shape), f, "the sum")
     return floats
-
-
-def fill(codes: Array, least: int, seed: Seed, device: Device, each: Each) -> None:
-    """The last bits that no float64 has, filled with dice, in place; ``seed`` is this user's own, used once."""
-    xp, width = device.xp, codes.shape[1]
-    for number, rows in enumerate(_pieces(codes)):
-        part = codes[rows, :]
-        count = part.shape[0] * width
-        words = device.room((-(-count // 4),), np.int64)
-        fill_words(seed.derive("piece", number), words.view(np.uint64), each)
-        dice = device.put(words.view(np.int16))[:count]
-        uniform = xp.reshape(xp.astype(dice, xp.float64), part.shape) * 2.0**-16 + 0.5
-        places = leading_powers(xp.astype(part, xp.float64)) * 2.0**-52
-        places = xp.where(places < 2.0**least, xp.full_like(places, 2.0**least), places)
-        # A whole number from 0 to places - 1, less half.
-        moved = xp.floor(uniform * places) - xp.floor(places * 0.5)
-        codes[rows, :] = part + xp.astype(moved, xp.int64)
 
 
 def _scaled(A: Array, f: int) -> Array:
@@ -73,7 +54,8 @@ def _scaled(A: Array, f: int) -> Array:
     return A if near == f else A * math.ldexp(1.0, f - near)
 
 
-def _pieces(A: Array) -> Iterator[slice]:
+def pieces(A: Array) -> Iterator[slice]:
+    """Runs of rows, of bounded size, that make up A."""
     rows, width = A.shape
     step = max(1, _PIECE // max(1, width))
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

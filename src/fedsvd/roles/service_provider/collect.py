@@ -12,17 +12,20 @@ import numpy as np
 
 from fedsvd.errors import ConfigError, VerificationFailed
 from fedsvd.linalg import backend
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.offload.block_store import BlockStore
+from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import Keeping, fits_whole, keeping
-from fedsvd.types import Float
+from fedsvd.secagg import fixed_point, on_device
+from fedsvd.types import Array, Float
 
 
 class Keeper(Protocol):
     """Takes X' panel by panel."""
 
-    def take(self, panel: int, X_masked: Float) -> None: ...
+    def take(self, panel: int, X_masked: Array) -> None: ...
 
 
 class Whole:
@@ -32,13 +35,14 @@ class Whole:
         self._plan = plan
         self.store = store
 
-    def take(self, panel: int, X_masked: Float) -> None:
+    def take(self, panel: int, X_masked: Array) -> None:
         """A panel of columns, or of rows, into its place."""
         plan = self._plan
+        there = self.store.there(X_masked) if isinstance(self.store, DeviceStore) else to_numpy(X_masked)
         if plan.by_rows:
-            self.store.write(plan.left_windows[panel], slice(0, plan.N), X_masked)
+            self.store.write(plan.left_windows[panel], slice(0, plan.N), there)
         else:
-            self.store.write(slice(0, plan.M), plan.right_windows[panel].outputs, X_masked)
+            self.store.write(slice(0, plan.M), plan.right_windows[panel].outputs, there)
 
 
 class Folded:
@@ -54,18 +58,20 @@ class Folded:
         self._factor = StreamingFactor(width)
         self._by_rows = by_rows
         angle = np.outer(np.arange(1, width + 1), np.arange(1, self._PROBES + 1)) ** 1.5
-        self._omega = np.cos(angle)
-        self._probe = np.zeros((width, self._PROBES))
+        self._omega: Array = np.cos(angle)
+        self._probe: Array = np.zeros((width, self._PROBES))
 
-    def take(self, panel: int, X_masked: Float) -> None:
+    def take(self, panel: int, X_masked: Array) -> None:
         """Fold a panel in."""
         columns = X_masked.T if self._by_rows else X_masked
+        if namespace(columns) is not namespace(self._omega):
+            self._omega, self._probe = backend.like(self._omega, columns), backend.like(self._probe, columns)
         self._factor.update_columns(columns)
         self._probe += columns @ (columns.T @ self._omega)
 
-    def factor(self) -> Float:
-        """R, once it agrees with the probe."""
-        R = np.asarray(self._factor.factor())
+    def factor(self) -> Array:
+        """R, once it agrees with the probe; where the panels were."""
+        R = self._factor.factor()
         expected = R.T @ (R @ self._omega)
         scale = backend.norm(R) ** 2 * backend.norm(self._omega)
         error = backend.norm(expected - self._probe) / scale if scale > 0 else backend.norm(self._probe)
@@ -84,12 +90,12 @@ class Both:
         self._folded = Folded(plan.N if plan.by_rows else plan.M, plan.by_rows)
         self.store = store
 
-    def take(self, panel: int, X_masked: Float) -> None:
+    def take(self, panel: int, X_masked: Array) -> None:
         """Fold a panel in, and keep it."""
         self._folded.take(panel, X_masked)
         self._whole.take(panel, X_masked)
 
-    def factor(self) -> Float:
+    def factor(self) -> Array:
         """R, once it agrees with the probe."""
         return self._folded.factor()
 
@@ -104,15 +110,29 @@ class LongSide:
     def read(self, place: slice) -> Float:
         """Rows ``place`` of the long side, (rows, short side)."""
         whole = slice(None)
-        return self._store.read(place, whole) if self._by_rows else self._store.read(whole, place).T
+        return to_numpy(self._store.read(place, whole) if self._by_rows else self._store.read(whole, place).T)
 
     def write(self, place: slice, L: Float) -> None:
         """Singular vectors where the data was, in the first columns."""
-        across = slice(0, L.shape[1])
+        across, L = slice(0, L.shape[1]), self._store.there(L) if isinstance(self._store, DeviceStore) else L
         if self._by_rows:
             self._store.write(place, across, L)
         else:
             self._store.write(across, place, L.T)
+
+
+def decoded(total: Array, matrix: int, exponents: tuple[int, int]) -> Array:
+    """The numbers behind a sum, whose first ``matrix`` columns have the one exponent and the others the other."""
+    if not isinstance(total, np.ndarray):
+        parts = [on_device.decode(total[:, :matrix], exponents[0])]
+        if matrix < total.shape[1]:
+            parts.append(on_device.decode(total[:, matrix:], exponents[1]))
+        return parts[0] if len(parts) == 1 else namespace(total).concat(parts, axis=1)
+    X_masked = np.empty(total.shape)
+    fixed_point.decode(total[:, :matrix], exponents[0], out=X_masked[:, :matrix])
+    if matrix < total.shape[1]:
+        fixed_point.decode(total[:, matrix:], exponents[1], out=X_masked[:, matrix:])
+    return X_masked
 
 
 def expect_route(plan: SessionPlan) -> None:

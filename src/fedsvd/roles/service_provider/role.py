@@ -12,6 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
+from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.device import Device
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
@@ -41,7 +43,7 @@ from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
 from fedsvd.protocol.upload import Batch, Keeping, batches, keeping, recovers
-from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, Whole, expect_route
+from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, Whole, decoded, expect_route
 from fedsvd.roles.service_provider.factorise import (
     Factorised,
     Solved,
@@ -53,7 +55,7 @@ from fedsvd.roles.service_provider.factorise import (
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.aggregate import RunningSum
-from fedsvd.types import Float, Ring
+from fedsvd.types import Array, Float, Ring
 
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
@@ -78,11 +80,14 @@ class Verified:
 
 
 class ServiceProvider(Machine):
-    """The CSP in one session; ``storage`` makes the block store that X' is kept in, where it is kept."""
+    """The CSP in one session; ``storage`` makes the block store that X' is kept in, where it is kept.
+
+    It adds up and factorises on ``device``; without one, with NumPy.
+    """
 
     STATES = State
 
-    def __init__(self, plan: SessionPlan, storage: Storage) -> None:
+    def __init__(self, plan: SessionPlan, storage: Storage, device: Device | None = None) -> None:
         super().__init__(CSP, plan)
         self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
         self._deposited: dict[Party, bytes] = {}
@@ -92,11 +97,12 @@ class ServiceProvider(Machine):
         self._ready: dict[Party, tuple[int, int]] = {}
         self._batches: tuple[Batch, ...] = ()
         self._batch = 0
-        self._panel: Float | None = None
+        self._panel: Array | None = None
         self._finished: set[Party] = set()
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
+        self._device = device
         if plan.task is not Task.PREDICT:
             expect_route(plan)
             self._batches = batches(plan)
@@ -204,7 +210,7 @@ class ServiceProvider(Machine):
         rows, width = self._batches[self._batch].shape
         if self.plan.scheme is Scheme.ALIGNED:
             width = self.plan.targets if self.plan.by_rows else 0  # labels are added up even here
-        self._sum = RunningSum((rows, width), self.plan.k)
+        self._sum = RunningSum((rows, width), self.plan.k, self._summing_device)
         self._aligned: dict[Party, Float] = {}
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
@@ -219,12 +225,14 @@ class ServiceProvider(Machine):
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return State.AGGREGATING, ()
-        total, matrix = self._sum.total(), self.plan.N if self.plan.by_rows else self._sum.total().shape[1]
-        X_masked = np.empty(total.shape)
-        fixed_point.decode(total[:, :matrix], self._exponents[0], out=X_masked[:, :matrix])
-        if matrix < total.shape[1]:
-            fixed_point.decode(total[:, matrix:], self._exponents[1], out=X_masked[:, matrix:])
-        return self._batch_done(X_masked)
+        total = self._sum.total()
+        matrix = self.plan.N if self.plan.by_rows else total.shape[1]
+        return self._batch_done(decoded(total, matrix, self._exponents))
+
+    @property
+    def _summing_device(self) -> Device | None:
+        # Shares of the aligned scheme are not added up but put beside one another, in host memory.
+        return None if self.plan.scheme is Scheme.ALIGNED else self._device
 
     def _on_masked_batch(self, sender: Party, message: MaskedBatch) -> Step:
         """The aligned scheme: every user's columns stand beside the others'; only labels are added up."""
@@ -257,14 +265,15 @@ class ServiceProvider(Machine):
             fixed_point.decode(self._sum.total(), self._exponents[1], out=X_masked[:, plan.N :])
         return X_masked
 
-    def _batch_done(self, X_masked: Float) -> Step:
+    def _batch_done(self, X_masked: Array) -> Step:
         batch = self._batches[self._batch]
         rows, width = self.plan.panels[batch.panel]
         if batch.last and batch.rows.start == 0:
             panel = X_masked
         else:
-            self._panel = np.empty((rows, width)) if self._panel is None else self._panel
-            self._panel[batch.rows] = X_masked
+            if self._panel is None:
+                self._panel = namespace(X_masked).empty((rows, width), dtype=X_masked.dtype, device=X_masked.device)
+            self._panel[batch.rows, :] = X_masked
             panel = self._panel
         if batch.last:
             self._keeper.take(batch.panel, panel)
@@ -285,7 +294,7 @@ class ServiceProvider(Machine):
         if not isinstance(keeper, Whole):
             raise LocalProtocolError("nothing was collected")
         with keeper.store as store:
-            return factorise_whole(self.plan, store)
+            return factorise_whole(self.plan, store, self._device)
 
     # --- the answer -----------------------------------------------------------------------------------------------
 

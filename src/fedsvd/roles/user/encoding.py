@@ -10,7 +10,7 @@ import numpy as np
 from fedsvd.linalg.device import Device
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
-from fedsvd.secagg import dither, fixed_point, on_device
+from fedsvd.secagg import device_dither, dither, fixed_point, on_device
 from fedsvd.types import Array, Float, Ring
 
 Part = tuple[slice, int, int]  # columns, exponent, how many last bits are filled at least
@@ -24,7 +24,7 @@ def encoded(Y: Array, parts: Sequence[Part], seed: Seed, device: Device | None, 
     for number, (columns, f, least) in enumerate(parts):
         if columns.stop > columns.start:
             words = on_device.encode(Y[:, columns], f)
-            on_device.fill(words, least, seed.derive("part", number), device, each or map)
+            device_dither.fill(words, least, seed.derive("part", number), device, each or map)
             codes.append(words)
     return on_device.words_of(codes[0] if len(codes) == 1 else device.xp.concat(codes, axis=1), device)
 
