@@ -18,6 +18,7 @@ from scipy import sparse
 from fedsvd.data.door import expect_matrix, expect_numeric, not_finite
 from fedsvd.data.source import Index, MatrixSource, Transposed
 from fedsvd.errors import UnknownFormat
+from fedsvd.types import Array
 
 
 @runtime_checkable
@@ -33,6 +34,28 @@ class SparsePanels(Protocol):
 
 class SparseBase(MatrixSource, SparsePanels):
     """A source that offers sparse panels along both axes."""
+
+    def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        """These columns made dense on a device: only what is stored of them travels."""
+        return _scattered(xp, device, self.sparse_columns(start, stop)) if _scatters(xp) else None
+
+    def rows_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        """These rows made dense on a device: only what is stored of them travels."""
+        return _scattered(xp, device, self.sparse_rows(start, stop)) if _scatters(xp) else None
+
+
+def _scatters(xp: Any) -> bool:
+    """Whether a library writes to places given by an array; the standard does not ask for it."""
+    return any(name in xp.__name__ for name in ("torch", "cupy", "numpy"))
+
+
+def _scattered(xp: Any, device: Any, block: Any) -> Array:
+    """A sparse block as a dense array on a device."""
+    rows, columns = block.tocoo().coords
+    places = rows.astype(np.int64) * block.shape[1] + columns
+    flat = xp.zeros((block.shape[0] * block.shape[1],), dtype=xp.float64, device=device)
+    flat[xp.asarray(places, device=device)] = xp.asarray(block.tocoo().data, device=device)
+    return xp.reshape(flat, block.shape)
 
 
 class SparseSource(SparseBase):

@@ -24,7 +24,7 @@ from fedsvd.data.address import Address
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.types import Digest, Float
+from fedsvd.types import Array, Digest, Float
 
 SCHEME = "synthetic://"
 _KEYS = ("seed", "alpha", "rows", "columns", "label", "noise")
@@ -72,15 +72,25 @@ class SyntheticSource(MatrixSource):
     def inspect(self) -> None:
         """Nothing to find: every entry is a finite number."""
 
-    def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Any:
-        """Columns ``start .. stop-1`` of a wide matrix made by another array library on its device."""
-        if self._tall or self._rows != (0, self.rows_in_all):
-            raise ConfigError("only whole columns of a wide matrix are made on a device", "leave out rows=...")
-        first = self._columns[0]
-        G = normals_on(xp, device, self._entries, (first + start, first + stop), self._length)
+    def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        """Columns of a wide matrix made by another array library on its device; None for a tall one."""
+        if self._tall:
+            return None
+        first, own = self._columns[0], slice(*self._rows)
+        return self._lines_on(xp, device, first + start, first + stop)[:, own].T
+
+    def rows_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
+        """Rows of a tall matrix made by another array library on its device; None for a wide one, or with labels."""
+        if not self._tall or self._label is not None:
+            return None
+        first, own = self._rows[0], slice(*self._columns)
+        return self._lines_on(xp, device, first + start, first + stop)[:, own]
+
+    def _lines_on(self, xp: Any, device: Any, first: int, last: int) -> Array:
+        G = normals_on(xp, device, self._entries, (first, last), self._length)
         if self._alpha:
             G = G @ xp.asarray((self._signs[:, None] * _cosines(self._length)).T * self._decay[:, None], device=device)
-        return G.T
+        return G
 
     # --- lines ----------------------------------------------------------------------------------------------------
 
