@@ -17,11 +17,13 @@ from fedsvd.linalg.device import CPU, Device, open_device
 from fedsvd.offload.access import Access, Layout
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.choose import choose_store
+from fedsvd.offload.device_store import DeviceStore
 from fedsvd.randomness.keystream import Each
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.cluster_store import ClusterStore
 
 ENGINES = ("numpy", "dask")
+_OF_DEVICE = 0.75  # the share of a device that X' may take; the rest is for what is computed of it
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]
 
 
@@ -55,6 +57,10 @@ class Engine:
         cluster = self.cluster
 
         def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
+            if self.device is not None and 8 * shape[0] * shape[1] <= _OF_DEVICE * self.device.memory:
+                on = self.device.like
+                cells = self.device.xp.zeros(shape, dtype=on.dtype, device=on.device)
+                return DeviceStore(shape, access, cells, self.device.put)
             if cluster is None or scratch is None or Layout(shape, access).nbytes <= budget:
                 return choose_store(shape, access, budget, scratch)
             return ClusterStore(shape, access, scratch, cluster)

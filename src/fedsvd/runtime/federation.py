@@ -145,7 +145,7 @@ def assemble(
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan
-    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch))]
+    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch), engine.device)]
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
     for i, party in enumerate(parties):

@@ -6,18 +6,20 @@ are wanted, it is kept beside the factor for a second pass, which puts them in i
 goes to a block store, laid out for the passes that truncated SVD makes over it.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
 
-from fedsvd.errors import ConfigError, VerificationFailed
+from fedsvd.errors import ConfigError, ShapeError, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.device_store import DeviceStore
+from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.upload import Keeping, fits_whole, keeping
+from fedsvd.protocol.upload import Batch, Keeping, fits_whole, keeping
 from fedsvd.secagg import fixed_point, on_device
 from fedsvd.types import Array, Float
 
@@ -132,6 +134,24 @@ def decoded(total: Array, matrix: int, exponents: tuple[int, int]) -> Array:
     fixed_point.decode(total[:, :matrix], exponents[0], out=X_masked[:, :matrix])
     if matrix < total.shape[1]:
         fixed_point.decode(total[:, matrix:], exponents[1], out=X_masked[:, matrix:])
+    return X_masked
+
+
+def side_by_side(plan: SessionPlan, batch: Batch, shares: Mapping[Party, Float]) -> Float:
+    """A batch of the aligned scheme: every user's columns in their places, and room for the labels."""
+    X_masked = np.zeros(batch.shape)
+    windows = plan.right_windows if plan.by_rows else (plan.right_windows[batch.panel],)
+    for i, party in enumerate(plan.users):
+        own = shares[party]
+        widths = [w.place(i).stop - w.place(i).start for w in windows]
+        if own.shape != (batch.shape[0], sum(widths)):
+            raise ShapeError(f"{party} sent a batch of shape {own.shape}")
+        start = 0
+        for window, width in zip(windows, widths, strict=True):
+            offset = window.outputs.start if plan.by_rows else 0
+            place = slice(offset + window.place(i).start, offset + window.place(i).stop)
+            X_masked[:, place] = own[:, start : start + width]
+            start += width
     return X_masked
 
 

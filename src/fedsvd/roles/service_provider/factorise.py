@@ -6,16 +6,20 @@ factor of ``[X' y']``, by SVD with a relative rank cut-off. The CSP needs no dic
 columns of X' taken from every window.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import tee
 
 import numpy as np
 
-from fedsvd.linalg.backend import norm, qr_r
+from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import dense_svd, fits, rank, tall_svd
+from fedsvd.linalg.device import Device
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.two_pass import two_pass_svd
 from fedsvd.linalg.verify import (
+    Quality,
     verify_by_probes,
     verify_factor,
     verify_least_squares,
@@ -24,12 +28,14 @@ from fedsvd.linalg.verify import (
     verify_truncated,
 )
 from fedsvd.offload.block_store import BlockStore
+from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import LongSide
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 _TOLERANCE = 1e-12
+_SMALL = 4096  # a longer side than this, and a matrix stays on its device
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,20 +63,27 @@ class Solved:
     residual: float
 
 
-def factorise_whole(plan: SessionPlan, store: BlockStore) -> Factorised:
+def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:
     """The SVD of X' from its store: dense where it fits, else the top r."""
     whole = slice(0, plan.M), slice(0, plan.N)
     if fits_whole(plan) and fits(plan.M, plan.N):
         return _dense(plan, store.read(*whole))
-    operator = _operator(plan, store)
+    return _top(plan, _operator(plan, store, device), _start_block(plan, store, device))
+
+
+def _top(plan: SessionPlan, operator: Operator, start: Array) -> Factorised:
+    """The top r by block Krylov, verified."""
     r = plan.components or 1
-    start = _start_block(plan, store, r)
-    found = truncated_svd(
-        operator, r, start, tolerance=_TOLERANCE, basis=krylov_basis(plan, r), block=krylov_block(plan, r)
-    )
+    basis, block = krylov_basis(plan, r), krylov_block(plan, r)
+    found = truncated_svd(operator, r, start, tolerance=_TOLERANCE, basis=basis, block=block)
     quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
     kept = min(r, rank(found.sigma, plan.m, plan.n))
-    return Factorised(found.U[:, :kept], found.sigma[:kept], quality.residual, quality.orthogonality, found.Vt[:kept])
+    return _told(found.U[:, :kept], found.sigma[:kept], quality, found.Vt[:kept, :])
+
+
+def _told(U: Array, sigma: Array, quality: Quality, Vt: Array) -> Factorised:
+    """What was found, in host memory, whence it is told."""
+    return Factorised(to_numpy(U), to_numpy(sigma), quality.residual, quality.orthogonality, to_numpy(Vt))
 
 
 def factorise_both(plan: SessionPlan, R: Float, store: BlockStore) -> Factorised:
@@ -83,18 +96,25 @@ def factorise_both(plan: SessionPlan, R: Float, store: BlockStore) -> Factorised
     return Factorised(V, sigma, quality.residual, quality.orthogonality, store=store)
 
 
-def factorise_folded(plan: SessionPlan, R: Float) -> Factorised:
+def factorise_folded(plan: SessionPlan, R: Array) -> Factorised:
     """U', S' from the factor of X'^T: ``X' = R^T W`` has the left vectors of ``R^T``."""
-    return _dense(plan, R.T)
+    A = namespace(R).matrix_transpose(R)
+    if plan.components is None or fits(*A.shape):
+        return _dense(plan, A)
+    # Too large for a dense SVD, and only the top is asked for: columns from all over it start the iteration.
+    width = min(krylov_start(plan, plan.components), A.shape[1])
+    step = A.shape[1] // width
+    return _top(plan, as_operator(A), A[:, : width * step : step])
 
 
-def _dense(plan: SessionPlan, A: Float) -> Factorised:
+def _dense(plan: SessionPlan, A: Array) -> Factorised:
+    A = _near(A)
     tall = A.shape[0] >= 2 * A.shape[1] and not plan.full_matrices
     if not recovers(plan) and not plan.full_matrices and A.shape[1] >= 2 * A.shape[0]:
         # Nobody asks for V': the factor of A^T has the U' and S' of A.
         R = qr_r(A.T)
         verify_factor(R, A)
-        A = R.T
+        A = _near(R.T)
     U, sigma, Vt = tall_svd(A) if tall else dense_svd(A)
     # The full product would be the work of the factorisation again where the matrix is long.
     quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
@@ -106,23 +126,39 @@ def _dense(plan: SessionPlan, A: Float) -> Factorised:
     kept = rank(sigma, plan.m, plan.n)
     if plan.components is not None:
         kept = min(kept, plan.components)
-    return Factorised(U[:, :kept], sigma[:kept], quality.residual, quality.orthogonality, Vt[:kept])
+    return _told(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
 
 
-def _operator(plan: SessionPlan, store: BlockStore) -> Operator:
+def _near(A: Array) -> Array:
+    """A in host memory where it is small: LAPACK is quicker with it than a device."""
+    return to_numpy(A) if max(A.shape) <= _SMALL else A
+
+
+def _operator(plan: SessionPlan, store: BlockStore, device: Device | None) -> Operator:
     """X' by its products: the store's own where its blocks are worked on elsewhere, else panel by panel."""
     if callable(getattr(store, "matmul", None)):
         return as_operator(store)
-    return PanelOperator((plan.M, plan.N), lambda: store.panels(1, _panel(plan)))
+    return PanelOperator((plan.M, plan.N), lambda: _panels(plan, store, device))
+
+
+def _panels(plan: SessionPlan, store: BlockStore, device: Device | None) -> Iterator[tuple[slice, Array]]:
+    """X' by panels of columns, where it is computed with: the next one is on its way while one is worked on."""
+    if isinstance(store, DeviceStore):
+        return store.panels(1, plan.N)
+    panels = store.panels(1, _panel(plan))
+    if device is None:
+        return panels
+    places, read = tee(panels)
+    return zip((place for place, _ in places), device.ahead(panel for _, panel in read), strict=True)
 
 
 def _panel(plan: SessionPlan) -> int:
     return max(1, min(plan.N, plan.memory // (8 * 8 * plan.M)))
 
 
-def _start_block(plan: SessionPlan, store: BlockStore, r: int) -> Float:
+def _start_block(plan: SessionPlan, store: BlockStore, device: Device | None) -> Array:
     """Columns of X' from every window in turn: from one window alone the iteration could miss what is elsewhere."""
-    width = krylov_start(plan, r)
+    width = krylov_start(plan, plan.components or 1)
     windows = plan.right_windows
     picked = []
     for j in range(width):
@@ -130,12 +166,13 @@ def _start_block(plan: SessionPlan, store: BlockStore, r: int) -> Float:
         step = j // len(windows)
         column = outputs.start + (step * 7919) % (outputs.stop - outputs.start)
         picked.append(store.read(slice(0, plan.M), slice(column, column + 1)))
-    return np.concatenate(picked, axis=1)
+    block = namespace(*picked).concat(picked, axis=1)
+    return device.put(block) if device is not None and isinstance(block, np.ndarray) else block
 
 
-def solve(plan: SessionPlan, R: Float) -> Solved:
+def solve(plan: SessionPlan, R: Array) -> Solved:
     """Least squares on the factor R of ``[features, labels]``: minimum over the kept rank, and the null space."""
-    t = plan.targets
+    t, R = plan.targets, to_numpy(R)
     A, y = R[:, : R.shape[1] - t], R[:, R.shape[1] - t :]
     features = A.shape[1]
     if A.shape[0] < features:

@@ -5,6 +5,7 @@ in the ``paper`` scheme alone.
 """
 
 from fedsvd.errors import UnexpectedMessage
+from fedsvd.linalg.backend import to_numpy
 from fedsvd.protocol.messages import BlindedRightFactor, BlindedRightMask, FactorRows, RowsRequest
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
@@ -18,7 +19,7 @@ def factor_rows(plan: SessionPlan, sender: Party, found: Factorised | None, mess
     if found is None or found.store is None or not plan.tall or not 0 <= message.panel < len(windows):
         raise UnexpectedMessage(f"{sender} asks for rows of U' that are not told apart")
     rows = found.store.read(windows[message.panel], slice(0, len(found.sigma_scaled)))
-    return FactorRows(plan.digest, message.panel, rows)
+    return FactorRows(plan.digest, message.panel, to_numpy(rows))
 
 
 def blinded_factor(
@@ -44,4 +45,4 @@ def _right_vectors(found: Factorised, columns: slice) -> Float:
         return found.Vt_masked[:, columns]
     if found.store is None:
         raise UnexpectedMessage("a blinded mask where no V' was kept")
-    return found.store.read(slice(0, len(found.sigma_scaled)), columns)
+    return to_numpy(found.store.read(slice(0, len(found.sigma_scaled)), columns))

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
-from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.device import Device
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
@@ -43,7 +43,7 @@ from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
 from fedsvd.protocol.upload import Batch, Keeping, batches, keeping, recovers
-from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, Whole, decoded, expect_route
+from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, Whole, decoded, expect_route, side_by_side
 from fedsvd.roles.service_provider.factorise import (
     Factorised,
     Solved,
@@ -102,7 +102,8 @@ class ServiceProvider(Machine):
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
-        self._device = device
+        # The paper's own scheme is there to be reproduced, as published, and not to be fast.
+        self._device = None if plan.published else device
         if plan.task is not Task.PREDICT:
             expect_route(plan)
             self._batches = batches(plan)
@@ -210,7 +211,9 @@ class ServiceProvider(Machine):
         rows, width = self._batches[self._batch].shape
         if self.plan.scheme is Scheme.ALIGNED:
             width = self.plan.targets if self.plan.by_rows else 0  # labels are added up even here
-        self._sum = RunningSum((rows, width), self.plan.k, self._summing_device)
+        # Shares of the aligned scheme are not added up but put beside one another, in host memory.
+        device = None if self.plan.scheme is Scheme.ALIGNED else self._device
+        self._sum = RunningSum((rows, width), self.plan.k, device)
         self._aligned: dict[Party, Float] = {}
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
@@ -229,11 +232,6 @@ class ServiceProvider(Machine):
         matrix = self.plan.N if self.plan.by_rows else total.shape[1]
         return self._batch_done(decoded(total, matrix, self._exponents))
 
-    @property
-    def _summing_device(self) -> Device | None:
-        # Shares of the aligned scheme are not added up but put beside one another, in host memory.
-        return None if self.plan.scheme is Scheme.ALIGNED else self._device
-
     def _on_masked_batch(self, sender: Party, message: MaskedBatch) -> Step:
         """The aligned scheme: every user's columns stand beside the others'; only labels are added up."""
         if message.batch != self._batch or sender in self._aligned or self.plan.scheme is not Scheme.ALIGNED:
@@ -245,25 +243,10 @@ class ServiceProvider(Machine):
         self._aligned[sender] = message.Y_i_masked
         if len(self._aligned) < self.plan.k:
             return State.AGGREGATING, ()
-        return self._batch_done(self._side_by_side(self._batches[self._batch]))
-
-    def _side_by_side(self, batch: Batch) -> Float:
-        plan, X_masked = self.plan, np.zeros(batch.shape)
-        windows = plan.right_windows if plan.by_rows else (plan.right_windows[batch.panel],)
-        for i, party in enumerate(plan.users):
-            own = self._aligned[party]
-            widths = [w.place(i).stop - w.place(i).start for w in windows]
-            if own.shape != (batch.shape[0], sum(widths)):
-                raise ShapeError(f"{party} sent a batch of shape {own.shape}")
-            start = 0
-            for window, width in zip(windows, widths, strict=True):
-                offset = window.outputs.start if plan.by_rows else 0
-                place = slice(offset + window.place(i).start, offset + window.place(i).stop)
-                X_masked[:, place] = own[:, start : start + width]
-                start += width
-        if plan.stacks_labels:
-            fixed_point.decode(self._sum.total(), self._exponents[1], out=X_masked[:, plan.N :])
-        return X_masked
+        X_masked = side_by_side(self.plan, self._batches[self._batch], self._aligned)
+        if self.plan.stacks_labels:
+            fixed_point.decode(self._sum.total(), self._exponents[1], out=X_masked[:, self.plan.N :])
+        return self._batch_done(X_masked)
 
     def _batch_done(self, X_masked: Array) -> Step:
         batch = self._batches[self._batch]
@@ -290,7 +273,7 @@ class ServiceProvider(Machine):
             R = keeper.factor()
             return solve(self.plan, R) if self.plan.task is Task.LR else factorise_folded(self.plan, R)
         if isinstance(keeper, Both):
-            return factorise_both(self.plan, keeper.factor(), keeper.store)
+            return factorise_both(self.plan, to_numpy(keeper.factor()), keeper.store)
         if not isinstance(keeper, Whole):
             raise LocalProtocolError("nothing was collected")
         with keeper.store as store:
