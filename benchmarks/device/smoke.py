@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from benchmarks.device import roofline, svd
+from benchmarks.device import lr, lsa, pca, roofline, svd
 from benchmarks.device.common import machine, memory, opened, options, write
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.open import open_source
@@ -137,7 +137,7 @@ def solvers(device: Device) -> dict[str, float]:
 
 def main() -> None:
     """All parts, each by itself."""
-    asked = options(("columns", 2_000_000), ("m", 1000))
+    asked = options(("columns", 2_000_000), ("m", 1000), ("items", 6000), ("features", 8000))
     warnings.simplefilter("ignore")
     device = opened(asked.device)
     parts: dict[str, Callable[[], Any]] = {
@@ -146,6 +146,9 @@ def main() -> None:
         "roofline": lambda: roofline.roofline(device, asked.m, min(asked.columns, 524_288)),
         "solvers": lambda: solvers(device),
         "svd": lambda: svd.run(device, asked.m, asked.columns),
+        "lsa": lambda: lsa.run(device, asked.items, 2 * asked.items, 32, asked.items),
+        "lr": lambda: lr.run(device, asked.columns // 2, asked.m),
+        "pca": lambda: pca.run(device, asked.features, 10 * asked.features),
     }
     record: dict[str, Any] = {"name": "smoke", **machine(device)}
     for name, work in parts.items():
