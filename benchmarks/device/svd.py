@@ -10,13 +10,12 @@ kept. All roles run in this process and every message passes between them as bet
 import time
 from typing import Any
 
-from fedsvd.roles.user.right_vectors import Nowhere
-
 from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, memory, opened, options, write
 from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Check
+from fedsvd.roles.user.right_vectors import Nowhere
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
