@@ -1,0 +1,110 @@
+"""A role that misbehaves on cue, in a process of its own, for chaos tests.
+
+``python -m fedsvd.testing.unruly FAULT ROLE --kit DIR ...`` serves a kit like ``fedsvd ROLE start``, with one fault:
+
+    dies:STATE      SIGKILL by its own hand when it hears something in this state: no flush, no goodbye
+    fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
+    stutters        every call is made twice, late and out of order, in the smallest frames
+    plans-otherwise it takes part under a plan that nobody agreed to
+
+Nothing here is reachable from the product: a fault must be asked for by name, in a command of its own.
+"""
+
+import argparse
+import itertools
+import os
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from fedsvd.identity.names import KitRole
+from fedsvd.protocol.effects import Effect
+from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.messages import Message
+from fedsvd.protocol.parties import Party
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.runtime import member_node
+from fedsvd.runtime.service import serve
+from fedsvd.runtime.site import Site
+from fedsvd.transport.line import Dialling, Line
+from fedsvd.transport.repeat import Landed
+from fedsvd.wire.frame import SMALLEST_FRAME
+
+
+def dies(state: str) -> None:
+    """From now on, every machine of this process is fatal in this state."""
+    receive: Callable[[Machine, Party, Message], tuple[Effect, ...]] = Machine.receive
+
+    def fatal(machine: Machine, sender: Party, message: Message) -> tuple[Effect, ...]:
+        if machine.state.name == state:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return receive(machine, sender, message)
+
+    Machine.receive = fatal  # type: ignore[method-assign, assignment]
+
+
+def fills(most: str) -> None:
+    """From now on, the kernel refuses to let any file grow beyond so many bytes."""
+    import resource  # not on every system
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(most), int(most)))
+
+
+def stutters(_: str = "") -> None:
+    """From now on, every call is made twice, and some are late, so that those behind overtake them."""
+    attempt, turn = Line._attempt, itertools.count()
+    made: Callable[..., Dialling] = Site.dialling
+
+    def twice(line: Line, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
+        sleep(0.01 * (next(turn) % 3))
+        attempt(line, method, body, failed_on, timeout)
+        return attempt(line, method, body, failed_on, timeout)
+
+    def in_small_frames(site: Site, *where: Any, **how: Any) -> Dialling:
+        return replace(made(site, *where, **how), frame=SMALLEST_FRAME)
+
+    Line._attempt = twice  # type: ignore[method-assign]
+    Site.dialling = in_small_frames  # type: ignore[method-assign]
+
+
+def plans_otherwise(_: str = "") -> None:
+    """From now on, a member agrees to every plan and plays another."""
+    agreed: Callable[..., SessionPlan] = member_node.expect_same_plan
+
+    def other(*facts: Any) -> SessionPlan:
+        plan = agreed(*facts)
+        return replace(plan, memory=2 * plan.memory)
+
+    member_node.expect_same_plan = other
+
+
+FAULTS: dict[str, Callable[[str], None]] = {
+    "dies": dies,
+    "fills": fills,
+    "stutters": stutters,
+    "plans-otherwise": plans_otherwise,
+}
+
+
+def main() -> None:
+    """Serve a kit with a fault."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("fault")
+    parser.add_argument("role", choices=list(KitRole))
+    parser.add_argument("--kit", type=Path, required=True)
+    parser.add_argument("--listen")
+    parser.add_argument("--csp")
+    parser.add_argument("--patience", type=float, default=120.0)
+    asked = parser.parse_args()
+    fault, _, value = asked.fault.partition(":")
+    FAULTS[fault](value)
+    where = {"listen": asked.listen, "csp": asked.csp, "patience": asked.patience}
+    serve(Site.at(asked.kit, yes=True), KitRole(asked.role), threading.Event(), lambda facts: None, **where)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""A federation on this machine whose roles come and go: threads here, or processes of their own that misbehave.
+
+Three parties with a table each, a CSP, an authority, a researcher. ``via`` puts something between a role and the CSP.
+What is expected of every trouble is here as well: the job ends right, or it is broken with a code at every member; and
+once the trouble is over ``resume`` ends right.
+"""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic, sleep
+
+import numpy as np
+from tests.tolerances import spectrum
+
+from fedsvd.errors import FedSVDError
+from fedsvd.identity.names import KitRole
+from fedsvd.identity.temporary import temporary_federation
+from fedsvd.runtime.questions import Desk
+from fedsvd.runtime.service import serve
+from fedsvd.runtime.site import Site
+from fedsvd.transport.grpc_client import Line
+
+PATIENCE = 6.0
+LONGEST = 180.0  # a hang fails, at last
+PARTIES = ("a", "b", "c")
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def joint_table(rows=360):
+    return np.random.default_rng(5).normal(size=(rows, 6)) @ np.diag(np.logspace(0, -3, 6))
+
+
+@dataclass
+class House:
+    """The kits, and whatever runs with them."""
+
+    root: Path
+    kits: dict
+    port: int = field(default_factory=free_port)
+    via: dict = field(default_factory=dict)  # another address of the CSP, for some
+    running: dict = field(default_factory=dict)
+    children: dict = field(default_factory=dict)
+    D: np.ndarray | None = None
+
+    @property
+    def csp(self):
+        return f"127.0.0.1:{self.port}"
+
+    def words(self, name):
+        return {"listen": self.csp} if name == "csp/csp" else {"csp": self.via.get(name, self.csp)}
+
+    def start(self, *names):
+        """Serve roles in threads; ready when this returns."""
+        for name in names:
+            stop, ready = threading.Event(), threading.Event()
+            site, role = Site.at(self.kits[name], yes=True), KitRole(name.partition("/")[0])
+            how = {"patience": PATIENCE, **self.words(name)}
+
+            def run(site=site, role=role, stop=stop, ready=ready, how=how):
+                serve(site, role, stop, lambda facts: ready.set(), **how)
+
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            self.running[name] = (thread, stop)
+            assert ready.wait(LONGEST)
+
+    def unruly(self, name, fault, before=()):
+        """Serve a role in a process that has this fault."""
+        words = [f"--{key}={value}" for key, value in self.words(name).items()]
+        role = name.partition("/")[0]
+        command = [*before, sys.executable, "-m", "fedsvd.testing.unruly", fault, role, f"--kit={self.kits[name]}"]
+        log = (self.root / f"{name.replace('/', '-')}.log").open("ab")
+        process = subprocess.Popen([*command, *words, f"--patience={PATIENCE}"], stderr=log)
+        log.close()
+        self.children[name] = process
+        return process
+
+    def log(self, name):
+        """What an unruly process has said."""
+        return (self.root / f"{name.replace('/', '-')}.log").read_text()
+
+    def away(self, name):
+        """End an unruly process, and wait until it is gone."""
+        child = self.children.pop(name)
+        child.kill()
+        child.wait()
+
+    def stop(self):
+        for name in list(self.children):
+            self.away(name)
+        for thread, stop in reversed(self.running.values()):
+            stop.set()
+            thread.join(LONGEST)
+
+    @contextmanager
+    def desk(self):
+        desk = Desk(Line(Site.at(self.kits["researcher/r"]).dialling(self.csp, LONGEST)))
+        try:
+            yield desk
+        finally:
+            desk.close()
+
+    def lay_data(self, vertical=False, rows=360):
+        """Each party's table, its site that names it, and an owner who agrees to everything."""
+        self.D = D = joint_table(rows)
+        cuts = np.split(D, [2, 4], axis=1) if vertical else np.split(D, [rows * 3 // 10, rows * 6 // 10])
+        for name, part in zip(PARTIES, cuts, strict=True):
+            path = self.root / f"{name}.csv"
+            columns = [f"{name}{j}" if vertical else f"x{j}" for j in range(part.shape[1])]
+            table = np.column_stack((np.arange(len(part)), part)) if vertical else part
+            header = ",".join((["id"] if vertical else []) + columns)
+            np.savetxt(path, table, delimiter=",", header=header, comments="", fmt="%.17g")
+            kit = self.kits[f"party/{name}"]
+            (kit / "site.toml").write_text(f'[data]\ndefault = "{path}"\n')
+            (kit / "policy.toml").write_text("records_for_full = 1\nrecords = 1\n")
+        return self
+
+    def expect_right(self):
+        """Every party's singular values are those of the joint table, by NumPy."""
+        sigma = np.linalg.svd(self.D, compute_uv=False)
+        for name in PARTIES:
+            (found,) = (self.kits[f"party/{name}"] / "results").glob("*/singular_values.npy")
+            np.testing.assert_allclose(np.load(found), sigma, rtol=0, atol=spectrum(*self.D.shape) * sigma[0])
+
+
+@contextmanager
+def a_house(root):
+    kits = temporary_federation(root, PARTIES, with_authority=True, now=datetime.now(UTC), researcher="r")
+    built = House(root, kits)
+    try:
+        yield built
+    finally:
+        built.stop()
+
+
+def job_file(options=()):
+    options = dict(options)
+    job = {"name": "chaos", "task": "svd", "split": options.get("split", "horizontal")}
+    if "id" in options:
+        job["id"] = options["id"]
+    file = {"job": job, "party": [{"name": name} for name in PARTIES]}
+    if "scheme" in options:
+        file["masks"] = {"scheme": options["scheme"]}
+    if options.get("authority") or "scheme" in options:
+        file["authority"] = {"name": "ta"}
+    return file
+
+
+def settled(desk, id, wanted):
+    """The job once it is in one of these states; a job that gets nowhere fails the test."""
+    record = _watched(desk, id, lambda record: record["state"] in wanted)
+    assert record["state"] in wanted, f"the job is still {record['state']}: {record['failures']}"
+    return record
+
+
+def broken_everywhere(desk, id):
+    """The broken job, once every member has said with which code it ended; the codes by who."""
+    settled(desk, id, {"broken"})
+    record = _watched(desk, id, lambda record: set(record["members"]) <= set(_codes(record)))
+    codes = _codes(record)
+    assert set(record["members"]) <= set(codes), f"some never said how it ended: {json.dumps(codes)}"
+    assert all(code.startswith("FSVD-") or code == "finished" for code in codes.values())
+    return codes
+
+
+def _codes(record):
+    told = {failure["who"]: failure["code"] for failure in reversed(record["failures"])}
+    return {**dict.fromkeys(record["finished"], "finished"), **told}
+
+
+def _watched(desk, id, true):
+    deadline, record = monotonic() + LONGEST, {}
+    while monotonic() < deadline:
+        try:
+            record = desk.ask("job", id=id)
+        except FedSVDError:
+            record = record or {"state": "unknown", "failures": [], "members": [], "finished": []}
+        if true(record):
+            break
+        sleep(0.2)
+    return record
+
+
+def spoken(codes):
+    """Codes by who, for a table: those of one code together."""
+    by_code = {}
+    for who, code in sorted(codes.items()):
+        by_code.setdefault(code, []).append(who)
+    return ", ".join(f"{code} at {' '.join(who)}" for code, who in sorted(by_code.items()))

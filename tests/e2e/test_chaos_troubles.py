@@ -1,0 +1,249 @@
+"""Trouble in the middle of a study: lines, peers, disks and clocks that fail, and callers that have no business here.
+
+Every case ends right, at once or after ``resume``, or broken with a code at every member: never a hang, never a wrong
+result, nothing lost. What the transport alone must survive is in ``test_transport_trouble.py`` and
+``test_transport_callers.py``; ``make chaos`` prints the table of all cases and outcomes.
+"""
+
+import shutil
+import signal
+import subprocess
+import threading
+from datetime import UTC, datetime, timedelta
+from time import sleep
+
+import pytest
+from tests.e2e.house import (
+    LONGEST,
+    PARTIES,
+    PATIENCE,
+    a_house,
+    broken_everywhere,
+    job_file,
+    settled,
+    spoken,
+)
+from tests.proxies import Proxy
+
+from fedsvd.errors import FedSVDError, StorageError
+from fedsvd.identity.temporary import temporary_federation
+from fedsvd.runtime.member_node import MemberNode
+from fedsvd.runtime.site import Site
+from fedsvd.runtime.telling import Teller
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")]
+MEMBERS = tuple(f"party/{name}" for name in PARTIES)
+LARGER = 6000  # rows: a party's results then take more bytes than all its records of a job
+
+
+@pytest.fixture
+def house(tmp_path):
+    with a_house(tmp_path) as house:
+        yield house
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Party b stands still when it has said that it is in this stage, until it may go on."""
+    gate = Gate()
+    say = Teller.stage
+
+    def stage(teller, name):
+        say(teller, name)
+        gate.look(name)
+
+    monkeypatch.setattr(Teller, "stage", stage)
+    yield gate
+    gate.go_on.set()
+
+
+class Gate:
+    """Where everybody waits in a stage, once."""
+
+    def __init__(self):
+        self.name, self.there, self.go_on = "summing", threading.Event(), threading.Event()
+
+    def look(self, name):
+        if name == self.name:
+            self.there.set()
+            self.go_on.wait(LONGEST)
+
+    def open(self):
+        self.name = None
+        self.go_on.set()
+
+
+def ended_right(house, desk, id, attempt):
+    done = settled(desk, id, {"done", "broken"})
+    assert done["state"] == "done", done["failures"]
+    assert done["attempt"] == attempt
+    house.expect_right()
+
+
+def resumed_right(house, desk, id):
+    """The codes the broken job had; after ``resume`` it ends right."""
+    codes = broken_everywhere(desk, id)
+    desk.ask("resume", id=id)
+    ended_right(house, desk, id, 2)
+    return f"{spoken(codes)}; resumed, right"
+
+
+# --- lines and peers --------------------------------------------------------------------------------------------------
+
+
+def half_closed(proxy):
+    proxy.half_close()
+
+
+def stalled(proxy):
+    proxy.flows.clear()
+
+
+def mend(proxy):
+    proxy.refuses = False
+    proxy.flows.set()
+
+
+@pytest.mark.chaos("half-closed connections", "a party's lines, once, in the middle", "dialled again; right")
+@pytest.mark.parametrize("times", [1, 3])
+def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(house, held, times):
+    house.lay_data().start("csp/csp", "party/a", "party/c")
+    with Proxy(house.port) as proxy, house.desk() as desk:
+        house.via["party/b"] = proxy.address
+        house.start("party/b")
+        id = desk.ask("submit", file=job_file())["id"]
+        assert held.there.wait(LONGEST)
+        for _ in range(times):
+            proxy.half_close()
+            sleep(0.2)
+        held.open()
+        ended_right(house, desk, id, 1)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(half_closed, marks=pytest.mark.chaos("half-closed connections", "a party's lines, for good")),
+        pytest.param(stalled, marks=pytest.mark.chaos("a stalled peer", "a party's lines carry nothing any more")),
+    ],
+)
+def test_a_line_that_does_not_come_back_breaks_the_job_and_resume_ends_right(house, held, trouble, record_property):
+    house.lay_data().start("csp/csp", "party/a", "party/c")
+    with Proxy(house.port) as proxy, house.desk() as desk:
+        house.via["party/b"] = proxy.address
+        house.start("party/b")
+        id = desk.ask("submit", file=job_file())["id"]
+        assert held.there.wait(LONGEST)
+        proxy.refuses = True
+        trouble(proxy)
+        held.open()
+        settled(desk, id, {"broken"})
+        sleep(PATIENCE)  # and b itself has lost its patience
+        mend(proxy)
+        record_property("outcome", resumed_right(house, desk, id))
+
+
+@pytest.mark.chaos("a stalled peer", "a party's process stands still (SIGSTOP)")
+def test_a_process_that_stands_still_is_missed_and_resume_ends_right(house, record_property):
+    house.lay_data().start("csp/csp", "party/a", "party/c")
+    process = house.unruly("party/b", "stutters")  # slow enough to be caught in the middle
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        settled(desk, id, {"running"})
+        process.send_signal(signal.SIGSTOP)
+        settled(desk, id, {"broken"})
+        process.send_signal(signal.SIGCONT)
+        record_property("outcome", resumed_right(house, desk, id))
+
+
+@pytest.mark.chaos("duplicate and reordered chunks", "every call of a party twice and out of order", "right, at once")
+def test_a_party_that_says_everything_twice_and_out_of_order_changes_nothing(house):
+    house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
+    house.unruly("party/b", "stutters")
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        ended_right(house, desk, id, 1)
+
+
+@pytest.mark.chaos("a peer with another plan", "a party that plays a plan nobody agreed to")
+def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, record_property):
+    house.lay_data().start("csp/csp", "party/a", "party/c")
+    house.unruly("party/b", "plans-otherwise")
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        codes = broken_everywhere(desk, id)
+        assert "FSVD-413" in codes.values()
+        assert not any((house.kits[name] / "results").exists() for name in MEMBERS)
+        house.away("party/b")
+        house.start("party/b")
+        record_property("outcome", resumed_right(house, desk, id))
+
+
+# --- disks ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "most",
+    [
+        pytest.param(40_000, marks=pytest.mark.chaos("a full disk", "a party cannot write its results")),
+        pytest.param(500, marks=pytest.mark.chaos("a full disk", "a party cannot write its ledger")),
+    ],
+)
+def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(house, most, record_property):
+    house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
+    house.unruly("party/b", f"fills:{most}")
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        settled(desk, id, {"broken"})
+        if most > 1000:
+            codes = broken_everywhere(desk, id)
+            assert codes["party/b"] == StorageError.code
+        house.away("party/b")
+        house.start("party/b")
+        record_property("outcome", resumed_right(house, desk, id))
+
+
+@pytest.mark.chaos("a full disk", "a party's state folder is a tmpfs without room (ENOSPC)")
+def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, tmp_path, record_property):
+    inside = ["unshare", "--map-root-user", "--mount"]
+    probe = subprocess.run([*inside, "mount", "-t", "tmpfs", "x", str(tmp_path)], capture_output=True, check=False)
+    if probe.returncode:
+        pytest.skip("no file system can be mounted here")
+    house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
+    results = house.kits["party/b"] / "results"
+    results.mkdir()
+    mount = f'mount -t tmpfs -o size=16k x "{results}" && exec "$@"'
+    house.unruly("party/b", "fills:-1", before=[*inside, "sh", "-c", mount, "sh"])
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        codes = broken_everywhere(desk, id)
+        assert codes["party/b"] == StorageError.code
+        house.away("party/b")
+        house.start("party/b")
+        record_property("outcome", resumed_right(house, desk, id))
+
+
+@pytest.mark.chaos("a full disk", "the CSP cannot write its book")
+@pytest.mark.parametrize("most", [3_000, 6_000, 9_000])
+def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, record_property):
+    house.lay_data()
+    house.unruly("csp/csp", f"fills:{most}")
+    house.start(*MEMBERS)
+    with house.desk() as desk:
+        try:
+            id = desk.ask("submit", file=job_file())["id"]
+        except FedSVDError as error:
+            assert error.code == StorageError.code
+            id = None
+        else:
+            settled(desk, id, {"broken"})
+    house.away("csp/csp")
+    house.start("csp/csp")
+    with house.desk() as desk:
+        if id is None:
+            ended_right(house, desk, desk.ask("submit", file=job_file())["id"], 1)
+        else:
+            settled(desk, id, {"broken"})
+            desk.ask("resume", id=id)
+            ended_right(house, desk, id, 2)
+    record_property("outcome", f"{StorageError.code} to whoever asks; after a restart resumed, right")
