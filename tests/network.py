@@ -7,10 +7,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.protocol.parties import CSP, TA, Party, user
@@ -38,6 +44,19 @@ def until(true: Callable[[], Any], what: str = "it never came true") -> Any:
         assert monotonic() < deadline, what
         sleep(0.01)
     return value
+
+
+def self_signed_pair() -> tuple[bytes, bytes]:
+    """Key and certificate of nobody's."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = (
+        builder.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    )
+    certificate = builder.sign(key, hashes.SHA256())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return private, certificate.public_bytes(Encoding.PEM)
 
 
 @dataclass

@@ -5,31 +5,43 @@ result, nothing lost. What the transport alone must survive is in ``test_transpo
 ``test_transport_callers.py``; ``make chaos`` prints the table of all cases and outcomes.
 """
 
+import re
 import shutil
 import signal
 import subprocess
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from time import sleep
 
+import grpc
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from tests.e2e.house import (
     LONGEST,
     PARTIES,
     PATIENCE,
     a_house,
+    begun,
     broken_everywhere,
     job_file,
     settled,
     spoken,
 )
+from tests.network import self_signed_pair
 from tests.proxies import Proxy
 
 from fedsvd.errors import FedSVDError, StorageError
+from fedsvd.identity.authority import Authority
+from fedsvd.identity.certificates import make_certificate
+from fedsvd.identity.names import KitRole
+from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.runtime.member_node import MemberNode
+from fedsvd.runtime.service import serve
 from fedsvd.runtime.site import Site
 from fedsvd.runtime.telling import Teller
+from fedsvd.transport.calls import ASK, PUSH
+from fedsvd.transport.line import Line
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")]
 MEMBERS = tuple(f"party/{name}" for name in PARTIES)
@@ -149,7 +161,7 @@ def test_a_process_that_stands_still_is_missed_and_resume_ends_right(house, reco
     process = house.unruly("party/b", "stutters")  # slow enough to be caught in the middle
     with house.desk() as desk:
         id = desk.ask("submit", file=job_file())["id"]
-        settled(desk, id, {"running"})
+        begun(desk, id, "party/b")
         process.send_signal(signal.SIGSTOP)
         settled(desk, id, {"broken"})
         process.send_signal(signal.SIGCONT)
@@ -194,10 +206,7 @@ def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(house, most, rec
     house.unruly("party/b", f"fills:{most}")
     with house.desk() as desk:
         id = desk.ask("submit", file=job_file())["id"]
-        settled(desk, id, {"broken"})
-        if most > 1000:
-            codes = broken_everywhere(desk, id)
-            assert codes["party/b"] == StorageError.code
+        assert broken_everywhere(desk, id)["party/b"] == StorageError.code
         house.away("party/b")
         house.start("party/b")
         record_property("outcome", resumed_right(house, desk, id))
@@ -230,20 +239,150 @@ def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, recor
     house.unruly("csp/csp", f"fills:{most}")
     house.start(*MEMBERS)
     with house.desk() as desk:
-        try:
-            id = desk.ask("submit", file=job_file())["id"]
-        except FedSVDError as error:
-            assert error.code == StorageError.code
-            id = None
-        else:
-            settled(desk, id, {"broken"})
+        id = desk.ask("submit", file=job_file())["id"]
+        settled(desk, id, {"broken"})
     house.away("csp/csp")
     house.start("csp/csp")
     with house.desk() as desk:
-        if id is None:
-            ended_right(house, desk, desk.ask("submit", file=job_file())["id"], 1)
-        else:
-            settled(desk, id, {"broken"})
-            desk.ask("resume", id=id)
-            ended_right(house, desk, id, 2)
-    record_property("outcome", f"{StorageError.code} to whoever asks; after a restart resumed, right")
+        record_property("outcome", resumed_right(house, desk, id))
+
+
+@pytest.mark.chaos(
+    "a full disk", "the CSP cannot take a job in", f"{StorageError.code} to the researcher; nothing begun"
+)
+def test_a_csp_with_no_room_for_a_job_refuses_it(house):
+    house.lay_data()
+    house.unruly("csp/csp", "fills:300")
+    with house.desk() as desk:
+        with pytest.raises(FedSVDError, match="disk space") as refused:
+            desk.ask("submit", file=job_file())
+        assert refused.value.code == StorageError.code
+        assert desk.ask("jobs") == []
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------------
+
+SKEWS = {"ahead": timedelta(days=30), "behind": timedelta(days=-30)}
+
+
+def with_clock(skew):
+    """What stands before a command whose clock is off by so much; libfaketime, where it is installed."""
+    faketime = shutil.which("faketime")
+    if faketime is None:
+        pytest.skip("no faketime on this machine")
+    return [faketime, "-f", f"{skew.total_seconds():+.0f}s"]
+
+
+@pytest.mark.chaos("clock skew", "a party's clock is 10 minutes off", "a warning at the party; right")
+@pytest.mark.parametrize("minutes", [10, -10])
+def test_clocks_that_differ_a_little_are_told_of_and_the_job_ends_right(house, minutes):
+    house.lay_data().start("csp/csp", "party/a", "party/c")
+    house.unruly("party/b", "fills:-1", before=with_clock(timedelta(minutes=minutes)))
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        ended_right(house, desk, id, 1)
+    apart = re.search(r"the clocks here and at the CSP are (\d+) s apart", house.log("party/b"))
+    assert apart is not None
+    assert abs(int(apart[1]) - 600) < 60
+
+
+@pytest.mark.parametrize(
+    "skew",
+    [
+        pytest.param("ahead", marks=pytest.mark.chaos("clock skew", "a party's clock is 30 days ahead: all expired")),
+        pytest.param(
+            "behind", marks=pytest.mark.chaos("clock skew", "a party's clock is 30 days behind: not yet valid")
+        ),
+    ],
+)
+def test_a_party_with_a_wrong_clock_stops_with_a_code_and_the_others_wait(house, skew, record_property):
+    house.lay_data().start("csp/csp", "party/a", "party/c")
+    process = house.unruly("party/b", "fills:-1", before=with_clock(SKEWS[skew]))
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        assert process.wait(LONGEST) == 1
+        (code,) = set(re.findall(r"FSVD-\d+", house.log("party/b").splitlines()[-1]))
+        assert desk.ask("job", id=id)["state"] == "recruiting"
+        house.start("party/b")  # its clock put right
+        ended_right(house, desk, id, 1)
+    record_property("outcome", f"{code} at party/b, which ends; the others wait; right when its clock is")
+
+
+@pytest.mark.chaos("clock skew", "the operator's clock is 2 days ahead: the certificates are not valid yet")
+def test_certificates_of_tomorrow_are_refused_with_a_code(tmp_path, record_property):
+    kits = temporary_federation(tmp_path, PARTIES, now=datetime.now(UTC) + timedelta(days=2))
+    codes = set()
+    for name in ("csp/csp", "party/a"):
+        words = {"listen": "127.0.0.1:0"} if name == "csp/csp" else {"csp": "127.0.0.1:9"}
+        with pytest.raises(FedSVDError, match="not valid") as refused:
+            serve(Site.at(kits[name]), KitRole(name.partition("/")[0]), threading.Event(), print, **words)
+        codes.add(refused.value.code)
+    (code,) = codes
+    record_property("outcome", f"{code} at every role, which ends; nothing is begun")
+
+
+# --- callers with no business here ------------------------------------------------------------------------------------
+
+
+def plaintext(house):
+    with grpc.insecure_channel(house.csp) as channel, pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary(ASK)(b"{}", timeout=LONGEST)
+    return f"gRPC {refused.value.code().name}"
+
+
+def refused_line(house, body=b"{}", method=ASK, **changes):
+    dialling = replace(Site.at(house.kits["party/a"]).dialling(house.csp, 2.0), **changes)
+    line = Line(dialling)
+    try:
+        with pytest.raises(FedSVDError) as refused:
+            line.call(method, body)
+    finally:
+        line.close()
+    return refused.value.code
+
+
+def self_signed(house):
+    key, certificate = self_signed_pair()
+    return refused_line(house, key=key, certificate=certificate)
+
+
+def expired(house):
+    operator, place = Authority(house.root / "operator"), house.root / "late"
+    request = make_request(place, operator.federation, "party", "late", ())
+    key = read_tls_key(operator.directory / CA_KEY)
+    certificate = make_certificate(request.claim, operator.ca, key, datetime.now(UTC) - timedelta(days=3), 1)
+    pem = certificate.public_bytes(Encoding.PEM)
+    return refused_line(house, key=(place / TLS_KEY).read_bytes(), certificate=pem)
+
+
+def wrong_role(house):
+    theirs = Site.at(house.kits["csp/csp"]).dialling(house.csp)
+    return refused_line(house, key=theirs.key, certificate=theirs.certificate)
+
+
+def oversized(house):
+    return refused_line(house, bytes(16 << 20), PUSH)
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        pytest.param(caller, marks=pytest.mark.chaos(kind, case))
+        for caller, kind, case in (
+            (plaintext, "a plaintext client", "calls while a study runs"),
+            (self_signed, "bad certificates", "a self-signed certificate calls while a study runs"),
+            (expired, "bad certificates", "an expired certificate calls while a study runs"),
+            (wrong_role, "bad certificates", "the CSP's own certificate, in a party's role, calls while a study runs"),
+            (oversized, "an oversized frame", "16 MiB in one call while a study runs"),
+        )
+    ],
+)
+def test_a_caller_with_no_business_here_is_refused_and_the_study_ends_right(house, held, caller, record_property):
+    house.lay_data().start("csp/csp", *MEMBERS)
+    with house.desk() as desk:
+        id = desk.ask("submit", file=job_file())["id"]
+        assert held.there.wait(LONGEST)
+        code = caller(house)
+        held.open()
+        ended_right(house, desk, id, 1)
+    record_property("outcome", f"refused ({code}); the study is right")

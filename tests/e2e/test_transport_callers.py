@@ -8,12 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
-from tests.network import CALLERS, GENEROUS, Network, listening, make_kits, new_session, until
+from cryptography.hazmat.primitives.serialization import Encoding
+from tests.network import CALLERS, GENEROUS, Network, listening, make_kits, new_session, self_signed_pair, until
 
 from fedsvd.errors import MalformedFrame, NotAuthenticated, PeerLost, TimedOut, TransportError
 from fedsvd.identity.authority import Authority
@@ -63,18 +59,6 @@ def dialling_with(network: Network, kit, **changes) -> Dialling:
     return replace(site.dialling(network.address), patience=SHORT, **changes)
 
 
-def self_signed() -> tuple[bytes, bytes]:
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a")])
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = (
-        builder.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-    )
-    certificate = builder.sign(key, hashes.SHA256())
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return private, certificate.public_bytes(Encoding.PEM)
-
-
 def issued(folder, party_id: str, when: datetime) -> tuple[bytes, bytes]:
     """Key and certificate for a day from ``when`` on, truly of the operator."""
     operator, place = Authority(folder / "operator"), folder / f"issued-{party_id}"
@@ -110,7 +94,7 @@ def test_a_client_without_a_certificate_gets_nowhere(network):
 
 
 def test_a_self_signed_certificate_gets_nowhere(network):
-    key, certificate = self_signed()
+    key, certificate = self_signed_pair()
     room = network.open((user(1),))
     with pytest.raises(TimedOut, match="nothing got through"):
         Dialled(replace(network.dialling(user(1), patience=SHORT), key=key, certificate=certificate), room.session)
@@ -237,7 +221,7 @@ def test_a_member_does_not_speak_to_a_csp_whose_certificate_is_for_another_addre
 
 
 def test_a_key_that_is_not_its_certificates_is_an_error_at_once(network):
-    key, _ = self_signed()
+    key, _ = self_signed_pair()
     room = network.open((user(1),))
     with pytest.raises(NotAuthenticated, match="key"):
         Dialled(replace(network.dialling(user(1)), key=key), room.session)

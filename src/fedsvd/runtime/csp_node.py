@@ -8,12 +8,13 @@ same facts before it takes part. Several jobs run at the same time, each in a th
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow
+from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.parties import CSP, TA, Party, user
@@ -152,7 +153,8 @@ class CspNode(CspDesk):
 
     def _broken(self, job: JobRecord, failure: dict[str, str]) -> JobRecord:
         """This attempt failed; one that another attempt has followed already changes nothing any more."""
-        self._note("broken", job=job.id, who=failure["who"], code=failure["code"], stage=failure.get("stage", ""))
+        with suppress(StorageError):  # a full disk must not keep the others waiting
+            self._note("broken", job=job.id, who=failure["who"], code=failure["code"], stage=failure.get("stage", ""))
         with self.book.changed:
             now = self.book.get(job.id)
             if now.attempt != job.attempt:
@@ -161,7 +163,7 @@ class CspNode(CspDesk):
             again = overflow and not now.certain_bound and not now.over
             state = now.state if now.over else JobState.BROKEN
             certain = now.certain_bound or overflow
-            now = self.book.change(job.id, state=state, failures=(*now.failures, failure), certain_bound=certain)
+            now = self.book.breaks(job.id, state=state, failures=(*now.failures, failure), certain_bound=certain)
             # Step 4: an entry beyond the usual bound starts again under the certain one, without a person.
             return self.book.resume(job.id) if again else now
 

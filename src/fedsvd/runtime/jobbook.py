@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from fedsvd.errors import ConfigError, NotAuthenticated
+from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.runtime.ledger import Ledger
 
 
@@ -102,6 +102,17 @@ class JobBook:
         """Change a job, durably."""
         with self.changed:
             return self._keep(replace(self._jobs[id], **values))
+
+    def breaks(self, id: str, **values: Any) -> JobRecord:
+        """Change a job that has failed, durably if the disk lets us: who finds it running after a restart breaks it."""
+        with self.changed:
+            job = replace(self._jobs[id], **values)
+            try:
+                return self._keep(job)
+            except StorageError:
+                self._jobs[id] = job
+                self.changed.notify_all()
+                return job
 
     def enlist(self, id: str, caller: str, attempt: int, facts: Mapping[str, Any]) -> JobRecord:
         """A member joins this attempt; once per attempt."""

@@ -52,6 +52,7 @@ class Member:
         self._state = state
         self._audit = AuditLog(state / "audit.jsonl")
         self._opened: dict[str, OwnPart] = {}
+        self._failed: dict[tuple[str, int], dict[str, str]] = {}  # attempts, and what was told of their end
 
     # --- enlisting ------------------------------------------------------------------------------------------------
 
@@ -120,13 +121,23 @@ class Member:
     def tell_failure(self, desk: Desk, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write down why this attempt failed here; the others hear as much as concerns them."""
         _log.error("role=%s job=%s stage=%s %s", self.caller, record["id"], stage, error)
-        self.note("failed", job=record["id"], code=error.code, stage=stage)
-        failure = {"code": error.code, "stage": stage, "text": aloud(error)}
         try:
+            self.note("failed", job=record["id"], code=error.code, stage=stage)
             self.owner.keep_failure(record, error, stage)
-            desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
+        except FedSVDError as lost:  # a full disk must not keep the others waiting
+            _log.warning("role=%s cannot write down why: %s", self.caller, lost)
+        failure = {"code": error.code, "stage": stage, "text": aloud(error)}
+        self._failed[record["id"], int(record["attempt"])] = failure
+        try:
+            self.tell_again(desk, record)
         except FedSVDError as lost:
             _log.warning("role=%s cannot tell the CSP: %s", self.caller, lost)
+
+    def tell_again(self, desk: Desk, record: Mapping[str, Any]) -> None:
+        """An attempt that failed here is under way in the CSP's book: it has not heard us, or has forgotten."""
+        failure = self._failed.get((record["id"], int(record["attempt"])))
+        if failure is not None:
+            desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
 
     def note(self, event: str, **facts: str | int) -> None:
         """A line in the audit log."""

@@ -83,7 +83,11 @@ class MemberNode:
 
     def _consider(self, desk: Desk, record: Mapping[str, Any]) -> None:
         key = record["id"], int(record["attempt"])
-        if self.caller not in record["members"] or key in self._busy:
+        if self.caller not in record["members"]:
+            return
+        if key in self._busy:
+            if not self._busy[key].is_alive():
+                self._member.tell_again(desk, record)
             return
         if any(id == key[0] and thread.is_alive() for (id, _), thread in self._busy.items()):
             return  # an earlier attempt is still going down, and shares our checkpoint

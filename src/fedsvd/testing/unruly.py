@@ -27,7 +27,7 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.runtime import member_node
+from fedsvd.runtime import member_session
 from fedsvd.runtime.service import serve
 from fedsvd.runtime.site import Site
 from fedsvd.transport.line import Dialling, Line
@@ -73,13 +73,13 @@ def stutters(_: str = "") -> None:
 
 def plans_otherwise(_: str = "") -> None:
     """From now on, a member agrees to every plan and plays another."""
-    agreed: Callable[..., SessionPlan] = member_node.expect_same_plan
+    agreed: Callable[..., SessionPlan] = member_session.expect_same_plan
 
     def other(*facts: Any) -> SessionPlan:
         plan = agreed(*facts)
         return replace(plan, memory=2 * plan.memory)
 
-    member_node.expect_same_plan = other
+    member_session.expect_same_plan = other
 
 
 FAULTS: dict[str, Callable[[str], None]] = {
