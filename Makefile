@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench reproduce docs clean
+.PHONY: help demo test test-all lint bench chaos reproduce docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ reproduce: $(VENV)/.lab  ## the paper's tables and figures beside ours, in sizes
 docs: $(VENV)/.dev  ## the documentation as web pages in docs/_build; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "open docs/_build/index.html"
+
+chaos: $(VENV)/.dev  ## everything that goes wrong on purpose: prints the table of cases and outcomes
+	$(TESTENV) $(BIN)/python -m benchmarks.chaos
 
 clean:  ## remove the virtual environment and all that was built
 	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks results

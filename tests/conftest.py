@@ -58,3 +58,11 @@ def library(request: pytest.FixtureRequest) -> Library:
 def foreign(request: pytest.FixtureRequest) -> Library:
     """Every library but NumPy, for tests that compare with NumPy's own answer."""
     return _library(request.param)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a chaos test is a case of goes with its report: ``benchmarks.chaos`` makes a table of them."""
+    for item in items:
+        for mark in item.iter_markers("chaos"):
+            kind, case, *outcome = mark.args
+            item.user_properties += [("kind", kind), ("case", case), *(("outcome", text) for text in outcome)]

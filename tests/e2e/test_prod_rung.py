@@ -259,6 +259,11 @@ def test_a_revoked_party_is_refused_at_its_next_call(tmp_path):
         assert csp.book.of("party/b")[0].state == "stopped"
 
 
+@pytest.mark.chaos(
+    "a peer with another plan",
+    "a CSP that weakens the plan",
+    "FSVD-413 at the parties; no data touched, nothing released",
+)
 def test_a_csp_that_changes_the_plan_is_found_out_before_data_is_touched(tmp_path, monkeypatch):
     honest = csp_node.plan_of
 

@@ -74,6 +74,7 @@ def expect_all_is_well(network: Network) -> None:
     assert room.receive(GENEROUS)[1].batch == 3
 
 
+@pytest.mark.chaos("a plaintext client", "every call", "refused (gRPC UNAVAILABLE); other sessions go on")
 def test_a_plaintext_client_gets_nowhere(network):
     with grpc.insecure_channel(network.address) as channel:
         for method in METHODS:
@@ -83,6 +84,7 @@ def test_a_plaintext_client_gets_nowhere(network):
     expect_all_is_well(network)
 
 
+@pytest.mark.chaos("bad certificates", "none", "refused (gRPC UNAVAILABLE); other sessions go on")
 def test_a_client_without_a_certificate_gets_nowhere(network):
     trusts = grpc.ssl_channel_credentials(network.dialling(user(1)).ca)
     with grpc.secure_channel(network.address, trusts) as channel:
@@ -93,6 +95,7 @@ def test_a_client_without_a_certificate_gets_nowhere(network):
     expect_all_is_well(network)
 
 
+@pytest.mark.chaos("bad certificates", "self-signed", "FSVD-502 at the caller; other sessions go on")
 def test_a_self_signed_certificate_gets_nowhere(network):
     key, certificate = self_signed_pair()
     room = network.open((user(1),))
@@ -101,6 +104,7 @@ def test_a_self_signed_certificate_gets_nowhere(network):
     expect_all_is_well(network)
 
 
+@pytest.mark.chaos("bad certificates", "of another federation", "FSVD-502 at the caller; other sessions go on")
 def test_a_certificate_of_another_federation_gets_nowhere(network, elsewhere):
     theirs, ours = dialling_with(network, elsewhere["party/a"]), network.dialling(user(1))
     room = network.open((user(1),))
@@ -109,6 +113,7 @@ def test_a_certificate_of_another_federation_gets_nowhere(network, elsewhere):
     expect_all_is_well(network)
 
 
+@pytest.mark.chaos("bad certificates", "expired, or not valid yet", "an error of the line at the caller")
 @pytest.mark.parametrize(("name", "days"), [("past", -3), ("future", 3)])
 def test_a_certificate_of_another_time_gets_nowhere(network, folder, name, days):
     key, certificate = issued(folder, name, datetime.now(UTC) + timedelta(days=days))
@@ -120,6 +125,9 @@ def test_a_certificate_of_another_time_gets_nowhere(network, folder, name, days)
     Dialled(replace(network.dialling(user(1)), key=key, certificate=certificate), room.session).close()
 
 
+@pytest.mark.chaos(
+    "bad certificates", "the CSP's own, in a party's role", "FSVD-502 at the caller; other sessions go on"
+)
 def test_the_csps_own_certificate_is_not_one_to_call_with(network):
     room = network.open((user(1),))
     with pytest.raises(TimedOut, match="nothing got through"):
@@ -127,6 +135,11 @@ def test_the_csps_own_certificate_is_not_one_to_call_with(network):
     expect_all_is_well(network)
 
 
+@pytest.mark.chaos(
+    "bad certificates",
+    "of a party, authority or researcher that takes no part",
+    "FSVD-503 at the caller; the session goes on",
+)
 @pytest.mark.parametrize("stranger", ["party/c", "authority/ta", "researcher/res"])
 def test_who_takes_no_part_in_a_session_is_refused_by_name_and_ends_nothing(network, stranger):
     room = network.open((user(1), user(2)))
@@ -166,6 +179,7 @@ def test_a_frame_of_a_session_that_is_not_there_is_refused(network):
     end.flush()
 
 
+@pytest.mark.chaos("an oversized frame", "2 MiB and a byte; 16 MiB", "FSVD-414 at the caller; other sessions go on")
 @pytest.mark.parametrize("size", [LARGEST_FRAME + 1, LARGEST_FRAME + 10_000, 16 << 20])
 def test_an_oversized_frame_is_refused_at_the_door(network, size):
     room, end = network.pair()
@@ -179,6 +193,9 @@ def test_an_oversized_frame_is_refused_at_the_door(network, size):
     expect_all_is_well(network)
 
 
+@pytest.mark.chaos(
+    "damaged chunks", "a wrong checksum", "FSVD-414 at the CSP, FSVD-501 at the member; the session is over"
+)
 def test_a_frame_with_a_wrong_checksum_ends_the_session_at_both_ends(network):
     room, end = network.pair()
     box = Outbox(room.session)
@@ -227,6 +244,7 @@ def test_a_key_that_is_not_its_certificates_is_an_error_at_once(network):
         Dialled(replace(network.dialling(user(1)), key=key), room.session)
 
 
+@pytest.mark.chaos("bad certificates", "revoked in the middle of a session", "FSVD-503 at the party; the others go on")
 def test_a_revoked_party_stops_at_its_next_call_and_in_the_middle_of_a_session_within_a_second(tmp_path):
     kits = make_kits(tmp_path)
     with listening(kits) as network:

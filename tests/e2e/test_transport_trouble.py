@@ -84,6 +84,7 @@ def talk_both_ways(room: Room, end: Dialled, first: int = 0) -> None:
 # --- lines that come back ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.chaos("cut connections", "in the middle of an upload", "dialled again; everything once, whole, in order")
 @pytest.mark.parametrize("after", [1, 100_000, 3 * MIB, 9 * MIB])
 def test_a_connection_cut_in_the_middle_of_an_upload_loses_and_doubles_nothing(network, proxy, after):
     room, end = network.pair(address=proxy.address)
@@ -95,6 +96,7 @@ def test_a_connection_cut_in_the_middle_of_an_upload_loses_and_doubles_nothing(n
     assert room.receive(0.2) is None
 
 
+@pytest.mark.chaos("cut connections", "again and again, both ways", "dialled again; everything once, whole, in order")
 def test_a_connection_cut_again_and_again_loses_and_doubles_nothing(network, proxy):
     room, end = network.pair(address=proxy.address)
     for number in range(4):
@@ -129,6 +131,9 @@ def test_a_connection_cut_in_the_middle_of_a_download_loses_and_doubles_nothing(
     assert end.receive(0.2) is None
 
 
+@pytest.mark.chaos(
+    "a stalled peer", "a line that carries nothing for a while", "goes on; everything once, whole, in order"
+)
 def test_a_line_that_stalls_for_a_while_goes_on(network, proxy):
     room, end = network.pair(address=proxy.address)
     talk_both_ways(room, end)
@@ -142,6 +147,7 @@ def test_a_line_that_stalls_for_a_while_goes_on(network, proxy):
     talk_both_ways(room, end, 4)
 
 
+@pytest.mark.chaos("half-closed connections", "a line, once", "dialled again; everything once, whole, in order")
 def test_a_half_closed_line_is_dialled_again(network, proxy):
     room, end = network.pair(address=proxy.address)
     talk_both_ways(room, end)
@@ -193,6 +199,11 @@ def half_closed_for_good(proxy: Proxy) -> None:
     proxy.half_close()
 
 
+@pytest.mark.chaos(
+    "lines that do not come back",
+    "gone, stalled or half-closed, while speaking or waiting",
+    "FSVD-502 at the member and at the CSP",
+)
 @pytest.mark.parametrize("trouble", [gone, stalled, half_closed_for_good])
 @pytest.mark.parametrize("saying", [True, False], ids=["while it speaks", "while it waits"])
 def test_a_line_that_does_not_come_back_is_an_error_at_both_ends(network, proxy, trouble, saying):
@@ -227,6 +238,7 @@ def test_nobody_listening_is_an_error_after_our_patience(network):
         network.dial(user(1), room.session, address=address, patience=SHORT)
 
 
+@pytest.mark.chaos("a stalled peer", "large frames are swallowed, small calls answered", "FSVD-502 at the member")
 def test_large_frames_that_never_get_through_are_an_error_though_small_calls_do(network, proxy):
     """As behind a path that swallows large packets: pulls are answered, pushes are not."""
     room, end = network.pair(address=proxy.address, patience=SHORT)
@@ -245,6 +257,7 @@ def test_large_frames_that_never_get_through_are_an_error_though_small_calls_do(
     never.set()
 
 
+@pytest.mark.chaos("a restarted CSP", "in the middle of a session", "FSVD-501 at the member; a new session works")
 def test_a_csp_that_was_restarted_knows_nothing_of_the_session(kits):
     with listening(kits) as network:
         room, end = network.pair()
@@ -264,6 +277,7 @@ def test_a_csp_that_was_restarted_knows_nothing_of_the_session(kits):
 # --- back-pressure ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.chaos("a reader that does not read", "at the CSP", "the sender waits; memory stays bounded; nothing lost")
 def test_a_sender_waits_for_a_reader_that_does_not_read(kits):
     with listening(kits, held=8 * MIB) as network:
         room, end = network.pair(held=8 * MIB)

@@ -16,6 +16,7 @@ from typing import Any
 
 from fedsvd.errors import NotAuthenticated, StorageError, TransportError
 from fedsvd.identity import files
+from fedsvd.identity.certificates import expect_valid
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.engine import Engine
@@ -59,8 +60,12 @@ def serve(
     """Play this kit's role until ``stop`` is set; ``ready`` is told once, when others can count on us."""
     if site.kit.identity.role is not role:
         raise NotAuthenticated(f"this is the kit of {site.kit.identity}, not of a {role}", f"use the {role}'s own kit")
-    for warning in site.kit.warnings(datetime.now(UTC)):
+    now = datetime.now(UTC)
+    for warning in site.kit.warnings(now):
         _log.warning("role=%s %s", site.caller, warning)
+    # Nobody would talk to us, and TLS would not say why: a service that waits for ever helps no one.
+    expect_valid(site.kit.certificate, now, "this kit's certificate")
+    expect_valid(site.kit.ca, now, "the operator's certificate")
     with only_one(site.state):
         engine = site.engine()  # a device that is not there is found out now, not in mid-study
         try:

@@ -6,6 +6,7 @@
     fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
     stutters        every call is made twice, late and out of order, in the smallest frames
     plans-otherwise it takes part under a plan that nobody agreed to
+    clock:SECONDS   its clock is off by so much, for everything but TLS, which asks the system
 
 Nothing here is reachable from the product: a fault must be asked for by name, in a command of its own.
 """
@@ -14,9 +15,11 @@ import argparse
 import itertools
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -82,11 +85,25 @@ def plans_otherwise(_: str = "") -> None:
     member_session.expect_same_plan = other
 
 
+def clock(seconds: str) -> None:
+    """From now on, it is so much later, or earlier, wherever this house looks at the clock."""
+
+    class Shifted(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Shifted":
+            return super().now(tz) + timedelta(seconds=float(seconds))
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fedsvd.") and vars(module).get("datetime") is datetime:
+            module.datetime = Shifted  # type: ignore[attr-defined]
+
+
 FAULTS: dict[str, Callable[[str], None]] = {
     "dies": dies,
     "fills": fills,
     "stutters": stutters,
     "plans-otherwise": plans_otherwise,
+    "clock": clock,
 }
 
 

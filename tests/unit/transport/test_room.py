@@ -76,6 +76,9 @@ def test_only_those_on_the_roster_have_a_place():
             room.party(stranger)
 
 
+@pytest.mark.chaos(
+    "duplicate and reordered chunks", "every frame doubled, all shuffled", "every message once and in order"
+)
 @pytest.mark.parametrize("seed", range(8))
 def test_frames_that_are_doubled_and_shuffled_give_every_message_once_and_in_order(seed):
     room = a_room()
@@ -145,6 +148,11 @@ def test_a_frame_that_is_wrong_ends_the_session_at_both_ends(wrong):
             room.receive(GENEROUS)
 
 
+@pytest.mark.chaos(
+    "duplicate and reordered chunks",
+    "a frame said again with other content",
+    "FSVD-414; the session is over at both ends",
+)
 def test_a_frame_said_again_with_other_content_ends_the_session():
     room = a_room()
     first, other = Member(room), Member(room)
