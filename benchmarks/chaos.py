@@ -1,8 +1,8 @@
 """``make chaos``: everything that goes wrong on purpose, as a table of cases and outcomes.
 
 Runs every test with the mark ``chaos`` (``python -m benchmarks.chaos -k disk`` only some, and then writes nothing),
-prints the table from what the tests recorded, and writes ``benchmarks/results/chaos.json`` and ``docs/chaos.md``. A
-case is a test that passed: its outcome was asserted there, not merely seen.
+prints the table from what the tests recorded, and writes ``benchmarks/results/chaos.json`` and
+``docs/reference/chaos.md``. A case is a test that passed: its outcome was asserted there, not merely seen.
 """
 
 import json
@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.measure import fingerprint
 
 ROOT = Path(__file__).parents[1]
-RESULT, PAGE = ROOT / "benchmarks" / "results" / "chaos.json", ROOT / "docs" / "chaos.md"
+RESULT, PAGE = ROOT / "benchmarks" / "results" / "chaos.json", ROOT / "docs" / "reference" / "chaos.md"
 WHERE = ("tests/e2e", "tests/unit/transport")
 
 Case = dict[str, Any]
@@ -67,11 +67,11 @@ def page(cases: list[Case]) -> str:
     lines = [
         "# What goes wrong on purpose",
         "",
-        "Made by `make chaos` from the tests with the mark `chaos`; do not edit. Each row is a test, and its outcome is",
-        "what the test asserts: the study ends right, at once or after `fedsvd job resume`, or it is broken with a code at",
-        "every member that took part. Nothing hangs, no result is wrong, nothing is lost. Right means: every party's",
-        "singular values are NumPy's on the joint table. Codes are those of `fedsvd.errors`; *csp*, *party/b* and so on say",
-        "who reported them. The tests are in `tests/e2e` and `tests/unit/transport`.",
+        "Made by `make chaos` from the tests with the mark `chaos`; do not edit. Each row is a test, and its",
+        "outcome is what the test asserts: the study ends right, at once or after `fedsvd job resume`, or it is",
+        "broken with a code at every member that took part. Nothing hangs, no result is wrong, nothing is lost.",
+        "Right means: every party's singular values are NumPy's on the joint table. Codes are those of the",
+        "[error pages](../errors/index.md); *csp*, *party/b* and so on say who reported them.",
         "",
         "| trouble | case | outcome |",
         "|---|---|---|",
@@ -83,7 +83,7 @@ def page(cases: list[Case]) -> str:
 def _table(cases: list[Case]) -> Table:
     table = Table("trouble", "case", "outcome", "seconds")
     for case in cases:
-        table.add_row(case["kind"], case["case"], case["outcome"], f"{case['s']:.1f}")
+        table.add_row(case["kind"], case["case"], case["outcome"], f"{case['seconds']:.1f}")
     return table
 
 

@@ -218,3 +218,22 @@ def test_a_record_is_shown_in_plain_values_without_its_class(book):
     assert (shown["state"], type(shown["state"])) == ("running", str)
     assert shown["members"] == MEMBERS
     assert set(shown) >= {"id", "name", "file", "submitter", "members", "attempt", "enlisted", "plan", "failures"}
+
+
+def test_a_job_that_fails_on_a_full_disk_is_broken_now_and_after_a_restart(book, path, monkeypatch):
+    running(book)
+    failure = {"who": "party/a", "code": "FSVD-350", "stage": "", "text": ""}
+
+    def full(ledger, record):
+        raise StorageError("cannot write ledger.jsonl", "free disk space")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Ledger, "append", full)
+        with pytest.raises(StorageError):
+            book.change(job().id, finished=("party/a",))
+        assert book.get(job().id).state is JobState.RUNNING
+        broken = book.breaks(job().id, state=JobState.BROKEN, failures=(failure,))
+        assert book.get(job().id) == broken
+        with pytest.raises(StorageError):
+            book.resume(job().id)
+    assert reread(path).get(job().id).state is JobState.BROKEN

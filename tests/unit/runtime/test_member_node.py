@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedsvd.errors import DataChanged
+from fedsvd.errors import DataChanged, StorageError
 from fedsvd.runtime import member_node
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.member import Member
@@ -66,3 +66,19 @@ def test_data_of_another_shape_than_was_enlisted_with_is_not_brought(tmp_path):
         member.open_as_enlisted(RECORD)
     member._opened["8f3a"] = OwnPart(None, (), {"rows": 3})
     assert member.open_as_enlisted(RECORD).facts == {"rows": 3}
+
+
+def test_a_failure_is_told_on_a_full_disk_and_again_while_the_csp_shows_the_attempt(tmp_path, played, monkeypatch):
+    def full(*_):
+        raise StorageError("cannot write", "free disk space")
+
+    member = node(tmp_path, True)
+    monkeypatch.setattr(member._member, "enlist", full)
+    monkeypatch.setattr(member._member, "note", lambda *_, **facts: full())
+    desk = Book({**RECORD, "state": "recruiting", "enlisted": {}})
+    for told in (1, 2):
+        member._look(desk)
+        assert desk.asked.count("ended") == told
+    desk.records = ({**RECORD, "attempt": 2},)
+    member._look(desk)
+    assert desk.asked.count("ended") == 2
