@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -70,19 +70,19 @@ def stutters(_: str = "") -> None:
     def in_small_frames(site: Site, *where: Any, **how: Any) -> Dialling:
         return replace(made(site, *where, **how), frame=SMALLEST_FRAME)
 
-    Line._attempt = twice  # type: ignore[method-assign]
-    Site.dialling = in_small_frames  # type: ignore[method-assign]
+    Line._attempt = twice  # type: ignore[method-assign, assignment]
+    Site.dialling = in_small_frames  # type: ignore[method-assign, assignment]
 
 
 def plans_otherwise(_: str = "") -> None:
     """From now on, a member agrees to every plan and plays another."""
-    agreed: Callable[..., SessionPlan] = member_session.expect_same_plan
+    agreed: Callable[[Mapping[str, Any]], SessionPlan] = vars(member_session)["expect_same_plan"]
 
-    def other(*facts: Any) -> SessionPlan:
-        plan = agreed(*facts)
+    def other(record: Mapping[str, Any]) -> SessionPlan:
+        plan = agreed(record)
         return replace(plan, memory=2 * plan.memory)
 
-    member_session.expect_same_plan = other
+    vars(member_session)["expect_same_plan"] = other
 
 
 def clock(seconds: str) -> None:
