@@ -25,6 +25,7 @@ from fedsvd.types import Array, Float
 EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
+_SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
 _WY = 128  # reflectors per compact-WY product off NumPy
 _WORTH_SHARING = 256  # the narrowest side of a product from which two threads are quicker than one
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
@@ -135,13 +136,21 @@ def qr_r(A: Array) -> Array:
 
 
 def svd(A: Array) -> tuple[Array, Array, Array]:
-    """Thin SVD, ``A = U diag(sigma) Vt``."""
+    """Thin SVD, ``A = U diag(sigma) Vt``; that of a small matrix on a device is made by LAPACK, in host memory."""
     xp = namespace(A)
+    if _far(A) and min(A.shape) <= _SVD_AT_HOME:
+        U, sigma, Vt = svd(to_numpy(A))
+        return like(U, A), like(sigma, A), like(Vt, A)
     try:
         U, sigma, Vt = xp.linalg.svd(A, full_matrices=False)
     except np.linalg.LinAlgError as error:
         raise NumericalError("the SVD did not converge", "check the input for extreme scales") from error
     return U, sigma, Vt
+
+
+def _far(A: Array) -> bool:
+    """Whether A lies on a GPU."""
+    return getattr(getattr(A, "device", None), "type", None) == "cuda" or type(A).__module__.startswith("cupy")
 
 
 def svdvals(A: Array) -> Array:

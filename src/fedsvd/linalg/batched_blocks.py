@@ -107,5 +107,13 @@ def _written_out(xp: Any, normals: Array, b: int) -> Array:
     Wt = xp.matrix_transpose(W)
     G = Wt @ W
     T_inverse = xp.triu(G) - 0.5 * (G * eye)
-    # A general solve is exact for a triangle too, and there is a batched one in every library.
-    return (eye - W @ xp.linalg.solve(T_inverse, Wt)) * (-sign)[:, None, :]
+    return (eye - W @ _solved(xp, T_inverse, Wt)) * (-sign)[:, None, :]
+
+
+def _solved(xp: Any, T: Array, B: Array) -> Array:
+    """``T^-1 B`` for upper triangular T, batch by batch."""
+    if type(T).__module__.partition(".")[0] == "torch":
+        import torch
+
+        return torch.linalg.solve_triangular(T, B, upper=True)
+    return xp.linalg.solve(T, B)  # exact for a triangle too, and there is a batched one in every library

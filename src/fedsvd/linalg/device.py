@@ -84,14 +84,17 @@ class _Cuda(Device):
         super().__init__(name, empty, int(_SHARE * free), torch.cuda.get_device_name(device))
         object.__setattr__(self, "_torch", torch)
         object.__setattr__(self, "_moves", torch.cuda.Stream(device))
+        object.__setattr__(self, "_under_way", [])
 
     def move(self, A: NDArray[Any]) -> Moved:
-        torch, stream = self._torch, self._moves  # type: ignore[attr-defined]
+        torch, stream, under_way = self._torch, self._moves, self._under_way  # type: ignore[attr-defined]
         pinned = self._pinned(A)
         with torch.cuda.stream(stream):
             moved = torch.empty(pinned.shape, dtype=pinned.dtype, device=self.like.device)
             moved.copy_(pinned, non_blocking=True)
             arrived = stream.record_event()
+        # What is being read must not be given back, and written to by somebody else, before it has arrived.
+        under_way[:] = [(event, room) for event, room in under_way if not event.query()] + [(arrived, pinned)]
 
         def wait() -> Array:
             current = torch.cuda.current_stream(self.like.device)
@@ -105,7 +108,7 @@ class _Cuda(Device):
     def _pinned(self, A: NDArray[Any]) -> Any:
         """A in pinned memory: itself where ``room`` made it, a copy elsewhere."""
         torch = self._torch  # type: ignore[attr-defined]
-        if A.flags.writeable and A.flags.c_contiguous and A.dtype.name in _TORCH_NAMES:
+        if A.size and A.flags.writeable and A.flags.c_contiguous and A.dtype.name in _TORCH_NAMES:
             tensor = torch.from_numpy(A)
             if tensor.is_pinned():
                 return tensor
@@ -115,14 +118,15 @@ class _Cuda(Device):
 
     def get(self, A: Array) -> NDArray[Any]:
         torch = self._torch  # type: ignore[attr-defined]
-        room = torch.empty(A.shape, dtype=A.dtype, pin_memory=True)
+        room = torch.empty(A.shape, dtype=A.dtype, pin_memory=0 not in A.shape)
         room.copy_(A, non_blocking=True)
         torch.cuda.current_stream(self.like.device).synchronize()
         return room.numpy()  # type: ignore[no-any-return]
 
     def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         torch = self._torch  # type: ignore[attr-defined]
-        return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), pin_memory=True).numpy()  # type: ignore[no-any-return]
+        pinned = 0 not in shape  # of nothing there is nothing to pin
+        return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), pin_memory=pinned).numpy()  # type: ignore[no-any-return]
 
     def synchronise(self) -> None:
         self._torch.cuda.synchronize(self.like.device)  # type: ignore[attr-defined]

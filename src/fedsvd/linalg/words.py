@@ -17,6 +17,17 @@ from fedsvd.types import Array, Ring
 _SIGN = np.uint64(1 << 63)
 
 
+def room_for_words(count: int, on: Array) -> Ring:
+    """An uninitialised array of words in host memory, from which they reach the device of ``on`` fastest."""
+    if getattr(getattr(on, "device", None), "type", None) == "cuda":
+        import torch
+
+        # Pinned, and kept by its allocator from one mask to the next: fresh pages cost more than the words in them.
+        pinned: Ring = torch.empty((count,), dtype=torch.int64, pin_memory=True).numpy().view(np.uint64)
+        return pinned
+    return np.empty(count, np.uint64)
+
+
 def normals_of(words: Ring, on: Array) -> Array:
     """One standard normal for every word (method 1), in the library and on the device of ``on``."""
     quantile = _inverse_cdf(on)

@@ -7,14 +7,12 @@ Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogon
     blocks   the paper's bare block-diagonal matrix, kept so that the paper can be reproduced (C4)
 """
 
-import numpy as np
-
 from fedsvd.linalg.backend import like, namespace
 from fedsvd.linalg.batched_blocks import draw_blocks, normals_needed
 from fedsvd.linalg.block_diagonal import BlockDiagonal, Orthogonal
 from fedsvd.linalg.householder import Reflectors, draw
 from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
-from fedsvd.linalg.words import normals_of, signed_order
+from fedsvd.linalg.words import normals_of, room_for_words, signed_order
 from fedsvd.masks.permute import Mixing
 from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed
@@ -46,7 +44,7 @@ def mixing_on(n: int, b: int, seed: Seed, on: Array, each: Each | None) -> Mixin
     xp = namespace(on)
     order = xp.argsort(signed_order(stream.words(n), on))
     first = 2 * -(-n // 64) + n  # the words taken so far
-    words = np.empty(normals_needed(widths), np.uint64)
+    words = room_for_words(normals_needed(widths), on)
     fill_words(seed, words, each or map, first)
     blocks = draw_blocks(widths, normals_of(words, on))
     signs = (like(rounds[0][:, None], on), like(rounds[1][:, None], on))
