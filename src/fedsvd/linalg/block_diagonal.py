@@ -34,6 +34,40 @@ class Orthogonal(Protocol):
         """The matrix itself."""
 
 
+@dataclass(frozen=True, repr=False)
+class Written:
+    """An orthogonal matrix written out: what the paper's masks are before they are optimised."""
+
+    matrix: Array
+
+    def __repr__(self) -> str:
+        return f"Written(n={self.n})"
+
+    @property
+    def n(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def left(self, X: Array) -> Array:
+        """``Q X``."""
+        return self.matrix @ X
+
+    def left_t(self, X: Array) -> Array:
+        """``Q^T X``."""
+        return namespace(X).matrix_transpose(self.matrix) @ X
+
+    def right(self, X: Array) -> Array:
+        """``X Q``."""
+        return X @ self.matrix
+
+    def right_t(self, X: Array) -> Array:
+        """``X Q^T``."""
+        return X @ namespace(X).matrix_transpose(self.matrix)
+
+    def explicit(self) -> Array:
+        """The matrix itself."""
+        return self.matrix
+
+
 @dataclass(frozen=True)
 class BlockDiagonal:
     """``diag(Q_1, ..., Q_B)``; each block is itself an orthogonal matrix."""

@@ -30,6 +30,7 @@ class LeftMask:
     keep: bool = True  # keep drawn windows until this mask is dropped
     cuts: tuple[slice, ...] = ()  # windows other than the form's own: rows of two kinds in equal fractions
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
+    dealt: Orthogonal | None = None  # the one window of a P that was delivered, not drawn
     windows: tuple[slice, ...] = field(init=False)
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
@@ -45,6 +46,8 @@ class LeftMask:
 
     def window(self, w: int) -> Orthogonal:
         """The orthogonal matrix of window ``w``."""
+        if self.dealt is not None:
+            return self.dealt
         if w in self._drawn:
             return self._drawn[w]
         rows = self.windows[w]

@@ -9,8 +9,10 @@ Inside a window users stand in order, and a user multiplies as if zeros stood in
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fedsvd.errors import LocalProtocolError
-from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.backend import like, namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.linalg.windows import WINDOW_LIMIT, Form, Window, block_width, cut_columns
 from fedsvd.masks.orthogonal import draw_form
@@ -73,7 +75,12 @@ class RightMask:
 
     def rows(self, w: int, i: int) -> Array:
         """``Q_iw`` itself: user i's slice of a window, (own columns, window width)."""
-        return self.window(w).explicit()[self.windows[w].place(i), :]
+        place = self.windows[w].place(i)
+        own = place.stop - place.start
+        if own == self.windows[w].width:
+            return self.window(w).explicit()
+        # This user's rows alone: all of a window that is the whole side may be gigabytes.
+        return self.right(w, i, np.eye(own) if self.on is None else like(np.eye(own), self.on))
 
 
 @dataclass(frozen=True, repr=False)

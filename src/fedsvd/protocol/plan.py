@@ -53,6 +53,8 @@ class SessionPlan:
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``prekeys.py``)
+    dense_masks: bool = False  # the paper without its first optimisation: P and Q whole, dealt as matrices
+    whole_shares: bool = False  # the paper without its second: all of Y_i is one batch
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:
@@ -114,7 +116,8 @@ class SessionPlan:
         window over all rows for as long as can be.
         """
         factors = self.task in (Task.SVD, Task.LSA, Task.PCA) and not self.full_matrices and not self.compress
-        return factors and self.m >= 2 * self.n and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
+        streams = factors and not self.whole_shares and self.m >= 2 * self.n
+        return streams and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
 
     @property
     def published(self) -> bool:
@@ -179,6 +182,8 @@ class SessionPlan:
         """The shapes of the uploaded panels: one to each window of rows, or of columns."""
         if self.by_rows:
             return tuple((rows.stop - rows.start, self.N + self.targets) for rows in self.left_windows)
+        if self.whole_shares:
+            return ((self.M, self.N),)
         return tuple((self.M, window.width) for window in self.right_windows)
 
     @property

@@ -97,7 +97,8 @@ def _keys(plan: SessionPlan) -> Iterator[Said]:
     for party in plan.users:
         if party != dealer:
             slices = _slices(plan, party.index - 1) if plan.published else []
-            yield from _letter(plan, dealer, party, _SEED + sum(8 * rows * own for rows, own in slices))
+            whole = 8 * plan.masked_rows**2 if plan.dense_masks else 0
+            yield from _letter(plan, dealer, party, _SEED + sum(8 * rows * own for rows, own in slices) + whole)
     if plan.check_ids:
         for party in plan.users:
             yield party, CSP, RowIds(digest, _words(plan.m)), 1

@@ -31,6 +31,8 @@ class Batch:
 
 def batches(plan: SessionPlan) -> tuple[Batch, ...]:
     """Every batch of the upload, in the order in which the CSP asks for them."""
+    if plan.whole_shares:
+        return (Batch(0, slice(0, plan.M), plan.N, last=True),)
     cut = []
     for panel, (rows, width) in enumerate(plan.panels):
         # A quarter of the budget: a panel, its masked copy and the CSP's store want room as well.

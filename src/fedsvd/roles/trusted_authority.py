@@ -5,10 +5,12 @@ imports nothing that could use any.
 """
 
 from enum import Enum, auto
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
+from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.effects import Finish, Send
 from fedsvd.protocol.letters import SessionKeys, commitment
@@ -18,6 +20,11 @@ from fedsvd.protocol.parties import CSP, TA, Party, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.sign import SigningKey
+from fedsvd.types import Array
+
+
+def _bytes(block: Array) -> bytes:
+    return np.ascontiguousarray(block, "<f8").tobytes()
 
 
 class State(Enum):
@@ -45,19 +52,26 @@ class TrustedAuthority(Machine):
         self._keys.read_prekeys()
         digest = self.plan.digest
         letters = tuple(
-            Send(CSP, Relay(digest, user, self._keys.seal(user, self._group.reveal() + self._slices(user))))
-            for user in self.plan.users
+            Send(CSP, Relay(digest, user, self._keys.seal(user, self._letter(user)))) for user in self.plan.users
         )
         return State.DONE, (Send(CSP, self._keys.offer(commitment(self._group))), *letters, Finish(None))
 
-    def _slices(self, user: Party) -> bytes:
-        """Q_i as bytes, window after window, in the paper's scheme; nothing otherwise."""
-        if not self.plan.published:
-            return b""
-        plan, i = self.plan, user.index - 1
-        Q = RightMask(plan.right, plan.widths, self._mask, plan.block, plan.window)
-        held = [w for w, window in enumerate(Q.windows) if window.columns[i].stop > window.columns[i].start]
-        return b"".join(np.ascontiguousarray(Q.rows(w, i), "<f8").tobytes() for w in held)
+    def _letter(self, user: Party) -> bytes:
+        """The group seed; in the paper's scheme Q_i behind it, window after window, and P where it is dealt whole."""
+        plan, parts = self.plan, [self._group.reveal()]
+        if plan.published:
+            i, Q = user.index - 1, self._Q
+            held = [w for w, window in enumerate(Q.windows) if window.columns[i].stop > window.columns[i].start]
+            parts += [_bytes(Q.rows(w, i)) for w in held]
+        if plan.dense_masks:
+            P = LeftMask(plan.left, plan.masked_rows, self._group.derive("P"), plan.block, plan.window)
+            parts.append(_bytes(P.window(0).explicit()))
+        return b"".join(parts)
+
+    @cached_property
+    def _Q(self) -> RightMask:
+        plan = self.plan
+        return RightMask(plan.right, plan.widths, self._mask, plan.block, plan.window, keep=plan.dense_masks)
 
     TABLE: ClassVar[Table] = table(
         # state        what arrives  who may say it  handler     where it may lead

@@ -41,6 +41,8 @@ class Study:
     check_ids: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
+    dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
+    whole_shares: bool = False
     forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar where it fits, else mixing
 
     def __post_init__(self) -> None:
@@ -86,12 +88,14 @@ def plan_study(
         alpha=study.alpha,
         left=Form.BLOCKS if paper else Form.HAAR,
         right=Form.BLOCKS if paper else Form.HAAR,
-        block=study.block_size,
+        block=max(m, sum(counts)) + 1 if study.dense_masks else study.block_size,
         window=study.window,
         compress=scheme is Scheme.COMPRESSED or (scheme is Scheme.ALIGNED and _shortens(study, m, counts)),
         check_ids=study.check_ids,
         check=study.check,
         certain_bound=study.certain_bound,
+        dense_masks=study.dense_masks,
+        whole_shares=study.whole_shares,
         memory=study.memory,
         identities=identities,
     )
@@ -118,6 +122,8 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
 def _check(study: Study, m: int) -> None:
     if study.full_matrices and study.scheme != Scheme.PAPER:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme="paper"')
+    if (study.dense_masks or study.whole_shares) and (study.scheme != Scheme.PAPER or study.task is Task.LR):
+        raise ConfigError("the ablation of the paper's optimisations is of its SVD", 'set scheme="paper", task="svd"')
     if study.full_matrices and study.components is not None:
         raise ConfigError("full_matrices and components exclude each other", "leave one of them out")
     _check_numbers(study)

@@ -6,7 +6,7 @@ P, Q and c follow from the group seed, T_i from this user's own. In the ``paper`
 the slices Q_i come from the TA. In the ``aligned`` scheme Q_i is this user's own and stands alone.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -41,6 +41,7 @@ class Masks:
     dealt: DealtRightMask | None = None
     on: Array | None = None  # an array where the masks are to be; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
+    dealt_left: Orthogonal | None = None  # P, where it was dealt as a matrix
     _turned: list[Array] = field(init=False, default_factory=list, compare=False)
 
     def __repr__(self) -> str:
@@ -52,7 +53,8 @@ class Masks:
         plan, seed = self.plan, self.group.derive("P")
         cuts = plan.left_windows
         keep = not plan.by_rows
-        return LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, self.on, keep, cuts, self.each)
+        left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, self.on, keep, cuts, self.each)
+        return left if self.dealt_left is None else replace(left, dealt=self.dealt_left)
 
     @cached_property
     def Q(self) -> RightMask | DealtRightMask:

@@ -18,7 +18,6 @@ from fedsvd.errors import LocalProtocolError, NotSealed, UnexpectedMessage
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.signs import signs_of
-from fedsvd.masks.right import DealtRightMask
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.letters import SessionKeys, commitment, dealer
 from fedsvd.protocol.machine import Machine, Step, Table, table
@@ -53,6 +52,7 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_rows
+from fedsvd.roles.user.dealt import NOTHING, dealt_masks
 from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.requests import Fetch, Local, Recover, Request, Script, Signs, Sum, Upload
@@ -164,10 +164,10 @@ class User(Machine):
         users = {party.index: self._keys.publics[party.index] for party in plan.users}
         self._pads = pad_keys(self._keys.mine, self.me.index, users, plan.session, plan.digest)
         self._sums = UsersOnly(self._pads, self._group, self._own, self._once)
-        dealt = None if slices is None else _dealt(plan, i, slices)
-        on = None if self._device is None else self._device.like
-        masks = Masks(plan, i, self._group, self._own, dealt, on, inputs.each)
         extras = {"device": self._device, **(inputs.extras or {})}
+        dealt = NOTHING if slices is None else dealt_masks(plan, i, slices, extras.get("allocate", np.empty))
+        on = None if self._device is None else self._device.like
+        masks = Masks(plan, i, self._group, self._own, dealt.Q, on, inputs.each, dealt.P)
         work = Work(plan, i, inputs.source, masks, self._own, inputs.labels, inputs.weights, **extras)
         self._script = prediction.script(work) if plan.task.value == "predict" else _SCRIPTS[plan.task.value](work)
         if plan.check_ids:
@@ -334,17 +334,3 @@ class User(Machine):
         (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.DONE}),
         (State.SIGNING, Relayed, Role.CSP, _on_signs, _UNMASKED),
     )
-
-
-def _dealt(plan: SessionPlan, i: int, slices: bytes) -> DealtRightMask:
-    """Our slices of Q from the TA's letter."""
-    shapes = [(w.columns[i].stop - w.columns[i].start, w.width) for w in plan.right_windows]
-    if 8 * sum(rows * width for rows, width in shapes) != len(slices):
-        raise NotSealed("the letter of slices has another length")
-    blocks: list[Float | None] = []
-    start = 0
-    for rows, width in shapes:
-        stop = start + 8 * rows * width
-        blocks.append(np.frombuffer(slices[start:stop], "<f8").reshape(rows, width) if rows else None)
-        start = stop
-    return DealtRightMask(i, plan.right_windows, tuple(blocks))

@@ -35,6 +35,8 @@ def upload(work: Work, A_i: Operand, F: float) -> Upload:
 def _panel(work: Work, A_i: Operand | None, w: int) -> Float:
     if A_i is None:
         raise LocalProtocolError("a panel of Y_i was asked for after the last one")
+    if work.plan.whole_shares:
+        return _whole(work, A_i)
     if not work.plan.by_rows:
         columns: Float = work.masks.column_panel(A_i, w)
         return columns
@@ -42,6 +44,14 @@ def _panel(work: Work, A_i: Operand | None, w: int) -> Float:
     no_labels = work.put(np.empty((place.stop - place.start, 0)))
     rows: Float = work.masks.row_panel(A_i.rows(place.start, place.stop), no_labels, w)
     return rows
+
+
+def _whole(work: Work, A_i: Operand) -> Float:
+    """All of Y_i, as the paper has it before it cuts shares into mini-batches."""
+    Y_i = np.empty((work.plan.M, work.plan.N))
+    for w, window in enumerate(work.plan.right_windows):
+        Y_i[:, window.outputs] = work.masks.column_panel(A_i, w)
+    return Y_i
 
 
 def left_vectors(work: Work, factors: Factors) -> Script:
