@@ -22,7 +22,7 @@ from fedsvd.wire.reader import Reader, malformed
 VERSION = 1
 _MAGIC = b"FSVD"
 _HEAD = struct.Struct("<4sBB32s")
-_MOST_ITEMS = 1 << 20
+_MOST_ITEMS = 1 << 24  # blocks of a mask: 50 million columns in blocks of ten are 5 million
 _MOST_TEXT = 1 << 16
 
 Parts = list[bytes | memoryview]

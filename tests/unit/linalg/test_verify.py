@@ -13,6 +13,7 @@ from fedsvd.linalg import verify
 from fedsvd.linalg.operators import PanelOperator
 from fedsvd.linalg.verify import (
     Quality,
+    probes,
     verify_least_squares,
     verify_orthonormal,
     verify_svd,
@@ -292,3 +293,15 @@ def test_verification_needs_only_the_array_api_standard(monkeypatch):
     assert verify_least_squares(strict, w, y) < 1e-14
     with pytest.raises(VerificationFailed):
         verify_svd(strict, -U, sigma, Vt)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 1000, 200_000])
+def test_no_single_entry_is_invisible_to_the_probes(rows):
+    """A wrong entry of U, S or Vt shows with at least 0.83 of its size, wherever it stands."""
+    omega = probes(np.zeros((1, 1)), rows)
+    assert np.sqrt(np.mean(omega**2, axis=1)).min() >= 0.83
+
+
+def test_probes_look_like_noise_to_one_another():
+    omega = probes(np.zeros((1, 1)), 100_000)
+    np.testing.assert_allclose(omega.T @ omega / 100_000, np.eye(omega.shape[1]), atol=0.02)
