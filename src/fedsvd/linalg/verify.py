@@ -70,8 +70,8 @@ def verify_by_probes(A: Array, U: Array, sigma: Array, Vt: Array) -> Quality:
 
     For a probe omega with entries of unit variance, ``||E omega||^2`` is on average ``||E||_F^2``: a wrong entry, sign
     or value shows as clearly as in the full product, whose work would be that of the factorisation again. The probes
-    are fixed and look like noise; an error would have to be made for them to be missed. One wrong entry cannot be: over
-    the eight probes cos(j theta) its mean square is 1 + (sin 17 theta / sin theta - 1) / 16, at least 0.7 for any theta.
+    are fixed and look like noise; an error would have to be made for them to be missed. One wrong entry cannot be:
+    over the eight probes cos(j theta) its mean square is 1 + (sin 17 theta / sin theta - 1) / 16, at least 0.7.
     """
     m, n, k = _check_shapes(A, U, sigma, Vt)
     _check_sigma(sigma)

@@ -50,6 +50,8 @@ OTHER = {
     "check_ids": True,
     "check": Check.ALL,
     "certain_bound": True,
+    "dense_masks": True,
+    "whole_shares": True,
     "memory": 1 << 20,
     "identities": IDENTITIES[::-1],
     "ticket": "8f3a/2",
