@@ -25,6 +25,5 @@ def wda_pca(parts: Sequence[Float], r: int) -> Subspace:
 
 
 def _local(Y_i: Float, r: int) -> Subspace:
-    """What one party sends: the top r of its covariance, by way of the thin SVD of its samples."""
-    U, sigma, _ = np.linalg.svd(Y_i, full_matrices=False)
-    return Subspace(U[:, :r], sigma[:r] ** 2 / Y_i.shape[1])
+    """What one party sends: the top r of its covariance."""
+    return top_eigenvectors(Y_i @ Y_i.T / Y_i.shape[1], r)

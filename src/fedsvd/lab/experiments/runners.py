@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.lab.experiments import dp_error, lossless, regression_time, rivalry, shapes, sweeps
+from fedsvd.lab.experiments import dp_error, ica, large_scale, lossless, regression_time, rivalry, shapes, sweeps
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.rows import Case
 
@@ -18,6 +18,8 @@ KINDS: dict[str, Cases] = {
     "users": shapes.users_cases,
     "reconstruction": shapes.reconstruction_cases,
     "regression_time": regression_time.cases,
+    "large_scale": large_scale.cases,
+    "ica": ica.cases,
 }
 
 
