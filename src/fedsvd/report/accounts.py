@@ -20,11 +20,13 @@ STEPS = {
     "PaddedBatch": "upload",
     "MaskedBatch": "upload",
     "Factors": "answer",
+    "RowsRequest": "answer",
+    "FactorRows": "answer",
     "Solution": "answer",
     "BlindedRightMask": "equation 6",
     "BlindedRightFactor": "equation 6",
 }
-_OTHER = "control"
+_OTHER = "control"  # Ready, BatchRequest, Finished and their like: a few bytes each
 
 
 def accounts(subject: Subject) -> Section:

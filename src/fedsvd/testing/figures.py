@@ -17,7 +17,16 @@ FIGURE = Path("docs") / "figures" / "messages.svg"
 _INSIDE = (Begin, Computed, Aborted)  # between a role and its own runtime, or from anybody at any time
 _LINES = {Role.USER: 110.0, Role.CSP: 380.0, Role.TA: 650.0}
 _NAMES = {Role.USER: "a user (party)", Role.CSP: "the CSP", Role.TA: "the authority, if any"}
-_SOMETIMES = ("RowIds", "RowsAgree", "MaskedBatch", "Solution", "BlindedRightMask", "BlindedRightFactor")
+_SOMETIMES = (
+    "RowIds",
+    "RowsAgree",
+    "MaskedBatch",
+    "RowsRequest",
+    "FactorRows",
+    "Solution",
+    "BlindedRightMask",
+    "BlindedRightFactor",
+)
 _STEP = 30.0
 _STYLE = (
     "<style>text{font:13px system-ui,sans-serif;fill:#1b2130}.axis{fill:#545d6e}.frame{stroke:#8a93a3}"

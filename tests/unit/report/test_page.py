@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,8 @@ from sklearn.linear_model import LinearRegression
 from tests.studies import CLOSE, FEATURES, companies, hospitals
 from tests.unit.report.pages import page, study
 
+from fedsvd.protocol import messages
+from fedsvd.report.accounts import STEPS
 from fedsvd.report.page import render
 from fedsvd.runtime.job import job_from
 from fedsvd.runtime.results import read_results
@@ -221,3 +224,18 @@ def test_one_component_and_rows_that_are_all_alike_are_drawn(tmp_path):
     found = page(study(job) / "parties" / "a")
     assert "no map to draw" in found.text
     assert "nan" not in found.html
+
+
+def test_every_message_that_carries_numbers_has_a_step_of_its_own():
+    heavy = {
+        kind.__name__
+        for kind in vars(messages).values()
+        if isinstance(kind, type)
+        and issubclass(kind, messages.Message)
+        and any(
+            "Float" in str(each.type) or "Ring" in str(each.type) or "bytes" in str(each.type) for each in fields(kind)
+        )
+    }
+    inside = {"Computed", "Aborted"}
+    assert heavy - inside <= set(STEPS)
+    assert set(STEPS) <= set(vars(messages))
