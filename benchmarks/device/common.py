@@ -26,10 +26,12 @@ from fedsvd.data.source import Index, MatrixSource
 from fedsvd.linalg.device import Device, open_device
 
 
-def options(*sizes: tuple[str, int], device: str = "cuda") -> argparse.Namespace:
-    """The command line of a record: the device, the file, and its sizes."""
+def options(*sizes: tuple[str, int], words: tuple[str, ...] = ()) -> argparse.Namespace:
+    """The command line of a record: the device, the file, its sizes, and words of its own."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--device", default=device)
+    parser.add_argument("--device", default="cuda")
+    for name in words:
+        parser.add_argument(f"--{name}", default="")
     parser.add_argument("--out", type=Path, default=None)
     for name, default in sizes:
         parser.add_argument(f"--{name}", type=int, default=default)

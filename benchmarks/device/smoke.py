@@ -137,7 +137,7 @@ def solvers(device: Device) -> dict[str, float]:
 
 def main() -> None:
     """All parts, each by itself."""
-    asked = options(("columns", 2_000_000), ("m", 1000), ("items", 6000), ("features", 8000))
+    asked = options(("columns", 2_000_000), ("m", 1000), ("items", 6000), ("features", 8000), words=("only",))
     warnings.simplefilter("ignore")
     device = opened(asked.device)
     parts: dict[str, Callable[[], Any]] = {
@@ -152,6 +152,8 @@ def main() -> None:
     }
     record: dict[str, Any] = {"name": "smoke", **machine(device)}
     for name, work in parts.items():
+        if asked.only and name not in asked.only.split(","):
+            continue
         started = time.perf_counter()
         try:
             record[name] = work()

@@ -142,7 +142,7 @@ def svd(A: Array) -> tuple[Array, Array, Array]:
         U, sigma, Vt = svd(to_numpy(A))
         return like(U, A), like(sigma, A), like(Vt, A)
     try:
-        U, sigma, Vt = xp.linalg.svd(A, full_matrices=False)
+        U, sigma, Vt = foreign.gesvd(A) if _far(A) else xp.linalg.svd(A, full_matrices=False)
     except np.linalg.LinAlgError as error:
         raise NumericalError("the SVD did not converge", "check the input for extreme scales") from error
     return U, sigma, Vt

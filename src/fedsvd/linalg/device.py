@@ -6,6 +6,7 @@ CUDA the moves go through pinned memory on a stream of their own, so that the ne
 computed with. Precision is double everywhere. Which device a role uses is its own affair and in no plan.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -84,7 +85,7 @@ class _Cuda(Device):
         super().__init__(name, empty, int(_SHARE * free), torch.cuda.get_device_name(device))
         object.__setattr__(self, "_torch", torch)
         object.__setattr__(self, "_moves", torch.cuda.Stream(device))
-        object.__setattr__(self, "_under_way", [])
+        object.__setattr__(self, "_under_way", deque())
 
     def move(self, A: NDArray[Any]) -> Moved:
         torch, stream, under_way = self._torch, self._moves, self._under_way  # type: ignore[attr-defined]
@@ -93,8 +94,14 @@ class _Cuda(Device):
             moved = torch.empty(pinned.shape, dtype=pinned.dtype, device=self.like.device)
             moved.copy_(pinned, non_blocking=True)
             arrived = stream.record_event()
-        # What is being read must not be given back, and written to by somebody else, before it has arrived.
-        under_way[:] = [(event, room) for event, room in under_way if not event.query()] + [(arrived, pinned)]
+        # What is being read must not be given back, and written to by somebody else, before it has arrived. Threads may
+        # meet here: whoever takes an entry out looks at it himself.
+        under_way.append((arrived, pinned))
+        while under_way:
+            oldest = under_way.popleft()
+            if not oldest[0].query():
+                under_way.appendleft(oldest)
+                break
 
         def wait() -> Array:
             current = torch.cuda.current_stream(self.like.device)

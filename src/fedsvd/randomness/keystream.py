@@ -11,7 +11,7 @@ with another libm may differ in the last bit, which is harmless: masks need not 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -26,6 +26,7 @@ _CHUNK = 1 << 14  # words; a chunk and its normals stay in the second-level cach
 _ZEROS = bytes(8 * _CHUNK)
 _LONG = 1 << 17  # words a call of the cipher makes where several threads call it: each holds the others up
 _MANY_ZEROS = bytes(8 * _LONG)
+_PIECE = 1 << 16  # words; with what they are added to they stay in the second-level cache
 
 
 # A function over pieces of work, as ``map`` has it; a runtime may bring one that several threads share.
@@ -57,6 +58,18 @@ class Keystream:
             end = min(start + 8 * _LONG, size - 16)
             self._cipher.update_into(memoryview(_MANY_ZEROS)[: end - start], view[start:])
         out[-2:] = self.words(2)
+
+    def pieces(self, count: int) -> Iterator[Ring]:
+        """The next ``count`` words in pieces that stay in a cache; each is overwritten by the following one."""
+        room = np.empty(_PIECE + 2, np.uint64)  # update_into wants room for one more cipher block than it writes
+        view, zeros, words = room.view(np.uint8).data, memoryview(_MANY_ZEROS), room[:_PIECE]
+        update, whole = self._cipher.update_into, memoryview(_MANY_ZEROS)[: 8 * _PIECE]
+        for _ in range(count // _PIECE):
+            update(whole, view)
+            yield words
+        if rest := count % _PIECE:
+            update(zeros[: 8 * rest], view)
+            yield words[:rest]
 
     def words(self, count: int) -> Ring:
         """The next ``count`` words, uniform on 0 .. 2^64 - 1."""

@@ -180,12 +180,20 @@ def _run_once(
 ) -> Outcome:
     session = assemble(study, parties, secret, scratch, progress, engine, extras)
     plan = session.plan
-    # Side by side, parties would share one device's memory and take turns at it all the same.
-    alone = pick is not first_sent or engine.device is not None
-    side_by_side = 1 if alone else os.cpu_count() or 1
+    side_by_side = 1 if pick is not first_sent else _side_by_side(plan, engine)
     run = Driver(session.machines, Hub(pick), record, side_by_side).run()
     results = tuple(run.results[party] for party in plan.users)
     return Outcome(plan, session.why, results, certificate_of(plan, run), run.views)
+
+
+def _side_by_side(plan: SessionPlan, engine: Engine) -> int:
+    """How many parties compute at once: as many as there are cores, but for a device, whose memory they share.
+
+    Where rows go up in windows, these are small, and one party's pads are made while another's window is on the device.
+    """
+    if engine.device is None:
+        return os.cpu_count() or 1
+    return 2 if plan.by_rows else 1
 
 
 def _extras(progress: Progress | None, me: Party, engine: Engine) -> dict[str, Any]:

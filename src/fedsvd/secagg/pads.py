@@ -24,7 +24,6 @@ from fedsvd.types import Ring
 _PAIR = "pair"
 _USERS_ONLY = "users-only"
 _SEGMENT = 1 << 20  # words of a payload that one thread pads at a time
-_PIECE = 1 << 17  # of which it makes so many pads at once: they stay in its cache
 
 
 class PadsOnce:
@@ -76,14 +75,14 @@ def _pad_by_segments(flat: Ring, keys: PadKeys, stream: str, batch: int, each: E
     seeds = [(peer, keys.seed(peer).derive("pad", _PAIR, stream, batch)) for peer in keys.peers]
 
     def segment(start: int) -> None:
-        part, scratch = flat[start : start + _SEGMENT], np.empty(_PIECE, np.uint64)
-        words = [(np.add if keys.user < peer else np.subtract, Keystream(seed, start)) for peer, seed in seeds]
-        for begin in range(0, part.size, _PIECE):
-            piece = part[begin : begin + _PIECE]
-            pads = scratch[: piece.size]
-            for combine, following in words:
-                following.into(pads)
+        part = flat[start : start + _SEGMENT]
+        signed = [(np.add if keys.user < peer else np.subtract, Keystream(seed, start)) for peer, seed in seeds]
+        for combine, stream in signed:
+            begin = 0
+            for pads in stream.pieces(part.size):
+                piece = part[begin : begin + pads.size]
                 combine(piece, pads, out=piece)
+                begin += pads.size
 
     for _ in each(segment, range(0, flat.size, _SEGMENT)):
         pass

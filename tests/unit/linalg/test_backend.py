@@ -306,3 +306,21 @@ def test_the_cosine_transform_is_the_matrix_of_its_definition(library):
     C = np.sqrt(2.0 / n) * np.cos(np.pi * (j + 0.5) * k / n)
     C[0] /= np.sqrt(2.0)
     np.testing.assert_allclose(library.numpy(backend.dct(library.array(np.eye(n)))), C, atol=tolerances.product(n))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("power", [0, 3, 9, 14], ids=lambda power: f"condition 1e{power}")
+def test_a_solve_cut_into_triangles_leaves_no_more_than_rounding(library, lower, transposed, power):
+    """Triangles of 128 unknowns are inverted where that is safe; the residual must not show where it is not."""
+    n, c = 300, 400
+    # Columns that depend on one another, not only of different sizes: scaling alone must not save the day.
+    Q, _ = np.linalg.qr(normal(1, n, n))
+    R = np.linalg.qr((Q * 10.0 ** -np.linspace(0, power, n)) @ np.linalg.qr(normal(2, n, n))[0])[1]
+    R = np.ascontiguousarray(R.T) if lower else R
+    B = normal(3, n, c)
+    X = library.numpy(backend.solve_triangular(library.array(R), library.array(B), lower=lower, transposed=transposed))
+    A = R.T if transposed else R
+    # Entry by entry, as Higham (Accuracy and Stability, theorem 8.5) has it for substitution.
+    bound = tolerances.product(n) * (np.abs(A) @ np.abs(X) + np.abs(B))
+    assert np.all(np.abs(A @ X - B) <= bound)

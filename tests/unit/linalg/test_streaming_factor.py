@@ -370,3 +370,19 @@ def test_an_empty_panel_is_no_panel():
     factor.update_columns(np.ones((3, 0)))
     assert factor.rows == 0
     assert factor.factor().shape == (0, 3)
+
+
+@pytest.mark.parametrize("power", [6, 12])
+def test_a_wide_factor_of_dependent_columns_keeps_its_bar_on_every_library(foreign, power):
+    """Wide enough for solves to be cut into triangles, whose inverses then stand for them."""
+    width, rows = 300, 2400
+    rng = np.random.default_rng(power)
+    V, _ = np.linalg.qr(rng.normal(size=(width, width)))
+    B = rng.normal(size=(rows, width)) * 10.0 ** -np.linspace(0, power, width) @ V
+    factor = StreamingFactor(width)
+    for start in range(0, rows, 800):
+        factor.update(foreign.array(B[start : start + 800]))
+    assert factor.route.cholesky, "the preconditioned update was taken"
+    exact = np.linalg.svd(B, compute_uv=False)
+    found = np.linalg.svd(foreign.numpy(factor.factor()), compute_uv=False)
+    assert np.abs(found - exact).max() <= tolerances.FACTOR_BAR * exact[0]

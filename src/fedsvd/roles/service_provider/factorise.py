@@ -66,9 +66,14 @@ class Solved:
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:
     """The SVD of X' from its store: dense where it fits, else the top r."""
     whole = slice(0, plan.M), slice(0, plan.N)
-    if fits_whole(plan) and fits(plan.M, plan.N):
+    if fits_whole(plan) and _whole_pays(plan, (plan.M, plan.N), isinstance(store, DeviceStore)):
         return _dense(plan, store.read(*whole))
     return _top(plan, _operator(plan, store, device), _start_block(plan, store, device))
+
+
+def _whole_pays(plan: SessionPlan, shape: tuple[int, int], on_device: bool) -> bool:
+    """Whether a matrix is better factorised whole than by its top alone; a device is slow at the one, not the other."""
+    return fits(*shape) and not (on_device and plan.components is not None and min(shape) > _SMALL)
 
 
 def _top(plan: SessionPlan, operator: Operator, start: Array) -> Factorised:
@@ -99,9 +104,9 @@ def factorise_both(plan: SessionPlan, R: Float, store: BlockStore) -> Factorised
 def factorise_folded(plan: SessionPlan, R: Array) -> Factorised:
     """U', S' from the factor of X'^T: ``X' = R^T W`` has the left vectors of ``R^T``."""
     A = namespace(R).matrix_transpose(R)
-    if plan.components is None or fits(*A.shape):
+    if plan.components is None or _whole_pays(plan, A.shape, not isinstance(A, np.ndarray)):
         return _dense(plan, A)
-    # Too large for a dense SVD, and only the top is asked for: columns from all over it start the iteration.
+    # Columns from all over it start the iteration.
     width = min(krylov_start(plan, plan.components), A.shape[1])
     step = A.shape[1] // width
     return _top(plan, as_operator(A), A[:, : width * step : step])
