@@ -6,6 +6,7 @@ import typer
 
 from fedsvd import __version__
 from fedsvd.cli import start
+from fedsvd.cli.audit import audit
 from fedsvd.cli.audit_log import audit_log
 from fedsvd.cli.demo import demo
 from fedsvd.cli.doctor import doctor
@@ -25,7 +26,7 @@ from fedsvd.cli.run import run
 from fedsvd.cli.svd import svd
 
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for verb in (demo, init, run, svd, pca, lsa, lr, plan, predict, report, doctor, reproduce):
+for verb in (demo, init, run, svd, pca, lsa, lr, plan, predict, report, doctor, audit, reproduce):
     cli.command()(verb)
 for name, group in (
     ("federation", federation),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedsvd.lab.attacks.outputs import others_gram
+from fedsvd.lab.attacks.outputs import others_gram, own_part
 from fedsvd.lab.attacks.view import CspView, UserView
 from fedsvd.roles.user.masking import Masks
 from fedsvd.types import Float
@@ -25,10 +25,8 @@ def csp_and_user(csp: CspView, masks: Masks, i: int) -> Float:
 
 def pooled_gram(views: Sequence[UserView]) -> Float:
     """The Gram matrices of those who do not pool, summed: results of one of the pool, less everybody's own."""
-    first, *rest = views
-    centre = getattr(first.held, "mean", None)
-    found = others_gram(first)
-    for view in rest:
-        own = view.X_own if centre is None else view.X_own - centre[:, None]
+    found = others_gram(views[0])
+    for view in views[1:]:
+        own = own_part(view)
         found -= own @ own.T
     return found

@@ -27,11 +27,20 @@ def others_gram(view: UserView) -> Float:
 
     Of a PCA with its spectrum: the same of centred data, about the joint mean.
     """
+    held, own = view.held, own_part(view)
+    found: Float = (held.U * held.sigma**2) @ held.U.T - own @ own.T
+    return found
+
+
+def own_part(view: UserView) -> Float:
+    """One's own X_i as the study took it: about the joint mean, and scaled, where it is a PCA."""
     held, own = view.held, view.X_own
     if getattr(held, "mean", None) is not None:
         own = own - held.mean[:, None]
-    found: Float = (held.U * held.sigma**2) @ held.U.T - own @ own.T
-    return found
+    scales = getattr(held, "scales", None)
+    if scales is not None:
+        own = own * np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)[:, None]
+    return own
 
 
 def others_mean(view: UserView) -> Float:

@@ -1,0 +1,163 @@
+"""What the CSP could learn from this plan on this data: the attacks on its view, each scored against chance."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedsvd.lab.attacks.alternating import Unmasked, WholeNumbers, aligned, alternating_ica
+from fedsvd.lab.attacks.calibration import side_p_values
+from fedsvd.lab.attacks.constant import label_counts
+from fedsvd.lab.attacks.deaggregate import share_of
+from fedsvd.lab.attacks.procrustes import KnownColumns, from_known_columns
+from fedsvd.lab.attacks.score import exact_entries, gap, score, uniformity
+from fedsvd.lab.attacks.tiles import empty_tiles, tile_spectra
+from fedsvd.lab.attacks.unmix import Cuts, unmixed_rows
+from fedsvd.lab.attacks.view import Recorded, Y_i_masked
+from fedsvd.lab.audit.finding import Finding, Picture, Verdict, agreement_picture, null_picture, spread_picture
+from fedsvd.lab.audit.subject import Audited
+from fedsvd.linalg.windows import block_width
+from fedsvd.protocol.ledger import masks_are_haar
+from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.types import Float
+
+CSP = "CSP"
+LEVEL = 1e-3
+_GUESSED_WIDTH = 100  # what a CSP that knows of no block takes for one
+
+
+def spectrum(run: Recorded) -> Finding:
+    """What every scheme shows, and under haar masks all there is."""
+    proven = masks_are_haar(run.plan)
+    rest = "proven to be all" if proven else "that this is all is tested, not proven"
+    if run.plan.published:
+        rest = "and more, below"
+    text = f"the {min(run.plan.M, run.plan.N)} singular values up to one factor in [1, 2), and shapes: {rest}"
+    return Finding(CSP, "the spectrum of the masked matrix", Verdict.STATED, text)
+
+
+def repeated_ica(subject: Audited, runs: list[Recorded]) -> Finding:
+    """Whitened ICA on each side, over several runs with fresh masks: are its p-values uniform?"""
+    b = _width(runs[0])
+    p: dict[str, list[float]] = {}
+    for number, run in enumerate(runs):
+        for side, value in side_p_values(run.csp.Y, subject.X, b, number).items():
+            p.setdefault(_side(subject, side), []).append(value)
+    tests = {side: uniformity(np.array(values)) for side, values in p.items()}
+    worst = min(tests, key=lambda side: tests[side])
+    leaks = tests[worst] < LEVEL
+    said = "where the energy of each lies shows through" if leaks else "no more than chance"
+    learned = f"{' and '.join(tests)}, {len(runs)} runs: {said} (uniformity of p-values {tests[worst]:.2g})"
+    verdict = Verdict.LEAKS if leaks else Verdict.NOTHING
+    figures = {f"uniformity, {side}": value for side, value in tests.items()}
+    picture = _null_of_one(subject, runs[0], b)
+    return Finding(CSP, "whitened ICA, one side", verdict, learned, f"blocks of {b}", tests[worst], figures, picture)
+
+
+def _null_of_one(subject: Audited, run: Recorded, b: int) -> tuple[Picture, ...]:
+    """Pictures of one run, of the side that shows records where there is one."""
+    Y, X = run.csp.Y.T, subject.X.T
+    if Y.shape[1] != X.shape[1]:
+        return ()
+    rng = np.random.default_rng(0)
+    sources, _ = unmixed_rows(Y, Cuts.of_width((Y.shape[0], Y.shape[1]), b).rows, rng, 50)
+    scored = score(np.abs(sources), X, draws=199, rows=50)
+    name = "columns" if subject.vertical else "records"
+    return (
+        null_picture(f"CSP, whitened ICA: matched |correlation| of {name} against chance", scored.matched, scored.null),
+        spread_picture(f"CSP, whitened ICA: each of {name}' best match", scored.best, scored.best_null),
+    )
+
+
+def alternating(subject: Audited, run: Recorded, include_data: bool) -> Finding:
+    """The attack that breaks block masks; what it finds is put in order by a referee who knows them."""
+    Y, name = run.csp.Y, "alternating whitened ICA"
+    b = _width(run)
+    cuts = Cuts.of_plan(run.plan) if run.plan.published else Cuts.of_width((Y.shape[0], Y.shape[1]), b)
+    few = subject.whole and subject.most <= 20  # rounding needs values that are few
+    known = WholeNumbers(most=subject.most, passes=100) if few else None
+    estimate = alternating_ica(Y, cuts, known)
+    knows = f"blocks of {b}" + (", entries are whole numbers" if few else "")
+    if Y.shape != subject.X.shape:
+        text = "compression left no column to a record: there is nothing to recover one from"
+        return Finding(CSP, name, Verdict.NOTHING, text, knows)
+    found = _ordered(run, estimate, cuts) if run.plan.published else estimate.found
+    return _judged(subject, found, name, knows, few, include_data)
+
+
+def _judged(subject: Audited, found: Float, name: str, knows: str, few: bool, include_data: bool) -> Finding:
+    scored = score(found.T, subject.X.T, draws=99, rows=50)
+    figures = {"matched": scored.matched, "chance": float(scored.null.mean()), "typical": scored.typical}
+    exact = exact_entries(np.clip(found, 0.0, subject.most), subject.X)[0] if few else 0.0
+    shuffled = subject.X[:, np.random.default_rng(1).permutation(subject.X.shape[1])]
+    chance = exact_entries(np.clip(found, 0.0, subject.most), shuffled)[0] if few else 0.0
+    if few:
+        figures |= {"exact": exact, "exact by chance": chance}
+    above = scored.matched - figures["chance"]
+    recovered = exact - chance > 0.2 or above > 0.4
+    leaks = above > 0.1 or exact - chance > 0.02
+    verdict = Verdict.RECOVERED if recovered else Verdict.LEAKS if leaks else Verdict.NOTHING
+    text = f"records with |correlation| {scored.matched:.2f} on average, chance {figures['chance']:.2f}"
+    if few:
+        text += f"; {100 * exact:.1f} % of entries that are not zero exactly, chance {100 * chance:.1f} %"
+    pictures = (agreement_picture("CSP, alternating ICA: recovered against true", found, subject.X, include_data),)
+    return Finding(CSP, name, verdict, text, knows, scored.p, figures, pictures)
+
+
+def _ordered(run: Recorded, estimate: Unmasked, cuts: Cuts) -> Float:
+    masks = run.masks[0]
+    P = [masks.P.window(w).explicit() for w in range(len(cuts.rows))]
+    Q = [masks.Q.window(w).explicit() for w in range(len(cuts.columns))]  # type: ignore[union-attr]
+    return aligned(estimate, P, Q, cuts)
+
+
+def of_published_masks(subject: Audited, run: Recorded) -> Iterator[Finding]:
+    """What needs blocks to work on: tiles, eq. 6, known columns, label counts."""
+    if not run.plan.published or (subject.study.task is Task.LR and subject.study.split.value == "horizontal"):
+        return
+    Y, cuts = run.csp.Y, Cuts.of_plan(run.plan)
+    X = subject.X[: Y.shape[0], : Y.shape[1]]
+    if X.shape == Y.shape and not run.plan.centre:
+        error = float(np.abs(tile_spectra(Y, cuts) - tile_spectra(X, cuts)).max() / np.linalg.norm(X, 2))
+        empty = int(empty_tiles(Y, cuts).sum())
+        text = f"the singular values of all {len(cuts.rows)} x {len(cuts.columns)} tiles (error {error:.0e})"
+        text += f", of which {empty} are empty" if empty else ""
+        yield Finding(CSP, "tile spectra", Verdict.LEAKS, text, figures={"error": error, "empty": empty})
+        known = KnownColumns(X[:, cuts.columns[0]], cuts.columns[0])
+        found = from_known_columns(Y, cuts, known)
+        error = gap(found @ found.T, X @ X.T)
+        width, exact = known.X.shape[1], error < 1e-6
+        text = (
+            f"P, and with it everybody's Gram matrix (error {error:.0e})"
+            if exact
+            else "not P: the columns it knows leave it open"
+        )
+        verdict = Verdict.RECOVERED if exact else Verdict.NOTHING
+        yield Finding(CSP, "known plaintext", verdict, text, f"{width} columns of the table", figures={"error": error})
+    if subject.study.task in (Task.SVD, Task.LSA) and run.plan.releases(Item.OWN_PART):
+        rank = np.linalg.matrix_rank(share_of(run.csp, 1))
+        text = f"every party's own masked share (party 1's has rank {rank}): nothing stays aggregated"
+        yield Finding(CSP, "the projector of eq. 6", Verdict.LEAKS, text)
+    if subject.study.task is Task.LR and run.plan.by_rows and subject.labels is not None:
+        norms = label_counts(run.csp.y, run.plan.left_windows)
+        text = f"the norm of the labels in each of {len(norms)} blocks; of labels 0 and 1 how many are 1"
+        yield Finding(CSP, "masked labels", Verdict.LEAKS, text)
+
+
+def of_aligned_shares(subject: Audited, run: Recorded) -> Iterator[Finding]:
+    """The aligned scheme adds nothing up: every party's singular values stand by themselves."""
+    if run.plan.scheme is not Scheme.ALIGNED:
+        return
+    shown = np.linalg.svd(Y_i_masked(run.plan, run.csp.heard, 2)[: run.plan.masked_rows], compute_uv=False)
+    own = np.linalg.svd(subject.X_i(2), compute_uv=False)[: len(shown)]
+    error = gap(shown[: len(own)] / shown[0], own / own[0])
+    text = f"each party's own singular values up to one factor (party 2's: error {error:.0e}), and joint geometry"
+    yield Finding(CSP, "every share by itself", Verdict.LEAKS, text, figures={"error": error})
+
+
+def _width(run: Recorded) -> int:
+    plan = run.plan
+    return min(block_width(plan.left, plan.block), max(plan.M, plan.N)) if plan.published else _GUESSED_WIDTH
+
+
+def _side(subject: Audited, side: str) -> str:
+    return {"features": "rows", "records": "columns"}[side] if subject.vertical else side

@@ -1,0 +1,136 @@
+"""The audit of a plan on an owner's own data: all attacks that apply, within a time budget, worst news first."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Any
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import PrivacyWarning
+from fedsvd.lab.attacks.view import Recorded
+from fedsvd.lab.audit import against_csp, against_users
+from fedsvd.lab.audit.finding import Finding, Verdict
+from fedsvd.lab.audit.subject import Audited, audited
+from fedsvd.lab.audit.widths import Width, attacked_widths, smallest_that_resists
+from fedsvd.protocol.ledger import masks_are_haar
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.release import what_each_role_learns
+from fedsvd.protocol.tasks import Scheme, Task
+from fedsvd.runtime.job import Job
+from fedsvd.runtime.planning import plan_study
+
+BUDGET = 240.0
+_MOST_RUNS = 12
+_FEWEST_RUNS = 5
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """Everything that was found, and what is recommended."""
+
+    subject: Audited
+    plan: SessionPlan
+    findings: tuple[Finding, ...]
+    widths: tuple[Width, ...]
+    recommended: str
+    why: str
+    seconds: float
+
+    @property
+    def smallest_width(self) -> int | None:
+        return smallest_that_resists(list(self.widths))
+
+    def record(self) -> dict[str, Any]:
+        samples, features = self.subject.used
+        return {
+            "job": self.subject.job.study.name,
+            "task": self.plan.task,
+            "scheme": self.plan.scheme,
+            "parties": self.plan.k,
+            "samples": samples,
+            "features": features,
+            "table": list(self.subject.shape),
+            "learns": what_each_role_learns(self.plan),
+            "findings": [finding.record() for finding in self.findings],
+            "widths": [
+                {"b": width.b, "uniformity": width.uniformity, "resists": width.resists} for width in self.widths
+            ],
+            "smallest_width": self.smallest_width,
+            "recommended": self.recommended,
+            "why": self.why,
+            "seconds": self.seconds,
+        }
+
+
+def audit(
+    source: MatrixSource,
+    job: Job,
+    *,
+    budget: float = BUDGET,
+    include_data: bool = False,
+    seed: int = 0,
+    told: Told = lambda text: None,
+) -> Audit:
+    """Simulate this job on this table, and attack what CSP and parties come to see."""
+    started = monotonic()
+    subject = audited(source, job, budget, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # the findings say it, with figures
+        return _audit(subject, budget, started, include_data, seed, told)
+
+
+def _audit(subject: Audited, budget: float, started: float, include_data: bool, seed: int, told: Told) -> Audit:
+    samples, features = subject.used
+    told(f"simulating {len(subject.tables)} parties on {samples} samples x {features} features")
+    first = subject.run(seed)
+    found: list[Finding] = [against_csp.spectrum(first)]
+
+    def left() -> float:
+        return budget - (monotonic() - started)
+
+    def take(name: str, findings: Callable[[], Iterator[Finding]], share: float) -> None:
+        if left() < share * budget:
+            found.append(Finding("-", name, Verdict.LEFT_OUT, "no time was left; give a larger --budget"))
+            return
+        told(f"{name} ({left():.0f} s left)")
+        found.extend(findings())
+
+    take("what results tell a party", lambda: against_users.from_results(subject, first, include_data), 0.1)
+    take("two runs", lambda: against_users.from_two_runs(subject, first), 0.1)
+    take("collusion", lambda: against_users.of_colluders(subject, first), 0.05)
+    take("block masks", lambda: against_csp.of_published_masks(subject, first), 0.05)
+    take("shares", lambda: against_csp.of_aligned_shares(subject, first), 0.05)
+    if subject.study.task is not Task.LR:
+        take("ICA over several runs", lambda: _several(subject, first, seed, left, budget), 0.3)
+        take("alternating ICA", lambda: iter([against_csp.alternating(subject, first, include_data)]), 0.2)
+    told(f"block widths ({max(left(), 0):.0f} s left)")
+    widths = attacked_widths(subject, lambda b: left() > 0.04 * budget)
+    scheme, why = recommendation(subject, first.plan)
+    order = list(Verdict)
+    ordered = tuple(sorted(found, key=lambda finding: order.index(finding.verdict)))
+    return Audit(subject, first.plan, ordered, tuple(widths), scheme, why, monotonic() - started)
+
+
+def _several(
+    subject: Audited, first: Recorded, seed: int, left: Callable[[], float], budget: float
+) -> Iterator[Finding]:
+    """ICA on as many runs as a third of the budget allows."""
+    runs, limit = [first], left() - 0.3 * budget
+    while len(runs) < _FEWEST_RUNS or (len(runs) < _MOST_RUNS and left() > limit):
+        runs.append(subject.run(seed + len(runs)))
+    yield against_csp.repeated_ica(subject, runs)
+
+
+def recommendation(subject: Audited, plan: SessionPlan) -> tuple[str, str]:
+    """The scheme to use, and why."""
+    automatic = replace(subject.study, scheme="auto", full_matrices=False, block_size=0)
+    ours = plan_study(automatic, plan.m, plan.counts, plan.session).plan
+    if masks_are_haar(ours):
+        why = "its masks are dense Haar matrices on both sides: by proof the CSP learns the singular values and no more"
+    else:
+        why = "no attack here does better on it than chance; for masks this long that is tested, not proven"
+    if plan.scheme in (Scheme.PAPER, Scheme.ALIGNED):
+        why += f"; {plan.scheme} shows the CSP more"
+    return str(ours.scheme), why
