@@ -13,23 +13,25 @@ from pathlib import Path
 from time import process_time
 
 import numpy as np
-from tests import datasets
 
 from benchmarks.measure import fingerprint
 from fedsvd.lab.attacks.calibration import calibrate
 from fedsvd.lab.attacks.ica_table import Subject, ica_table
+from fedsvd.lab.datasets import real
+from fedsvd.lab.datasets.library import Library
 
 RESULTS = Path(__file__).parents[1] / "results"
 
 
 def subjects(full: bool) -> list[Subject]:
     """The three data sets as the paper's attack had them, and MovieLens whole for the attack that works."""
-    ratings = datasets.movielens()
+    library = Library.here(None, False)
+    ratings = real.movielens(library)
     counts = np.count_nonzero(ratings, axis=0)
     top = np.sort(np.argsort(-counts, kind="stable")[:500])
-    images = datasets.mnist("train")[0][: 10_000 if full else 1_000]
+    images = real.mnist(library)[0][: 10_000 if full else 1_000]
     return [
-        Subject("wine", datasets.wine()),
+        Subject("wine", real.wine(library)),
         Subject("ml-100k", np.ascontiguousarray(ratings[:, top]), whole=True),
         Subject("ml-100k, all films", ratings, whole=True),
         Subject("mnist", images),
@@ -42,6 +44,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--repeats", type=int, default=0)
     parser.add_argument("--only", default="", help="one data set")
+    parser.add_argument("--scheme", default="", help="one scheme")
     arguments = parser.parse_args()
     started, rows = process_time(), []
 
@@ -58,11 +61,11 @@ def main() -> None:
             rows += [row.record() for row in ica_table(subject, repeats=repeats, quick=not arguments.full, told=told)]
         else:
             halves = np.array_split(subject.X, 2)
-            for scheme in ("blocks", "compressed", "mixing"):
+            for scheme in (arguments.scheme,) if arguments.scheme else ("blocks", "compressed", "mixing"):
                 found = calibrate(subject.name, halves, scheme, repeats=arguments.repeats or 24, told=told)
                 rows.append({**found.record(), "shape": list(subject.X.shape)})
                 print(rows[-1]["uniformity"], "leaks" if found.leaks else "nothing seen", flush=True)
-        only = f"-{arguments.only}" if arguments.only else ""
+        only = "".join(f"-{word}" for word in (arguments.only, arguments.scheme) if word)
         target = RESULTS / f"attacks-{arguments.what}{only}{'-full' if arguments.full else ''}.json"
         record = {"fingerprint": fingerprint(), "cpu_seconds": process_time() - started, "rows": rows}
         target.write_text(json.dumps(record, indent=1) + "\n")

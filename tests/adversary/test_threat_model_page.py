@@ -3,8 +3,11 @@
 import re
 from pathlib import Path
 
+from fedsvd.protocol.messages import Message
+
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "threat-model.md"
+SECURITY = TESTS.parent / "SECURITY.md"
 
 
 def defined():
@@ -15,9 +18,10 @@ def defined():
     }
 
 
-def test_every_test_that_the_threat_model_names_exists():
-    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text(encoding="utf-8")))
-    assert len(named) > 30
+def test_every_test_that_the_threat_model_and_the_past_mistakes_name_exists():
+    pages = PAGE.read_text(encoding="utf-8") + SECURITY.read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", pages))
+    assert len(named) > 45
     assert named - defined() == set()
 
 
@@ -30,6 +34,27 @@ def test_every_stated_leak_of_this_folder_stands_on_the_page():
     ]
     assert len(stated) > 8
     assert [name for name in stated if name not in page] == []
+
+
+def test_every_attack_that_the_page_names_is_a_function_of_the_lab():
+    attacks = TESTS.parent / "src" / "fedsvd" / "lab" / "attacks"
+    rooms = {path.stem: path.read_text(encoding="utf-8") for path in attacks.glob("*.py") if path.stem != "__init__"}
+    named = re.findall(r"`(\w+)\.(\w+)`", PAGE.read_text(encoding="utf-8"))
+    ours = {(room, name) for room, name in named if room in rooms}
+    assert len(ours) > 18
+    assert [pair for pair in ours if f"def {pair[1]}(" not in rooms[pair[0]]] == []
+    silent = {"view", "unmix", "score", "calibration", "ica_table"}  # no attacks: readers, tools, scores, tables
+    assert {room for room, _ in ours} >= set(rooms) - silent
+
+
+def test_every_message_between_parties_has_its_line_in_the_map_and_every_line_its_test():
+    page = PAGE.read_text(encoding="utf-8")
+    lines = page[page.index("## Step, message, test") :].split("\n## ")[0].splitlines()
+    rows = [line.split(" | ") for line in lines if line.startswith("| ") and "`" in line]
+    mapped = {re.search(r"`(\w+)`", row[1])[1] for row in rows}
+    spoken = {kind.__name__ for kind in Message.__subclasses__()} - {"Begin", "Computed"}  # these two stay at home
+    assert mapped == spoken
+    assert all(re.search(r"`test_\w+`", row[-1]) for row in rows)
 
 
 def test_every_correction_has_its_test():

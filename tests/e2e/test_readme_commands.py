@@ -72,7 +72,9 @@ def test_the_readme_has_commands():
 def test_a_command_of_the_readme(folder, line):
     ran = shell(line, folder)
     assert ran.returncode == 0, ran.stderr
-    if " plan " not in line:
+    if " audit " in line:
+        assert (folder / "audit.html").is_file()
+    elif " plan " not in line:
         found = folder / "results" / ("" if "--out" in line else "three-hospitals")
         expect_the_pca(folder, np.load(found / "mean.npy"), np.load(found / "components.npy"))
 

@@ -11,7 +11,10 @@ from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped
 from fedsvd.protocol.cost import predict
+from fedsvd.protocol.ledger import components, unit
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
+from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.approval import Considered, Standing, agree, consider
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.jobs import named
@@ -74,6 +77,8 @@ def _record(considered: Considered) -> dict[str, Any]:
         return told
     return {
         **told,
+        "size": size_of(plan),
+        "brings": {name: f"{n_i} {unit(plan, n_i)}" for name, n_i in zip(names, plan.counts, strict=True)},
         "assumed": list(considered.assumed),
         "leaves_this_site": leaves_each_site(plan),
         "released": [str(item) for item in plan.release],
@@ -83,6 +88,15 @@ def _record(considered: Considered) -> dict[str, Any]:
     }
 
 
+def size_of(plan: SessionPlan) -> str:
+    """How much is computed on, and how much comes out: the numbers that what others can derive depends on."""
+    samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
+    of = f"{samples} samples x {features} features"
+    if plan.task not in (Task.SVD, Task.LSA, Task.PCA):
+        return of
+    return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
+
+
 def _show(console: Console, considered: Considered, told: dict[str, Any]) -> None:
     plan, study = considered.plan, considered.job.study
     about = {
@@ -90,6 +104,8 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
         "task": f"{study.task}, {study.split} split, {len(considered.job.parties)} parties",
     }
     if plan is not None:
+        brings = ", ".join(f"{name} {count}" for name, count in told["brings"].items())
+        about |= {"size": told["size"], "brings": brings}
         about |= {"our data": told["data"], "scheme": f"{plan.scheme}, masks dealt by {plan.trust}"}
     console.print(facts(about))
     rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]

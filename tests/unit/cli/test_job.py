@@ -90,6 +90,8 @@ def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
     for word in (
         "submitted by researcher/res",
         "pca, horizontal split, 3 parties",
+        "360 samples x 4 features, 2 of 4 components",
+        "a 120 records, b 120 records, c 120 records",
         "What leaves this site",
         "its share of 4 x 15 numbers (480 B)",  # m x (m + 1) for each party, 8 bytes each
         "Not known yet, taken to be as large as yours: b, c.",

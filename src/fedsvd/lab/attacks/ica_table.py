@@ -11,7 +11,7 @@ records in an order of its own inside each block, so its p-value is a guide and 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,11 @@ def ica_table(
         for b in widths if scheme == "blocks" else (max(w for w in widths if w <= min(100, max(X.shape))),):
             runs = [_run(dataset, scheme, b, seed + repeat) for repeat in range(repeats)]
             for name, attack, iterations in _attacks(dataset, scheme, b, quick):
-                rows.append(_row(dataset, scheme, b, name, attack, iterations, runs, seed, random))
+                if name == "ICA(b)" and b >= max(X.shape):  # one block is all there is: the same attack again
+                    figure = PUBLISHED.get((dataset.name, name, b))
+                    rows.append(replace(rows[-1], attack=name, published=figure))
+                else:
+                    rows.append(_row(dataset, scheme, b, name, attack, iterations, runs, seed, random))
                 if told is not None:
                     told(f"{dataset.name} {scheme} b={b} {name}", len(rows), 0)
     return rows
@@ -111,7 +115,7 @@ def _run(dataset: Subject, scheme: str, b: int, seed: int) -> Recorded:
 
 
 def _attacks(dataset: Subject, scheme: str, b: int, quick: bool) -> list[tuple[str, Attack, int]]:
-    most = 60 if quick else 1000
+    most = 40 if quick else 1000
     whole = Cuts.of_width(dataset.X.shape, max(dataset.X.shape))
     blocks = Cuts.of_width(dataset.X.shape, b)
 

@@ -41,7 +41,7 @@ def from_results(subject: Audited, run: Recorded, include_data: bool) -> Iterato
     gram, finding = _gram(subject, view)
     yield finding
     if gram is not None:
-        yield _records(subject, gram, include_data)
+        yield _records(subject, gram, _others(subject, view), include_data)
     if subject.study.task is Task.PCA:
         yield _mean(subject, view)
     if subject.vertical:
@@ -72,9 +72,8 @@ def _gram(subject: Audited, view: UserView) -> tuple[Float | None, Finding]:
     return (found if exact else None), finding
 
 
-def _records(subject: Audited, gram: Float, include_data: bool) -> Finding:
+def _records(subject: Audited, gram: Float, true: Float, include_data: bool) -> Finding:
     """The records behind the others' Gram matrix, by ICA."""
-    true = np.concatenate([subject.X_i(i) for i in range(2, len(subject.tables) + 1)], axis=1)
     few = subject.whole and subject.most <= 20 and subject.study.task is not Task.PCA
     known = WholeNumbers(most=subject.most) if few else None
     count = true.shape[1]

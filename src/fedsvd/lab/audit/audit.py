@@ -22,7 +22,7 @@ from fedsvd.runtime.planning import plan_study
 
 BUDGET = 240.0
 _MOST_RUNS = 12
-_FEWEST_RUNS = 5
+_FEWEST_RUNS = 3
 Told = Callable[[str], None]
 
 
@@ -116,11 +116,17 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
 def _several(
     subject: Audited, first: Recorded, seed: int, left: Callable[[], float], budget: float
 ) -> Iterator[Finding]:
-    """ICA on as many runs as a third of the budget allows."""
-    runs, limit = [first], left() - 0.3 * budget
-    while len(runs) < _FEWEST_RUNS or (len(runs) < _MOST_RUNS and left() > limit):
-        runs.append(subject.run(seed + len(runs)))
-    yield against_csp.repeated_ica(subject, runs)
+    """ICA on as many runs as a third of the budget allows, and on three at least: fewer tell nothing."""
+    limit = left() - 0.3 * budget
+
+    def runs() -> Iterator[Recorded]:
+        yield first
+        for number in range(1, _MOST_RUNS):
+            if number >= _FEWEST_RUNS and left() < limit:
+                return
+            yield subject.run(seed + number)
+
+    yield against_csp.repeated_ica(subject, first, runs())
 
 
 def recommendation(subject: Audited, plan: SessionPlan) -> tuple[str, str]:

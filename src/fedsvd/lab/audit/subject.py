@@ -23,6 +23,7 @@ from fedsvd.types import Float
 
 _CELLS_PER_SECOND = 3000.0  # of table, at which all attacks together keep to the budget on one slow core
 _STRANGERS = 200
+_LONGEST = 3000  # of either side: Gram matrices of it are made
 _PANEL = 4096
 
 
@@ -82,7 +83,7 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
     present = [name for name in job.study.label if name in (source.names or ())]
     y = labels_in(source, present) if present else None
     table = source.without([*present, *([job.study.id] if job.study.id in (source.names or ()) else [])])
-    rows, columns = _kept(table.shape, budget, rng)
+    rows, columns = _kept((table.shape[0], table.shape[1]), budget, rng)
     D = _dense(table, rows, columns)
     y = None if y is None else y[rows]
     held_out = min(_STRANGERS, len(D) // 4) if not vertical and len(D) >= 8 * k else 0
@@ -106,7 +107,7 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
 def _kept(shape: tuple[int, int], budget: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Which rows and columns take part: as many cells as the budget allows, the longer side thinned first."""
     cells = max(2000.0, budget * _CELLS_PER_SECOND)
-    rows, columns = shape
+    rows, columns = (min(side, _LONGEST) for side in shape)
     if rows * columns > cells:
         rows = max(min(rows, int(cells / columns)), min(rows, int(np.sqrt(cells))))
         columns = min(columns, max(int(cells / rows), 2))

@@ -1,0 +1,143 @@
+"""An audit finds what is there, says nothing where there is nothing, and keeps the data to itself."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from tests.unit.lab.ratings import ratings
+
+from fedsvd.data.open import open_source
+from fedsvd.errors import ConfigError
+from fedsvd.lab.audit import audit as module
+from fedsvd.lab.audit.audit import audit
+from fedsvd.lab.audit.finding import Verdict
+from fedsvd.lab.audit.page import render
+from fedsvd.lab.audit.subject import audited
+from fedsvd.lab.audit.widths import WIDTHS, Width, smallest_that_resists
+from fedsvd.runtime.job import job_from
+
+PLENTY = 600.0  # seconds; tables here take a few
+CANARY = 7391.158273645
+
+
+@pytest.fixture(autouse=True)
+def two_widths(monkeypatch):
+    monkeypatch.setattr("fedsvd.lab.audit.widths.WIDTHS", WIDTHS[:1])
+    monkeypatch.setattr(module, "_MOST_RUNS", 3)
+
+
+def job(tmp_path, *, task="svd", parties=2, masks=None, **study):
+    record = {"job": {"name": "audit", "task": task, **study}, "party": [{"name": f"p{i}"} for i in range(parties)]}
+    return job_from({**record, "masks": masks or {}}, tmp_path)
+
+
+def by_attack(found):
+    return {finding.attack: finding for finding in found.findings}
+
+
+@pytest.fixture(scope="module")
+def table():
+    D = ratings(80, 90, density=0.1, seed=3)
+    return D[:, np.argsort(-np.count_nonzero(D, axis=0))]
+
+
+def test_under_the_papers_masks_the_data_itself_is_recovered(tmp_path, table):
+    told = []
+    found = audit(
+        open_source(table),
+        job(tmp_path, masks={"scheme": "paper", "block_size": 10}),
+        budget=PLENTY,
+        told=told.append,
+    )
+    attacks = by_attack(found)
+    assert attacks["alternating whitened ICA"].verdict is Verdict.RECOVERED
+    assert attacks["alternating whitened ICA"].figures["exact"] > 0.8
+    assert attacks["tile spectra"].figures["error"] < 1e-10
+    assert attacks["the projector of eq. 6"].verdict is Verdict.LEAKS
+    assert attacks["whitened ICA, one side"].verdict is Verdict.LEAKS
+    assert attacks["Gram matrix from U and S"].figures["error"] < 1e-10
+    assert attacks["two runs that differ by one record"].figures["error"] < 1e-6
+    assert attacks["membership from components"].verdict is Verdict.LEAKS
+    assert found.recommended in ("mixing", "compressed")
+    assert found.smallest_width is None
+    assert found.findings[0].verdict is Verdict.RECOVERED  # the worst first
+    assert len(told) > 5
+
+
+def test_under_our_schemes_the_csp_gets_nowhere_and_three_parties_get_sums(tmp_path, table):
+    found = audit(open_source(table), job(tmp_path, parties=3), budget=PLENTY)
+    attacks = by_attack(found)
+    for attack in ("whitened ICA, one side", "alternating whitened ICA"):
+        assert attacks[attack].verdict is Verdict.NOTHING
+    assert attacks["the spectrum of the masked matrix"].learned.endswith("proven to be all")
+    assert attacks["Gram matrix from U and S"].verdict is Verdict.STATED
+    assert "tile spectra" not in attacks
+    assert not [finding for finding in found.findings if finding.verdict is Verdict.LEFT_OUT]
+
+
+def test_a_pca_of_a_few_components_tells_a_party_little(tmp_path):
+    D = np.random.default_rng(4).gamma(1.0, size=(240, 12))
+    attacks = by_attack(audit(open_source(D), job(tmp_path, task="pca", components=2, parties=3), budget=PLENTY))
+    assert attacks["Gram matrix from components"].verdict is Verdict.NOTHING
+    assert attacks["the joint mean less its own"].figures["error"] < 1e-10
+    assert attacks["membership from components"].verdict is Verdict.NOTHING
+
+
+def test_binary_columns_and_bare_shares_are_found(tmp_path):
+    rng = np.random.default_rng(5)
+    flags = (rng.random((200, 2)) < 0.3).astype(float)
+    D = np.column_stack((rng.standard_normal((200, 6)), flags))
+    found = audit(open_source(D), job(tmp_path, split="vertical", masks={"scheme": "aligned"}), budget=PLENTY)
+    attacks = by_attack(found)
+    assert attacks["binary columns in the span of U"].figures["found"] == 2
+    assert attacks["every share by itself"].figures["error"] < 1e-10
+
+
+def test_labels_under_the_papers_masks_show_their_counts(tmp_path):
+    rng = np.random.default_rng(6)
+    D = rng.standard_normal((120, 7))
+    np.savetxt(tmp_path / "t.csv", D, delimiter=",", header="a,b,c,d,e,f,y", comments="")
+    study = {"task": "lr", "split": "vertical", "label": "y", "masks": {"scheme": "paper", "block_size": 20}}
+    attacks = by_attack(audit(open_source(tmp_path / "t.csv"), job(tmp_path, **study), budget=PLENTY))
+    assert attacks["masked labels"].verdict is Verdict.LEAKS
+
+
+def test_a_large_table_is_thinned_and_stays_in_order(tmp_path):
+    D = np.arange(6000.0)[:, None] + np.zeros(40)
+    subject = audited(open_source(D), job(tmp_path), budget=10.0)
+    rows, columns = subject.used
+    assert rows * columns < 40_000
+    assert subject.shape == (6000, 40)
+    assert np.all(np.diff(subject.X[0]) > 0)
+    assert len(subject.strangers) == 187  # a quarter of 750, which are the cells of ten seconds
+
+
+def test_a_table_too_small_to_be_dealt_is_refused(tmp_path):
+    with pytest.raises(ConfigError):
+        audited(open_source(np.ones((5, 4))), job(tmp_path, parties=3), budget=10.0)
+
+
+def test_the_page_is_whole_and_holds_no_entry_of_the_data_unless_asked(tmp_path, table):
+    D = table[:40, :30].copy()
+    D[::7, 3] = CANARY
+    for include in (False, True):
+        found = audit(open_source(D), job(tmp_path), budget=PLENTY, include_data=include)
+        html = render(found, found.record(), include)
+        for drawing in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
+            ElementTree.fromstring(drawing)
+        assert html.count("<figure>") > 3
+        assert "http://" not in html.replace("http://www.w3.org/2000/svg", "")
+        assert ("by rank" in html) is not include
+        assert ("recovered entry</text>" in html) is include
+        assert not include or "asked for it" in html
+        if not include:
+            assert "7391" not in html + json.dumps(found.record())
+
+
+def test_the_smallest_width_is_the_first_after_which_none_fails():
+    widths = [Width(10, 1e-9), Width(20, 0.4), Width(50, 1e-5), Width(100, 0.2), Width(200, 0.9)]
+    assert smallest_that_resists(widths) == 100
+    assert smallest_that_resists(widths[:1]) is None
+    assert smallest_that_resists([]) is None
