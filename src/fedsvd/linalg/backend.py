@@ -278,12 +278,12 @@ def leading_powers(A: Array) -> Array:
     return like(leading_powers(to_numpy(A)), A)  # the standard has no way to read a float's bits
 
 
-def dct(X: Array, *, inverse: bool = False) -> Array:
-    """The orthonormal DCT-II of every column, or its inverse (DCT-III)."""
+def dct(X: Array, *, inverse: bool = False, spent: bool = False) -> Array:
+    """The orthonormal DCT-II of every column, or its inverse (DCT-III); X may be overwritten where it is ``spent``."""
     xp = namespace(X)
     if xp is np:
         transform = scipy.fft.idct if inverse else scipy.fft.dct
-        transformed: Float = transform(X, type=2, axis=0, norm="ortho", workers=-1)
+        transformed: Float = transform(X, type=2, axis=0, norm="ortho", workers=-1, overwrite_x=spent)
         return transformed
     if 0 in X.shape:
         return X  # an FFT of nothing is refused by the libraries underneath PyTorch

@@ -66,7 +66,7 @@ def truncated_svd(
     operator, b = as_operator(A), start.shape[1]
     m, n = operator.shape
     basis = max(r + 8 * b, 256) if basis is None else basis
-    _check_request(m, n, r, start, basis)
+    _check_request(m, n, r, start, basis, min(block or b, b))
     if basis * (m + n) >= m * n and fits(m, n):
         found = _whole(operator, r, start)
     else:
@@ -78,15 +78,15 @@ def truncated_svd(
     return TruncatedSVD(found.U[:, :k], found.sigma[:k], found.Vt[:k, :], found.residuals[:k], found.passes)
 
 
-def _check_request(m: int, n: int, r: int, start: Array, basis: int) -> None:
+def _check_request(m: int, n: int, r: int, start: Array, basis: int, block: int) -> None:
     if not 1 <= r <= min(m, n):
         raise ConfigError(f"r = {r} triplets of a {m} x {n} matrix", f"choose r from 1 to {min(m, n)}")
     if len(start.shape) != 2 or start.shape[0] not in (m, n):
         raise ShapeError(f"start block has shape {tuple(start.shape)}, expected ({m}, b) or ({n}, b)")
     if start.shape[1] < r:
         raise ConfigError(f"a start block of {start.shape[1]} columns for r = {r}", f"give at least {r} columns")
-    if basis < r + 4 * start.shape[1]:
-        raise ConfigError(f"basis = {basis} columns", f"at least r + 4 b = {r + 4 * start.shape[1]}")
+    if basis < r + 4 * block:
+        raise ConfigError(f"basis = {basis} columns", f"at least r + 4 b = {r + 4 * block}")
 
 
 def _whole(A: Operator, r: int, like: Array) -> TruncatedSVD:
@@ -119,7 +119,7 @@ def _narrow_first(
         if found.sigma.shape[0] == r and not crowded(found.sigma, block):
             return found
         spent = found.passes
-    found = _krylov(A, r, start, tolerance, basis, passes)
+    found = _krylov(A, r, start, tolerance, max(basis, r + 4 * start.shape[1]), passes)
     return found._replace(passes=spent + found.passes)
 
 

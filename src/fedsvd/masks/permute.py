@@ -48,17 +48,22 @@ class Mixing:
     def left(self, X: Array) -> Array:
         """``Q X``."""
         expect_shape("X", X, self.n, X.shape[1])
-        xp = namespace(X)
-        for signs in self.signs:
-            X = dct(signs * X)
-        return self.blocks.left(xp.take(X, self.order, axis=0))
+        first, second = self.signs
+        # What was made here is worked on in place: a panel is as large as the memory allows, and counts once less.
+        X = dct(first * X, spent=True)
+        X *= second
+        X = dct(X, spent=True)
+        X = namespace(X).take(X, self.order, axis=0)
+        return self.blocks.left(X)
 
     def left_t(self, X: Array) -> Array:
         """``Q^T X``: the same steps backwards."""
         expect_shape("X", X, self.n, X.shape[1])
-        X = namespace(X).take(self.blocks.left_t(X), self.inverse_order, axis=0)
+        X = self.blocks.left_t(X)
+        X = namespace(X).take(X, self.inverse_order, axis=0)
         for signs in reversed(self.signs):
-            X = signs * dct(X, inverse=True)
+            X = dct(X, inverse=True, spent=True)
+            X *= signs
         return X
 
     def right(self, X: Array) -> Array:

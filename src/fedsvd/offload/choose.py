@@ -21,8 +21,8 @@ def choose_store(
     if _fits(Layout(shape, access).nbytes, budget):
         return MemoryStore(shape, access)
     folder = _scratch(f"a {shape[0]} x {shape[1]} matrix", budget, directory)
-    # Half of it: what a pass has left behind in memory is of no use to the next, which starts at the other end.
-    return MappedStore(shape, access, folder, budget // 2)
+    # A quarter of it: what a pass has left behind in memory is of no use to the next, which starts at the other end.
+    return MappedStore(shape, access, folder, budget // 4)
 
 
 def choose_spool(nbytes: int, budget: int, directory: str | os.PathLike[str] | None = None) -> BlockSpool:

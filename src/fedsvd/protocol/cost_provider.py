@@ -53,9 +53,9 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
 
 
 def _stored(plan: SessionPlan) -> float:
-    """X' in memory where half of the budget holds it; on disk, a quarter of the budget at a time."""
+    """X' in memory where half of the budget holds it; on disk, an eighth of the budget at a time."""
     size = float(plan.M * plan.N)
-    return size if 8 * size <= plan.memory // 2 else plan.memory / 8 / 4
+    return size if 8 * size <= plan.memory // 2 else plan.memory / 8 / 8
 
 
 def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None:
@@ -107,7 +107,7 @@ def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:
     one = Work(
         gemm=2.0 * plan.M * plan.N * block + 4.0 * (plan.M + plan.N) * basis * block, memory=8.0 * plan.M * plan.N
     )
-    numbers = (plan.M + plan.N) * basis + 3.0 * max(plan.M, plan.N) * block
+    numbers = 1.5 * (plan.M + plan.N) * basis + 3.0 * max(plan.M, plan.N) * block
     provider.step("factorise", one * (_PASSES + 3), numbers)
 
 

@@ -91,9 +91,12 @@ def krylov_block(plan: SessionPlan, r: int) -> int:
 
 
 def krylov_basis(plan: SessionPlan, r: int) -> int:
-    """Columns of its basis: as many as half of the budget holds, and no fewer than it can restart with."""
-    fits, least = plan.memory // (2 * 8 * (plan.M + plan.N)), r + 4 * krylov_start(plan, r)
-    return max(least, min(fits, max(r + 8 * krylov_block(plan, r), 4 * r, 256)))
+    """Columns of its basis: as many as a third of the budget holds, and no fewer than it can restart with.
+
+    A restart copies half of it, and a quarter of the budget is left to the store and to the columns in hand.
+    """
+    fits, block = plan.memory // (3 * 8 * (plan.M + plan.N)), krylov_block(plan, r)
+    return max(r + 4 * block, min(fits, max(r + 8 * block, 4 * r, 256)))
 
 
 def writes_out(plan: SessionPlan, i: int) -> bool:
