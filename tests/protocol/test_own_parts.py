@@ -6,6 +6,7 @@ from tests.tolerances import orthogonal, product
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import VerificationFailed
+from fedsvd.protocol.cost import predict
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Check, Split, Task
@@ -62,6 +63,8 @@ def test_all_panels_are_verified_against_the_data_and_each_other(spread):
         assert result.verified.orthogonality < M * orthogonal(N)
     asked = [message.name for _, message in outcome.views.of(CSP, SumShare)]
     assert asked.count("verified") == 2
+    foretold = predict(outcome.plan, well_conditioned=spread < 1, in_memory=False)
+    assert foretold.bytes_total == outcome.certificate.bytes_total
 
 
 def test_a_sample_makes_some_panels_and_needs_no_sum(monkeypatch):

@@ -1,7 +1,8 @@
-"""Progress of a run on standard error: moving bars on a terminal, plain lines elsewhere.
+"""Progress of a run on standard error: moving bars on a terminal, plain lines elsewhere, and the time that is left.
 
 A plain line says which party finished which pass over its data, and every few seconds how far a long pass is, so that
-a log shows life without filling up.
+a log shows life without filling up. Time left is by the pace of this very pass, from where it began: one that goes on
+from a checkpoint begins there.
 """
 
 import sys
@@ -10,9 +11,9 @@ from contextlib import contextmanager
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from fedsvd.cli.voice import Voice
+from fedsvd.cli.voice import Voice, duration
 from fedsvd.runtime.federation import Progress as Report
 from fedsvd.runtime.jobs import named
 
@@ -30,6 +31,8 @@ def shown(voice: Voice, names: tuple[str, ...]) -> Iterator[Report | None]:
             BarColumn(),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
             console=Console(stderr=True),
             transient=True,
         ) as bars:
@@ -60,10 +63,15 @@ class _Lines:
         self._voice = voice
         self._names = names
         self._last: dict[tuple[str, str], float] = {}
+        self._first: dict[tuple[str, str], tuple[float, int]] = {}
 
     def __call__(self, party: str, stage: str, done: int, total: int) -> None:
-        now = monotonic()
-        if done < total and now - self._last.setdefault((party, stage), now) < _SECONDS_BETWEEN_LINES:
+        now, key = monotonic(), (party, stage)
+        began, first = self._first.setdefault(key, (now, done))
+        if done < total and now - self._last.setdefault(key, now) < _SECONDS_BETWEEN_LINES:
             return
-        self._last[party, stage] = now
-        self._voice.line(f"{named(party, self._names)}: {stage} {100 * done // max(total, 1)} %")
+        self._last[key] = now
+        left = ""
+        if first < done < total:
+            left = f", {duration((now - began) * (total - done) / (done - first))} left"
+        self._voice.line(f"{named(party, self._names)}: {stage} {100 * done // max(total, 1)} %{left}")

@@ -24,7 +24,7 @@ from fedsvd.runtime.job import NAME, Job, job_from
 from fedsvd.runtime.job_data import Prepared, prepare
 from fedsvd.runtime.job_faults import NAME_RULE
 from fedsvd.runtime.jobs import plan_job, run_job
-from fedsvd.runtime.own_part import beside, keeper
+from fedsvd.runtime.own_part import beside, keeper, kept_in_memory
 from fedsvd.runtime.results import PARTIES, rank_of, write_results
 from fedsvd.runtime.resume import Resumable
 
@@ -115,7 +115,7 @@ def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
 def foretell(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
     """What the run will cost, before it begins; ``apart`` where every role has a process of its own."""
     plan = plan_job(prepared).plan
-    cost = predict(plan)
+    cost = predict(plan, in_memory=all(kept_in_memory(plan, i, prepared.write) for i in range(plan.k)))
     seconds = cost.seconds_side_by_side if apart else cost.seconds_in_turns
     voice.line(f"expected: {size(cost.bytes_total)} between the roles, about {duration(seconds)}")
     voice.table(cost_table(plan, cost, prepared.names))

@@ -65,14 +65,20 @@ class Cost:
 
 
 def predict(
-    plan: SessionPlan, machine: Machine = DEFAULT, *, rank: int | None = None, well_conditioned: bool = False
+    plan: SessionPlan,
+    machine: Machine = DEFAULT,
+    *,
+    rank: int | None = None,
+    well_conditioned: bool = False,
+    in_memory: bool = True,
 ) -> Cost:
     """The cost of a session on this plan.
 
     ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) the
     users-only sum that corrects the right singular vectors is spared; without it the bytes are the upper bound.
+    Without ``in_memory`` users keep their own part elsewhere, panel by panel.
     """
-    expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned)
+    expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned, in_memory)
     sent, messages = traffic(plan, expected)
     steps = {party.name: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
     steps["csp"] = provider_steps(plan, expected)

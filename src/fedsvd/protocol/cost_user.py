@@ -12,7 +12,7 @@ from fedsvd.protocol.cost_kernels import apply, compress, draw, stored
 from fedsvd.protocol.cost_masks import kept_right, left, own_columns, right_columns, right_rows, turned_whole
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
-from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Scheme, Task
 from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
 from fedsvd.protocol.upload import batches
 from fedsvd.secagg.wide import WORDS
@@ -76,6 +76,7 @@ class _User(Account):
         self.centred = plan.centre and not plan.stacks_labels
         self.panel = min(panel_width(self.rows, plan.memory), self.n_i)
         # Features and labels of a horizontal regression lie apart and are copied side by side.
+        self.until_uploaded = 0.0  # A_i, where it was compressed
         self.joined = plan.task is Task.LR and not plan.by_rows
 
     # --- before the upload ----------------------------------------------------------------------------------------
@@ -116,6 +117,7 @@ class _User(Account):
         size = float(rows * self.width)
         # R stands beside A_i until the mean's column is appended, and once more where rows are scaled.
         self.step("statistics", Work(memory=8 * 5 * size), 3 * size, keeps=size)
+        self.until_uploaded = size
         if plan.unit_variance or plan.task is Task.LR:
             self.step("statistics", Work(memory=8 * 3 * size), 3 * size)
 
@@ -159,6 +161,8 @@ class _User(Account):
             peak = max(peak, copied + P.numbers, copied + size + right.numbers)
         self.step("mask", drawn + total, turned.numbers + peak, keeps=kept_right(plan))
         self.pad(plan.M)
+        # A_i, T_i and Q are let go with the last panel.
+        self.held -= self.until_uploaded + kept_right(plan)
 
     def copies(self) -> int:
         """Copies of a window of A_i before it meets P: centred as it is read; a regression's, scaled and blinded."""
@@ -222,12 +226,15 @@ class _User(Account):
         part, pass_ = float(r * n_i), Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)
         if plan.task is Task.PCA:
             work = pass_ + Work(memory=16.0 * plan.m * n_i)
+            part = part if self.expected.in_memory else float(r * self.panel)
             self.step("own part", work, part + plan.m * self.panel, keeps=part)
         elif plan.published:
             self.recover()
-        else:
+        elif self.expected.in_memory and plan.check is Check.NONE:
             self.step("own part", pass_, plan.m * r + part, keeps=part)
             self.correct(r)
+        else:
+            self.own_panels(r)
 
     def correct(self, r: int) -> None:
         for name, words in sums_after(self.plan, self.expected):
@@ -235,6 +242,23 @@ class _User(Account):
             square = float(r * r)
             work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
             self.step("own part", work, r * self.n_i + 4 * square)
+
+    def own_panels(self, r: int) -> None:
+        """Vt_i panel by panel: made twice where it is corrected, compared with the data where that is asked for."""
+        plan, square, check = self.plan, float(r * r), self.plan.check
+        n_i = min(self.n_i, SAMPLED_PANELS * self.panel) if check is Check.SAMPLE else self.n_i
+        work = Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)
+        for name, words in sums_after(plan, self.expected):
+            self.sum(name, words)
+            if name == "orthogonality":
+                work = work * 2 + Work(solve=2.0 * square * n_i)
+        if check is not Check.NONE:
+            work += Work(gemm=2.0 * r * plan.m * n_i, memory=48.0 * plan.m * n_i)
+        if check is Check.ALL:
+            work += Work(solve=square * n_i)
+        held = float(r * self.n_i) if self.expected.in_memory and check is not Check.SAMPLE else 0.0
+        panels = (2.0 * r + 2.0 * plan.m * (check is not Check.NONE)) * self.panel
+        self.step("own part", work, held + panels + 3 * square + plan.m * r, keeps=held)
 
     def recover(self) -> None:
         """``[Q_i^T]^R`` up, ``[Vt_i]^R`` back, and R_i off again."""

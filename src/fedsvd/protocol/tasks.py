@@ -44,6 +44,10 @@ class Check(StrEnum):
     ALL = "all"  # every panel's residual, and by one more users-only sum the orthogonality of all parts together
 
 
+SAMPLED_PANELS = 16
+"""How many panels of its own part a user verifies where a sample is asked for."""
+
+
 class Item(StrEnum):
     """What a plan may release; the policy of every plan is explicit."""
 

@@ -53,6 +53,7 @@ class Expected:
 
     rank: int
     corrected: bool = True
+    in_memory: bool = True  # whether users hold their own part whole, rather than panel by panel
 
 
 def full_rank(plan: SessionPlan) -> int:

@@ -117,10 +117,16 @@ def keeper(plan: SessionPlan, i: int, write: Write, folder: Path) -> Keep | None
         return None
     if write is Write.NONE:
         return Nowhere()
-    if min(plan.m, plan.n, plan.components or plan.m) * plan.counts[i] <= LONGEST_TABLE:
+    if kept_in_memory(plan, i, write):
         return None
     by_column = plan.split is Split.VERTICAL and plan.task is not Task.PCA
     return (ParquetKeep if write is Write.PARQUET else NpyKeep)(folder, by_column)
+
+
+def kept_in_memory(plan: SessionPlan, i: int, write: Write) -> bool:
+    """Whether user i's (from 0) own part is small enough to be held, and written as a table."""
+    small = min(plan.m, plan.n, plan.components or plan.m) * plan.counts[i] <= LONGEST_TABLE
+    return plan.published or (small and write is not Write.NONE)
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def test_a_log_gets_a_line_for_each_pass_and_more_for_long_ones(monkeypatch):
     with progress.shown(Voice(Format.JSON), ("bank", "shop")) as report:
         for done in range(1, 6):
             report("user-1", "scores", done, 5)
-    assert log.getvalue().splitlines() == ["party bank: scores 60 %", "party bank: scores 100 %"]
+    assert log.getvalue().splitlines() == ["party bank: scores 60 %, 6 s left", "party bank: scores 100 %"]
 
 
 def test_quiet_is_quiet(monkeypatch):

@@ -20,14 +20,13 @@ import numpy as np
 from fedsvd.errors import NumericalError, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.verify import bounds
-from fedsvd.protocol.tasks import Check
+from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script, Sum
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
 # Below this ratio S_1 / S_r, S^-1 U^T X_i is orthonormal to 16 eps as it is, and the sum is spared.
 _WELL_CONDITIONED = 16.0
-SAMPLED_PANELS = 16
 
 
 class Keep(Protocol):
