@@ -8,6 +8,7 @@ from fedsvd import __version__
 from fedsvd.cli import start
 from fedsvd.cli.audit import audit
 from fedsvd.cli.audit_log import audit_log
+from fedsvd.cli.bench import bench
 from fedsvd.cli.demo import demo
 from fedsvd.cli.doctor import doctor
 from fedsvd.cli.federation import federation
@@ -36,6 +37,7 @@ for name, group in (
     ("party", start.party),
     ("job", job),
     ("audit-log", audit_log),
+    ("bench", bench),
 ):
     cli.add_typer(group, name=name)
 
