@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import sleep
 
+import grpc
 import numpy as np
 import pytest
 from tests.network import CALLERS, GENEROUS, Network, listening, make_kits, until
@@ -19,6 +20,7 @@ from tests.proxies import ConnectProxy, Proxy, proxied_environment
 from fedsvd.errors import PeerLost, TimedOut, TransportError
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch
 from fedsvd.protocol.parties import CSP, Party, user
+from fedsvd.transport import meeting
 from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, OPTIONS
 from fedsvd.transport.grpc_client import Dialled
 from fedsvd.transport.line import Line
@@ -390,11 +392,34 @@ def test_a_dead_peer_is_found_and_dialled_again_soon():
     for options in (dict(OPTIONS), dict(DIALLING_OPTIONS)):
         assert options["grpc.keepalive_time_ms"] <= 60_000
         assert options["grpc.keepalive_timeout_ms"] <= 20_000
+        assert options["grpc.http2.ping_timeout_ms"] <= 20_000
         assert options["grpc.keepalive_permit_without_calls"] == 1
         assert options["grpc.http2.max_pings_without_data"] == 0
         # The server would hang up on those who ask more often than it allows.
         assert options["grpc.http2.min_ping_interval_without_data_ms"] < options["grpc.keepalive_time_ms"]
     assert dict(DIALLING_OPTIONS)["grpc.max_reconnect_backoff_ms"] <= 5_000
+
+
+def test_a_line_that_goes_dead_while_an_answer_is_awaited_is_found_by_keepalive(kits, monkeypatch):
+    asked, release = threading.Event(), threading.Event()
+
+    def slow(caller: str, body: bytes) -> bytes:
+        asked.set()
+        release.wait(GENEROUS)
+        return body
+
+    quick = {f"grpc.{key}_ms": 1_000 for key in ("keepalive_time", "keepalive_timeout", "http2.ping_timeout")}
+    monkeypatch.setattr(meeting, "DIALLING_OPTIONS", [(key, quick.get(key, it)) for key, it in DIALLING_OPTIONS])
+    with listening(kits, answer=slow) as network, Proxy(network.exchange.port) as proxy, ThreadPoolExecutor(1) as pool:
+        line = Line(network.dialling(user(1), address=proxy.address, channels=1))
+        call = pool.submit(line._attempt, ASK, b"x", -1, 10 * GENEROUS)
+        assert asked.wait(GENEROUS)
+        proxy.flows.clear()
+        # Without keepalive it would wait for its own time; with gRPC's own time for an answer, a minute.
+        assert call.result(GENEROUS / 2).status is grpc.StatusCode.UNAVAILABLE
+        proxy.flows.set()
+        release.set()
+        line.close()
 
 
 MEMBER = """

@@ -46,6 +46,7 @@ OPTIONS = [
     # Keepalive finds a dead peer behind a silent firewall; the other end must allow it while nothing is said.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),  # newer gRPC waits a minute for a ping's answer, whatever stands above
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
