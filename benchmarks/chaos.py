@@ -37,9 +37,8 @@ class Recorder:
         outcome = facts.get("outcome", passed) if report.passed else passed
         test = report.nodeid.partition("[")[0]
         seconds = round(report.duration, 1)
-        self.cases.append(
-            {"kind": facts["kind"], "case": facts["case"], "outcome": outcome, "test": test, "s": seconds}
-        )
+        case = {"kind": facts["kind"], "case": facts["case"], "outcome": outcome, "test": test, "seconds": seconds}
+        self.cases.append(case)
 
 
 def main(words: list[str]) -> int:

@@ -87,6 +87,11 @@ class House:
         self.children[name] = process
         return process
 
+    def took_part(self, name, session):
+        """Whether a role has spent this session: it writes that down before its first word in it."""
+        ledger = self.kits[name] / "state" / "ledger.jsonl"
+        return session is not None and ledger.exists() and session in ledger.read_text()
+
     def log(self, name):
         """What an unruly process has said."""
         return (self.root / f"{name.replace('/', '-')}.log").read_text()
@@ -151,12 +156,11 @@ def a_house(root):
 def job_file(options=()):
     options = dict(options)
     job = {"name": "chaos", "task": "svd", "split": options.get("split", "horizontal")}
-    if "id" in options:
-        job["id"] = options["id"]
+    job |= {key: options[key] for key in ("id", "memory") if key in options}
     file = {"job": job, "party": [{"name": name} for name in PARTIES]}
     if "scheme" in options:
         file["masks"] = {"scheme": options["scheme"]}
-    if options.get("authority") or "scheme" in options:
+    if options.get("authority"):
         file["authority"] = {"name": "ta"}
     return file
 
@@ -174,11 +178,12 @@ def begun(desk, id, who):
     assert who in record["progress"]
 
 
-def broken_everywhere(desk, id):
-    """The codes by who, once everybody who took part has said how it ended; who was only asked to has no session."""
+def broken_everywhere(house, desk, id):
+    """The codes by who, once everybody who took part in the session has said how it ended."""
 
     def over(record):
-        return set(record["members"] if record["plan_digest"] else ()) <= set(_codes(record))
+        session = (record["plan"] or {}).get("session")
+        return all(member in _codes(record) for member in record["members"] if house.took_part(member, session))
 
     settled(desk, id, {"broken"})
     record = _watched(desk, id, over)

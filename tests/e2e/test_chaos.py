@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsvd.error
 # Which task reaches a state that an SVD among peers does not.
 ELSEWHERE = {
     ("user", "CHECKING"): {"split": "vertical", "id": "id"},
-    ("user", "RECOVERING"): {"scheme": "paper"},
+    ("user", "FETCHING"): {"split": "vertical", "id": "id", "scheme": "mixing", "rows": 2400, "memory": 300_000},
+    ("user", "RECOVERING"): {"scheme": "paper", "authority": True},
 }
 
 
@@ -47,7 +48,7 @@ def house(tmp_path):
     ],
 )
 def test_a_role_killed_in_any_state_comes_back_and_the_job_ends_right(house, victim, state, options, record_property):
-    house.lay_data(options.get("split") == "vertical")
+    house.lay_data(options.get("split") == "vertical", options.get("rows", 360))
     needed = ["csp/csp", *(f"party/{name}" for name in PARTIES)]
     needed += ["authority/ta"] if "authority" in job_file(options) else []
     if victim != "csp/csp":
@@ -58,7 +59,7 @@ def test_a_role_killed_in_any_state_comes_back_and_the_job_ends_right(house, vic
         record = desk.ask("submit", file=job_file(options))
         assert process.wait(LONGEST) == -9, "the victim was to die"
         house.start(victim)
-        codes = broken_everywhere(desk, record["id"])
+        codes = broken_everywhere(house, desk, record["id"])
         desk.ask("resume", id=record["id"])
         done = settled(desk, record["id"], {"done", "broken"})
     assert done["state"] == "done", done["failures"]

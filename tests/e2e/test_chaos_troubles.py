@@ -93,7 +93,7 @@ def ended_right(house, desk, id, attempt):
 
 def resumed_right(house, desk, id):
     """The codes the broken job had; after ``resume`` it ends right."""
-    codes = broken_everywhere(desk, id)
+    codes = broken_everywhere(house, desk, id)
     desk.ask("resume", id=id)
     ended_right(house, desk, id, 2)
     return f"{spoken(codes)}; resumed, right"
@@ -182,7 +182,7 @@ def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, re
     house.unruly("party/b", "plans-otherwise")
     with house.desk() as desk:
         id = desk.ask("submit", file=job_file())["id"]
-        codes = broken_everywhere(desk, id)
+        codes = broken_everywhere(house, desk, id)
         assert "FSVD-413" in codes.values()
         assert not any((house.kits[name] / "results").exists() for name in MEMBERS)
         house.away("party/b")
@@ -205,7 +205,7 @@ def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(house, most, rec
     house.unruly("party/b", f"fills:{most}")
     with house.desk() as desk:
         id = desk.ask("submit", file=job_file())["id"]
-        assert broken_everywhere(desk, id)["party/b"] == StorageError.code
+        assert broken_everywhere(house, desk, id)["party/b"] == StorageError.code
         house.away("party/b")
         house.start("party/b")
         record_property("outcome", resumed_right(house, desk, id))
@@ -224,7 +224,7 @@ def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, 
     house.unruly("party/b", "fills:-1", before=[*inside, "sh", "-c", mount, "sh"])
     with house.desk() as desk:
         id = desk.ask("submit", file=job_file())["id"]
-        codes = broken_everywhere(desk, id)
+        codes = broken_everywhere(house, desk, id)
         assert codes["party/b"] == StorageError.code
         house.away("party/b")
         house.start("party/b")
