@@ -25,7 +25,7 @@ EXPERIMENTS = experiments()
 TEX = Path(__file__).parents[4] / "shared" / "paper" / "fedsvd-kdd22.tex"
 OF_THE_PAPER = {
     *("table1", "table2", "table3", "fig2a", "fig2b", "fig4a", "fig4b", "fig4c", "fig4d", "fig4e", "fig4f"),
-    *("fig5a", "fig5b", "fig5c", "reconstruction"),
+    *("fig5a", "fig5b", "fig5c", "fig6", "reconstruction"),
 }
 
 

@@ -8,18 +8,19 @@ from fedsvd.lab.experiments.ours import DEFAULT
 from fedsvd.lab.experiments.rows import Measurement
 
 FOLDER = Path(__file__).parents[4] / "benchmarks" / "results"
-_RECORDS = {"SVD": ("scale-50m.json", "seconds")}
+_RECORDS = {
+    "SVD": (("scale-50m.json", "record, local rung"), ("h200-svd-50m.json", "record, one H200")),
+}
 
 
 def recorded(application: str, folder: Path = FOLDER) -> Iterator[Measurement]:
-    """The record of an application at the paper's size, where there is one."""
-    if application not in _RECORDS:
-        return
-    name, key = _RECORDS[application]
-    try:
-        record = json.loads((folder / name).read_text(encoding="utf-8"))
-        seconds = float(record[key])
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    note = f"benchmarks/results/{name}, machine {record.get('machine', 'as recorded there')}"
-    yield Measurement(f"{DEFAULT}, record", "time", seconds, "s", scheme="compressed", note=note)
+    """The records of an application at the paper's size, where there are any."""
+    for name, what in _RECORDS.get(application, ()):
+        try:
+            record = json.loads((folder / name).read_text(encoding="utf-8"))
+            seconds = float(record["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        machine = record.get("device") or record.get("machine", {}).get("processor", "as recorded there")
+        note = f"benchmarks/results/{name}, {machine}"
+        yield Measurement(f"{DEFAULT}, {what}", "time", seconds, "s", scheme="compressed", note=note)

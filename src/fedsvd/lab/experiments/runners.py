@@ -4,7 +4,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.lab.experiments import dp_error, ica, large_scale, lossless, regression_time, rivalry, shapes, sweeps
+from fedsvd.lab.experiments import (
+    dp_error,
+    ica,
+    large_scale,
+    lossless,
+    optimisations,
+    regression_time,
+    rivalry,
+    shapes,
+    sweeps,
+)
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.rows import Case
 
@@ -20,6 +30,7 @@ KINDS: dict[str, Cases] = {
     "regression_time": regression_time.cases,
     "large_scale": large_scale.cases,
     "ica": ica.cases,
+    "ablation": optimisations.cases,
 }
 
 
