@@ -1,14 +1,22 @@
 """Whichever library a role computes with, a study ends with the numbers that NumPy has."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.linalg.device import Device
+from fedsvd.protocol.parties import user
 from fedsvd.protocol.release import Policy
-from fedsvd.runtime.federation import run_study
+from fedsvd.protocol.upload import Keeping, keeping
+from fedsvd.randomness.seed import Seed
+from fedsvd.roles.user.role import User
+from fedsvd.runtime.driver import Driver
+from fedsvd.runtime.federation import assemble, run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
+from fedsvd.transport.loopback import Hub
 
 RNG = np.random.default_rng(6)
 ROWS = [RNG.normal(size=(n, 12)) + 3 for n in (90, 60)]
@@ -78,3 +86,44 @@ def test_a_horizontal_regression_on_a_device_is_that_of_the_joint_table(foreign)
     X, y = np.vstack(ROWS), np.vstack(labels)
     expected, *_ = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)
     np.testing.assert_allclose(outcome.parties[0].coefficients[0], expected[:, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 200_000], ids=["X' on the device", "X' in host memory"])
+def test_the_top_of_a_long_matrix_is_found_wherever_it_is_kept(foreign, memory, tmp_path):
+    device = Device("test", foreign.array([0.0]), memory)
+    study = Study("lsa", "vertical", components=4, scheme="mixing", memory=13_500_000, window=512)
+    tables = [RNG.normal(size=(540, n)) * 1.02 ** -np.arange(n) for n in (500, 400)]
+    parties = [PartyData(open_source(table)) for table in tables]
+    outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device, scratch=tmp_path)
+    assert keeping(outcome.plan) is Keeping.WHOLE, "by Krylov, from a store"
+    _, sigma, Vt = np.linalg.svd(np.hstack(tables), full_matrices=False)
+    np.testing.assert_allclose(outcome.parties[0].sigma, sigma[:4], rtol=0, atol=1e-12 * sigma[0])
+    found = np.concatenate([party.Vt_i for party in outcome.parties], axis=1)
+    np.testing.assert_allclose(np.abs(np.sum(found * Vt[:4], axis=1)), 1.0, atol=1e-9)
+
+
+def test_the_paper_s_own_scheme_does_not_heed_the_device(foreign):
+    device = Device("test", foreign.array([0.0]))
+    parties = [PartyData(open_source(table)) for table in ROWS]
+    study = Study("svd", "horizontal", scheme="paper", block_size=5)
+    with_device, without = (
+        run_study(study, parties, random_state=1, policy=Policy.permissive(), device=place) for place in (device, None)
+    )
+    np.testing.assert_array_equal(with_device.parties[0].U, without.parties[0].U)
+
+
+def test_a_party_with_a_device_and_one_without_are_at_one(foreign):
+    """Masks are drawn by each user, here by different libraries, from the same seed."""
+    device = Device("test", foreign.array([0.0]))
+    parties = [PartyData(open_source(table)) for table in LONG]
+    study = Study("svd", "vertical", scheme="mixing", memory=6_000_000, window=512)
+    session = assemble(study, parties, Seed(bytes(range(32))))
+    machines = [
+        User(machine.me, session.plan, replace(machine._inputs, device=device)) if machine.me == user(2) else machine
+        for machine in session.machines
+    ]
+    results = Driver(machines, Hub()).run().results
+    X = np.hstack(LONG)
+    for i, X_i in enumerate(LONG, start=1):
+        found = results[user(i)]
+        assert np.linalg.norm(found.U * found.sigma @ found.Vt_i - X_i, 2) <= 1e-13 * np.linalg.norm(X, 2)

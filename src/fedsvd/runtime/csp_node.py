@@ -94,7 +94,7 @@ class CspNode(CspDesk):
         try:
             ticket = ticket_of(job.id, job.attempt)
             plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket)
-            machine = ServiceProvider(plan, self._store)
+            machine = ServiceProvider(plan, self._store, self._engine.device)
         except FedSVDError as error:
             return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
         except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind

@@ -149,7 +149,8 @@ def _operator(plan: SessionPlan, store: BlockStore, device: Device | None) -> Op
 def _panels(plan: SessionPlan, store: BlockStore, device: Device | None) -> Iterator[tuple[slice, Array]]:
     """X' by panels of columns, where it is computed with: the next one is on its way while one is worked on."""
     if isinstance(store, DeviceStore):
-        return store.panels(1, plan.N)
+        everything = slice(None)
+        return iter([(everything, store.read(everything, everything))])
     panels = store.panels(1, _panel(plan))
     if device is None:
         return panels
