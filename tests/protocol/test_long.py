@@ -1,0 +1,103 @@
+"""A matrix long on both sides: X' in a store, its top r by block Krylov, sparse data dense one panel at a time."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fedsvd.data.sparse import SparseSource
+from fedsvd.errors import ConfigError, StorageError
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.upload import Keeping, fits_whole, keeping, krylov_basis, krylov_block, krylov_start
+from fedsvd.roles.service_provider.role import ServiceProvider
+from fedsvd.runtime.federation import run_study
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.types import SessionId
+
+M, WIDTHS, R = 700, (500, 420), 6
+MEMORY = 18_000_000  # below four copies of X' and below six of its factor, above six of a window of 512 columns
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+
+
+class Watched(SparseSource):
+    """A sparse source that remembers how much of itself was made dense at once."""
+
+    widest = 0
+
+    def _cells(self, rows, columns):
+        block = super()._cells(rows, columns)
+        Watched.widest = max(Watched.widest, block.size)
+        return block
+
+
+@pytest.fixture
+def parties(monkeypatch):
+    monkeypatch.setattr(Watched, "widest", 0)
+    return [PartyData(Watched(part)) for part in ratings()]
+
+
+def ratings():
+    rng = np.random.default_rng(4)
+    parts = [sparse.random(M, width, 0.03, "csc", random_state=rng) for width in WIDTHS]
+    for part in parts:
+        part.data = np.ceil(5 * part.data)
+    return parts
+
+
+def study(**asked):
+    return Study(Task.LSA, Split.VERTICAL, components=R, scheme="mixing", memory=MEMORY, **asked)
+
+
+def planned():
+    return plan_study(study(), M, WIDTHS, SessionId("s")).plan
+
+
+def test_the_top_of_a_long_matrix_is_that_of_the_joint_data(parties, tmp_path):
+    found = run_study(study(), parties, scratch=tmp_path, random_state=1)
+    assert keeping(found.plan) is Keeping.WHOLE
+    assert not fits_whole(found.plan)
+    U, s, Vt = np.linalg.svd(sparse.hstack(ratings()).toarray(), full_matrices=False)
+    own = found.parties[0]
+    np.testing.assert_allclose(own.sigma, s[:R], rtol=1e-13)
+    assert np.linalg.norm(own.U @ (own.U.T @ U[:, :R]) - U[:, :R]) <= 1e-10
+    V = np.hstack([party.Vt_i for party in found.parties]).T
+    assert np.linalg.norm(V @ (V.T @ Vt[:R].T) - Vt[:R].T) <= 1e-10
+    assert found.certificate.residual <= 1e-10
+
+
+def test_sparse_data_is_made_dense_one_panel_at_a_time(parties, tmp_path):
+    plan = run_study(study(), parties, scratch=tmp_path, random_state=1).plan
+    assert len(plan.right_windows) > 1
+    assert max(window.columns[0].stop - window.columns[0].start for window in plan.right_windows) < WIDTHS[0]
+    panel = MEMORY // (3 * 8)  # numbers of the panels that norms and right vectors are made from
+    assert 0 < Watched.widest <= panel
+
+
+def test_all_of_a_matrix_long_on_both_sides_is_refused_before_anything_is_said(parties, tmp_path):
+    with pytest.raises(ConfigError, match="does not fit a memory budget"):
+        run_study(Study(Task.SVD, Split.VERTICAL, scheme="mixing", memory=MEMORY), parties, scratch=tmp_path)
+
+
+def test_without_a_scratch_folder_what_does_not_fit_is_an_error_with_a_fix():
+    shapes = []
+
+    def storage(shape, access, budget):
+        shapes.append((shape, budget))
+        raise StorageError("no room", "name a scratch folder")
+
+    plan = planned()
+    provider = ServiceProvider(plan, storage)
+    with pytest.raises(StorageError, match="name a scratch folder"):
+        provider._new_keeper()
+    assert shapes == [((M, sum(WIDTHS)), MEMORY // 2)]
+
+
+def test_krylov_stays_within_its_share_of_the_memory():
+    plan = planned()
+    for r in (1, 40, 300):
+        assert r <= krylov_start(plan, r)
+        assert krylov_block(plan, r) <= krylov_start(plan, r)
+        basis = krylov_basis(plan, r)
+        assert basis >= r + 4 * krylov_block(plan, r)
+        assert 3 * 8 * basis * (plan.M + plan.N) <= MEMORY or basis == r + 4 * krylov_block(plan, r)
