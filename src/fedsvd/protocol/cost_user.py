@@ -215,8 +215,23 @@ class _User(Account):
         plan, r = self.plan, kept(self.plan, self.expected)
         columns = plan.m if plan.full_matrices else r
         size = float(plan.m * columns)
+        if plan.tall:
+            self.unmask_windows(columns)
+            return
         kernel = left(plan, columns)
         self.step("unmask", kernel.work + Work(memory=16 * size), size + kernel.numbers, keeps=2 * size)
+
+    def unmask_windows(self, columns: int) -> None:
+        """The same window by window, P drawn again; U lies on disk where half of the budget does not hold it."""
+        plan, work, peak = self.plan, Work(), 0.0
+        for window in plan.left_windows:
+            rows = window.stop - window.start
+            drawn, applied = draw(plan.left, rows, plan.block), apply(plan.left, rows, columns, plan.block)
+            work += drawn.work + applied.work
+            peak = max(peak, stored(plan.left, rows, plan.block) + rows * columns + applied.numbers)
+        size = float(plan.m * columns)
+        U = size if 16 * size <= plan.memory else 0.0
+        self.step("unmask", work + Work(memory=16 * size), U + peak, keeps=U)
 
     def own_part(self) -> None:
         """Vt_i, or scores: one pass over the data; eq. 6 in the paper's scheme."""

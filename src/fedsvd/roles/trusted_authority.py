@@ -54,6 +54,7 @@ class TrustedAuthority(Machine):
         letters = tuple(
             Send(CSP, Relay(digest, user, self._keys.seal(user, self._letter(user)))) for user in self.plan.users
         )
+        self.__dict__.pop("_Q", None)  # gigabytes where masks are dealt whole, and nobody will ask again
         return State.DONE, (Send(CSP, self._keys.offer(commitment(self._group))), *letters, Finish(None))
 
     def _letter(self, user: Party) -> bytes:
