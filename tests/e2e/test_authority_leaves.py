@@ -46,7 +46,7 @@ def expect_right(house, id, **options):
 @pytest.mark.parametrize("scheme", ["auto", pytest.param("paper", marks=pytest.mark.slow)])
 def test_a_study_is_done_by_parties_that_start_when_the_authority_is_gone(tmp_path, scheme):
     options = {} if scheme == "auto" else {"masks": {"scheme": scheme}}
-    with house_of(tmp_path, patience=5.0) as house:
+    with house_of(tmp_path) as house:
         house.start("csp/csp")
         with house.connect() as line:
             file = file_of("svd", PARTIES, authority="ta")
@@ -74,7 +74,7 @@ def test_a_study_is_done_by_parties_that_start_when_the_authority_is_gone(tmp_pa
 @pytest.mark.slow
 def test_parties_that_enlisted_and_went_come_back_when_the_authority_is_gone(tmp_path):
     """Longer than anybody's patience: what the TA left keeps."""
-    with house_of(tmp_path, patience=3.0) as house:
+    with house_of(tmp_path, patience=8.0) as house:
         house.start("csp/csp", "party/a", "party/b")
         with house.connect() as line:
             id = line.submit(file_of("svd", PARTIES, authority="ta"))
@@ -87,7 +87,7 @@ def test_parties_that_enlisted_and_went_come_back_when_the_authority_is_gone(tmp
             house.start("party/b")
             until(lambda: line.job(id)["progress"]["csp"]["awaits"] == ["party/a"])
             with pytest.raises(Exception, match="still running"):
-                line.watch(id, timeout=3 * house.patience)
+                line.watch(id, timeout=house.patience + 4.0)
             house.start("party/a")
             line.wait(id, timeout=GENEROUS)
         expect_right(house, id)
@@ -95,7 +95,7 @@ def test_parties_that_enlisted_and_went_come_back_when_the_authority_is_gone(tmp
 
 @pytest.mark.slow
 def test_a_broken_attempt_needs_the_authority_again_and_says_so(tmp_path):
-    with house_of(tmp_path, patience=5.0) as house:
+    with house_of(tmp_path, patience=8.0) as house:
         house.start("csp/csp", "authority/ta", "party/b")
         with house.connect() as line:
             id = line.submit(file_of("svd", PARTIES, authority="ta"))

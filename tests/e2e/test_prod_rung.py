@@ -1,11 +1,13 @@
 """The prod rung: kits, processes and commands as institutions use them; what breaks resumes, who lies is found."""
 
+import ctypes
 import json
 import signal
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,9 +34,6 @@ from fedsvd.runtime.member_node import MemberNode
 from fedsvd.runtime.site import Site
 
 PATIENCE = 60.0
-
-# Processes by the dozen: minutes on a loaded machine. The local rung's tests stay in the quick run.
-pytestmark = pytest.mark.slow
 
 
 class HeldCsp(CspNode):
@@ -223,6 +222,7 @@ def test_a_csp_that_goes_away_in_the_middle_comes_back_and_finishes(tmp_path, ho
         assert len(sessions) == len(set(sessions)) == 2
 
 
+@pytest.mark.slow
 def test_a_party_told_to_stop_tells_the_others_and_is_resumed(tmp_path):
     with two(tmp_path) as house, csp_here(house) as csp:
         house.start("party/a", "party/b")
@@ -241,6 +241,7 @@ def test_a_party_told_to_stop_tells_the_others_and_is_resumed(tmp_path):
         expect_right(house, id, "pca", components=2)
 
 
+@pytest.mark.slow
 def test_a_revoked_party_is_refused_at_its_next_call(tmp_path):
     with two(tmp_path) as house, csp_here(house, CspNode) as csp:
         house.start("party/a", "party/b")
@@ -259,6 +260,7 @@ def test_a_revoked_party_is_refused_at_its_next_call(tmp_path):
         assert csp.book.of("party/b")[0].state == "stopped"
 
 
+@pytest.mark.slow
 @pytest.mark.chaos(
     "a peer with another plan",
     "a CSP that weakens the plan",
@@ -357,7 +359,6 @@ def test_one_kit_runs_once_and_in_its_own_role(tmp_path):
         assert house.stop("party/a") == 0
 
 
-@pytest.mark.slow
 def test_a_role_that_waits_for_its_csp_can_be_stopped(tmp_path):
     with two(tmp_path) as house:
         process = Process("party", "start", "--kit", house.kits["party/a"], "--csp", "127.0.0.1:9")
@@ -367,6 +368,19 @@ def test_a_role_that_waits_for_its_csp_can_be_stopped(tmp_path):
             assert process.ended() == 0
         finally:
             process.kill()
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "tgkill"), reason="no way here to signal one thread of a process")
+@pytest.mark.parametrize("name", ["csp/csp", "party/a"])
+def test_a_role_stops_whichever_of_its_threads_the_system_gives_the_signal_to(tmp_path, name):
+    with two(tmp_path) as house, csp_here(house, CspNode):
+        house.csp = "" if name == "csp/csp" else house.csp
+        house.start(name)
+        process = house.processes[name]
+        threads = sorted(int(thread.name) for thread in Path(f"/proc/{process.popen.pid}/task").iterdir())
+        assert len(threads) > 1
+        assert ctypes.CDLL(None).tgkill(process.popen.pid, threads[-1], signal.SIGTERM) == 0
+        assert process.ended() == 0
 
 
 def test_a_stopped_job_stays_stopped(tmp_path):
