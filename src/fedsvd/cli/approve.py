@@ -45,12 +45,13 @@ def approve(
     if not yes:
         typer.confirm(_question(considered), abort=True, err=True)
     agree(site, considered)
-    if enlist:
-        enlist_now(site, record, csp)
+    enlisted = enlist and enlist_now(site, record, csp)
     if format is Format.JSON:
-        voice.answer({**told, "approved": True, "enlisted": enlist}, lambda console: None)
+        voice.answer({**told, "approved": True, "enlisted": enlisted}, lambda console: None)
     else:
-        voice.line(f"approved{' and enlisted' if enlist else ''}: {record['name']} ({record['id'][:8]})")
+        voice.line(f"approved{' and enlisted' if enlisted else ''}: {record['name']} ({record['id'][:8]})")
+    if enlist and not enlisted:
+        voice.line("this kit is running, and enlists by itself")
 
 
 def _question(considered: Considered) -> str:

@@ -36,6 +36,11 @@ LISTEN = "0.0.0.0:7443"
 SKEW = 60.0  # seconds that two clocks may differ before somebody is told
 _GREETING_PATIENCE = 5.0
 
+
+class Running(StorageError):
+    """Another process has this kit's state folder."""
+
+
 Ready = Callable[[dict[str, Any]], None]
 Beside = Callable[[CspNode], AbstractContextManager[dict[str, Any]]]
 """Something that runs while a CSP does, a dashboard say, and what others should be told of it."""
@@ -116,16 +121,23 @@ def _serve_member(site: Site, engine: Engine, dialling: Dialling, stop: threadin
         raise failed[0]
 
 
-def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) -> None:
-    """Enlist for one approved job without staying: whoever deals can do so, and the party be started later."""
+def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) -> bool:
+    """Enlist for one approved job without staying: whoever deals can do so, and the party be started later.
+
+    False where this kit is running: then it enlists by itself.
+    """
     dialling = site.dialling(csp)
-    with only_one(site.state):
-        member = Member(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
-        desk = Desk(Line(dialling))
-        try:
-            member.enlist(desk, record)
-        finally:
-            desk.close()
+    try:
+        with only_one(site.state):
+            member = Member(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
+            desk = Desk(Line(dialling))
+            try:
+                member.enlist(desk, record)
+            finally:
+                desk.close()
+    except Running:
+        return False
+    return True
 
 
 def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
@@ -164,9 +176,7 @@ def only_one(state: Path) -> Iterator[None]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise StorageError(
-                    "this kit is running already", "stop the other process first, or leave it to that one"
-                ) from None
+                raise Running("this kit is running already", "stop the other process first") from None
         yield
     finally:
         os.close(descriptor)

@@ -15,7 +15,7 @@ from fedsvd.identity.pins import pin, read_pins
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.service import serve
+from fedsvd.runtime.service import only_one, serve
 from fedsvd.runtime.site import Site
 
 ROWS = 120
@@ -142,6 +142,26 @@ def test_a_member_that_was_never_seen_must_be_pinned_first(fedsvd, kits, submit)
     fingerprint = Site.at(kits["csp/csp"]).kit.identity.fingerprint
     assert fedsvd("join", "pin", "--kit", kits["party/a"], "csp", fingerprint).code == 0
     assert asked(kits["party/a"], id, "y\n")[0] == 0
+
+
+def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
+    words = ("--kit", kits["party/a"], "--yes", "--enlist", "--format", "json")
+    id = submit(authority=True)
+    assert fedsvd("job", "approve", id, *words).json["enlisted"] is True
+    with Connection(kits["party/a"]) as connection:
+        facts = connection.job(id)["enlisted"]["party/a"]
+    assert (facts["rows"], facts["columns"]) == (ROWS, 4)
+    assert len(bytes.fromhex(facts["prekey"])) == 32 + 64
+    with only_one(Site.at(kits["party/a"]).state):
+        assert fedsvd("job", "approve", submit(), *words).json["enlisted"] is False  # what runs does it by itself
+
+
+def test_without_an_authority_nobody_leaves_a_prekey(fedsvd, kits, submit):
+    id = submit()
+    fedsvd("job", "approve", id, "--kit", kits["party/b"], "--yes", "--enlist")
+    with Connection(kits["party/b"]) as connection:
+        assert "prekey" not in connection.job(id)["enlisted"]["party/b"]
+    assert not (kits["party/b"] / "state" / "prekeys").exists()
 
 
 def test_a_job_below_the_policy_cannot_be_approved(kits, submit):
