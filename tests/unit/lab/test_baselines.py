@@ -174,6 +174,13 @@ class TestRegressions:
             w -= rate / len(Z) * Z.T @ (Z @ w - t)
         assert np.isclose(sgd.full_batch(X, y, (7,))[7], y.std() ** 2 * np.mean((Z @ w - t) ** 2), rtol=1e-12)
 
+    def test_a_feature_that_is_nearly_always_zero_does_not_drive_mini_batches_apart(self):
+        X = RNG(11).normal(size=(2000, 3))
+        X[:, 2] = 0.0
+        X[1999, 2] = 1.0  # standardised, this one entry is 45
+        errors = sgd.mini_batches(X, X[:, 0] + X[:, 2], (1, 20), seed=1, batch=16)
+        assert errors[20] <= errors[1] <= np.var(X[:, 0] + X[:, 2])
+
     def test_a_constant_column_does_no_harm(self):
         X = np.column_stack((RNG(6).normal(size=30), np.full(30, 4.0)))
         assert np.isfinite(sgd.full_batch(X, X[:, 0], (5,))[5])
