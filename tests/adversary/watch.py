@@ -101,9 +101,9 @@ class Truth:
         self.masks: dict[int, Any] = {}
         pad, masks = role.pad, role.Masks
 
-        def copied(payload: Ring, keys: Any, stream: str, batch: int, once: Any) -> Ring:
+        def copied(payload: Ring, keys: Any, stream: str, batch: int, *rest: Any) -> Ring:
             self.bare[keys.user, stream, batch] = payload.copy()
-            return pad(payload, keys, stream, batch, once)
+            return pad(payload, keys, stream, batch, *rest)
 
         def kept(plan: SessionPlan, i: int, *rest: Any) -> Any:
             self.masks[i + 1] = masks(plan, i, *rest)
