@@ -196,7 +196,8 @@ def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, re
 @pytest.mark.parametrize(
     "most",
     [
-        pytest.param(40_000, marks=pytest.mark.chaos("a full disk", "a party cannot write its results")),
+        pytest.param(100_000, marks=pytest.mark.chaos("a full disk", "a party cannot write its results")),
+        pytest.param(40_000, marks=pytest.mark.chaos("a full disk", "a party cannot write its scratch files")),
         pytest.param(500, marks=pytest.mark.chaos("a full disk", "a party cannot write its ledger")),
     ],
 )
@@ -211,7 +212,7 @@ def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(house, most, rec
         record_property("outcome", resumed_right(house, desk, id))
 
 
-@pytest.mark.chaos("a full disk", "a party's state folder is a tmpfs without room (ENOSPC)")
+@pytest.mark.chaos("a full disk", "a party's results are on a tmpfs without room (ENOSPC)")
 def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, tmp_path, record_property):
     inside = ["unshare", "--map-root-user", "--mount"]
     probe = subprocess.run([*inside, "mount", "-t", "tmpfs", "x", str(tmp_path)], capture_output=True, check=False)
@@ -231,19 +232,33 @@ def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, 
         record_property("outcome", resumed_right(house, desk, id))
 
 
-@pytest.mark.chaos("a full disk", "the CSP cannot write its book")
-@pytest.mark.parametrize("most", [3_000, 6_000, 9_000])
+@pytest.mark.parametrize(
+    "most",
+    [
+        pytest.param(most, marks=pytest.mark.chaos("a full disk", f"the CSP cannot write its book, {when}"))
+        for most, when in (
+            (3_000, "as members enlist"),
+            (10_000, "as the session begins"),
+            (16_000, "as the first member ends"),
+            (26_000, "as the last member ends"),
+        )
+    ],
+)
 def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, record_property):
     house.lay_data()
     house.unruly("csp/csp", f"fills:{most}")
     house.start(*MEMBERS)
     with house.desk() as desk:
         id = desk.ask("submit", file=job_file())["id"]
-        settled(desk, id, {"broken"})
+        codes = broken_everywhere(house, desk, id)
+        assert StorageError.code in codes.values()
     house.away("csp/csp")
-    house.start("csp/csp")
+    house.start("csp/csp")  # what it could not write down it has forgotten, but not that the job is not done
     with house.desk() as desk:
-        record_property("outcome", resumed_right(house, desk, id))
+        settled(desk, id, {"broken"})
+        desk.ask("resume", id=id)
+        ended_right(house, desk, id, 2)
+    record_property("outcome", f"{spoken(codes)}; resumed, right")
 
 
 @pytest.mark.chaos(
