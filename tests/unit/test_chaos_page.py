@@ -1,0 +1,38 @@
+"""The table of what goes wrong on purpose is what the tests recorded, and nothing that must be in it is missing."""
+
+import json
+
+from benchmarks.chaos import PAGE, RESULT, page
+from tests.e2e.test_chaos import KILLS
+
+DEMANDED = (
+    "kill -9",
+    "half-closed connections",
+    "a stalled peer",
+    "a full disk",
+    "clock skew",
+    "duplicate and reordered chunks",
+    "a peer with another plan",
+    "bad certificates",
+    "a plaintext client",
+    "an oversized frame",
+)
+
+
+def cases():
+    return json.loads(RESULT.read_text())["cases"]
+
+
+def test_the_page_is_made_of_what_was_recorded():
+    assert PAGE.read_text() == page(cases()), "run: make chaos"
+
+
+def test_every_trouble_has_its_cases_and_none_failed():
+    kinds = {case["kind"] for case in cases()}
+    assert kinds >= set(DEMANDED)
+    assert not [case for case in cases() if "FAILED" in case["outcome"]]
+
+
+def test_every_role_was_killed_in_every_state_that_its_table_has():
+    killed = {case["case"] for case in cases() if case["kind"] == "kill -9"}
+    assert killed == {f"{role} in {state}" for role, state, _ in KILLS}, "run: make chaos"
