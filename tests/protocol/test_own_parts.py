@@ -18,7 +18,7 @@ from fedsvd.runtime.planning import Study
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 M, N = 12, 9000
-SMALL = 24 * M * 4096  # bytes: panels of 4096 columns, so that there are several
+SMALL = 48 * M * 4096  # bytes: panels of 4096 columns, so that there are several
 
 
 def parts(spread: float) -> list[np.ndarray]:

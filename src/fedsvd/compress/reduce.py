@@ -24,6 +24,10 @@ Progress = Callable[[int, int], None]  # columns read, columns in all
 Spread = Callable[[MatrixSource, Float | None, int, Progress | None], StreamingFactor]
 """Factors a source, less its shift, in panels of this width, somewhere else (``spread.py``)."""
 
+PANELS = 6
+"""Panels alive at once at most: one that is met, one that is read ahead, what is made of it, what that is compared
+with, and what a norm or a copy takes."""
+
 
 @dataclass(frozen=True, repr=False)
 class Reduced:
@@ -44,14 +48,14 @@ class Reduced:
 
 
 def panel_width(m: int, budget: int | None = None) -> int:
-    """Columns per panel: about eight times m, fewer when two panels would not fit the budget, in bytes."""
+    """Columns per panel: about eight times m, fewer where ``PANELS`` of them would not fit the budget, in bytes."""
     wanted = max(8 * m, 4096)
     if budget is None:
         return wanted
-    fits = budget // (3 * 8 * m)
+    fits = budget // (PANELS * 8 * m)
     if fits < 1:
         raise ConfigError(
-            f"a memory budget of {budget} bytes holds no panel of {m} rows", f"allow at least {24 * m} bytes"
+            f"a memory budget of {budget} bytes holds no panel of {m} rows", f"allow at least {PANELS * 8 * m} bytes"
         )
     return min(wanted, fits)
 

@@ -23,6 +23,7 @@ from fedsvd.runtime.member import Member
 from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.party_data import oriented
 from fedsvd.runtime.questions import Desk
+from fedsvd.runtime.read_ahead import read_ahead
 from fedsvd.runtime.session import Player, accounts
 from fedsvd.runtime.telling import Teller
 from fedsvd.transport.grpc_client import Dialled, Line
@@ -112,8 +113,9 @@ class Attempt:
         if member.engine.cluster is not None:
             extras["spread"] = member.engine.cluster.factor
         dealt = plan.trust is Trust.AUTHORITY
+        source = oriented(plan, own.data)
         inputs = Inputs(
-            oriented(plan, own.data),
+            source if "spread" in extras else read_ahead(source),
             member.identity,
             Seed.fresh(),
             own.data.labels if plan.stacks_labels else None,

@@ -130,17 +130,17 @@ def test_panels_are_eight_times_as_wide_as_high_but_never_narrow():
 
 
 @given(m=st.integers(1, 5000), budget=st.integers(1, 10**9))
-def test_three_panels_fit_the_budget_or_it_is_refused_with_the_smallest_that_would_do(m, budget):
+def test_six_panels_fit_the_budget_or_it_is_refused_with_the_smallest_that_would_do(m, budget):
     try:
         width = panel_width(m, budget)
     except ConfigError as error:
         smallest = int(re.search(r"at least (\d+) bytes", error.fix)[1])
-        assert budget < smallest == 24 * m
+        assert budget < smallest == 48 * m
         assert panel_width(m, smallest) == 1
         return
     assert 1 <= width <= panel_width(m)
-    assert 3 * 8 * m * width <= budget
-    assert width == panel_width(m) or 3 * 8 * m * (width + 1) > budget
+    assert 6 * 8 * m * width <= budget
+    assert width == panel_width(m) or 6 * 8 * m * (width + 1) > budget
 
 
 # The door.

@@ -142,7 +142,7 @@ def test_an_interrupted_command_goes_on_where_it_stopped(tmp_path, monkeypatch, 
     from fedsvd.cli.voice import Format, Voice
 
     monkeypatch.setattr(own_part, "LONGEST_TABLE", 1000)
-    asked, target, read = job(memory=24 * 20 * 1000), tmp_path / "j", []
+    asked, target, read = job(memory=48 * 20 * 1000), tmp_path / "j", []
 
     def counted(source, start, stop):
         read.append((source.description, start))
@@ -170,4 +170,4 @@ def test_an_interrupted_command_goes_on_where_it_stopped(tmp_path, monkeypatch, 
     U, sigma = np.load(target / "left_vectors.npy"), np.load(target / "singular_values.npy")
     V = np.hstack([np.load(Path(said["parties"][name]) / "components.npy") for name in "ab"])
     np.testing.assert_allclose((U * sigma) @ V, joint, atol=1e-12)
-    assert reduce.panel_width(20, 24 * 20 * 1000) == 1000
+    assert reduce.panel_width(20, 48 * 20 * 1000) == 1000
