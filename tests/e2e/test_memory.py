@@ -1,4 +1,4 @@
-"""What a role's own process takes at most, beyond what it takes for next to nothing, is its budget; the line's beside."""
+"""What a role's own process takes beyond what it takes for next to nothing is its budget, and what is on the line."""
 
 import pytest
 
