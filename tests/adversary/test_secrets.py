@@ -23,9 +23,9 @@ from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.randomness import entropy
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import SIZE, Seed
-from fedsvd.roles.user import svd
+from fedsvd.roles.user import upload
 from fedsvd.roles.user.role import User
-from fedsvd.runtime import federation
+from fedsvd.runtime import engine
 from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble, run_study
 from fedsvd.runtime.party_data import PartyData
@@ -101,14 +101,14 @@ def test_no_secret_shows_in_any_repr_report_or_log_of_a_run(name, seeds, caplog)
 
 def test_no_secret_shows_in_a_temporary_name(seeds, tmp_path, monkeypatch):
     """X' is made to go to disk; what it is called there says whose program it is, and nothing else."""
-    names, make, choose = [], tempfile.mkdtemp, federation.choose_store
+    names, make, choose = [], tempfile.mkdtemp, engine.choose_store
 
     def noted(*args, **kwargs):
         names.append(make(*args, **kwargs))
         return names[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", noted)
-    monkeypatch.setattr(federation, "choose_store", lambda shape, access, _, where: choose(shape, access, 0, where))
+    monkeypatch.setattr(engine, "choose_store", lambda shape, access, _, where: choose(shape, access, 0, where))
     parties = [PartyData(open_source(part.copy())) for part in columns(table(), WIDTHS)]
     study = Study(Task.SVD, Split.VERTICAL)
     outcome = run_study(study, parties, scratch=tmp_path, policy=Policy.permissive())
@@ -152,7 +152,7 @@ def told(session, error=FedSVDError):
 
 
 def test_an_overflow_names_a_bound_and_a_count_and_no_entry(seeds, monkeypatch):
-    monkeypatch.setattr(svd, "entry_bound", lambda work, F: 1e-3)
+    monkeypatch.setattr(upload, "entry_bound", lambda work, F: 1e-3)
     texts, said = told(failing(), FixedPointOverflow)
     assert said
     expect_silence(texts, seeds)

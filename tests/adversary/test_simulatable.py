@@ -16,8 +16,8 @@ from fedsvd.lab.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.messages import PaddedBatch, Ready
 from fedsvd.protocol.parties import CSP
-from fedsvd.roles.user import role
 from fedsvd.runtime import planning
+from fedsvd.secagg import dither
 
 B, TILES = 10, (6, 12)
 M, N = B * TILES[0], B * TILES[1]
@@ -144,6 +144,6 @@ def test_the_last_bits_of_the_sum_do_not_tell_how_the_data_is_divided(divisions,
 
 def test_unfilled_they_would(divisions, monkeypatch):
     """A float64 ends in zeros where the word goes on; a sum that does says that both users' terms are large."""
-    monkeypatch.setattr(role, "fill", lambda payload, least, stream: payload)
+    monkeypatch.setattr(dither, "fill", lambda payload, least, stream: payload)
     for way in divisions:
         assert last_bits(watched(columns(divisions[way], (N // 2, N // 2)), scheme="mixing")) < CERTAIN
