@@ -1,7 +1,8 @@
 """The README's pictures of a real demo: ``python docs/_ext/readme_figures.py`` runs it and draws what it said.
 
 ``docs/figures/demo.svg`` is the demo's own output, ``docs/figures/report.svg`` has two drawings of the report it wrote:
-records of one run, with the times of the machine that made them. The badges say what ``pyproject.toml`` says; a test compares.
+records of one run, with the times of the machine that made them. The badges say what ``pyproject.toml`` says, and a
+test compares.
 """
 
 import html
