@@ -8,6 +8,7 @@ import typer
 
 from fedsvd.cli.approve import approve
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
+from fedsvd.cli.reports import drawn
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
 from fedsvd.runtime.connect import Connection, Results
@@ -101,6 +102,7 @@ def _tell(
         "finished": list(found.finished),
         "awaited": list(found.awaited),
         "folder": None if found.folder is None else str(found.folder),
+        "report": None if found.folder is None else drawn(found.folder),
         "plan_digest": record["plan_digest"],
         "failures": failures or [],
     }
@@ -109,6 +111,8 @@ def _tell(
         "finished": ", ".join(found.finished) or "nobody yet",
         "results": found.folder or "in the folders of the parties, not here",
     }
+    if told["report"]:
+        shown["report"] = told["report"]
     for failure in failures or []:
         shown[f"failed: {failure['who']}"] = f"{failure['code']} in {failure['stage'] or 'starting'}: {failure['text']}"
     voice.answer(told, lambda console: console.print(facts(shown)))
