@@ -3,9 +3,10 @@
     python -m benchmarks.device.pca --device cuda --out benchmarks/results/h200-pca-32k.json
 
 The paper has 100K x 1M in 32.3 hours. Its factor, 100K x 100K, is 80 GB, and with what an update needs beside it does
-not fit one device; at 32K everything does, and the stages measured here say what 100K would take: the factor is two
-thirds of the way m^2 n, the CSP's part m^2. Features are noise of unit variance plus five planted directions, so that
-the answer is known: the components found must lie near them. Samples are made on the device, twice.
+not fit one device; at 32K everything does. All large stages grow with the square of the features (the factor is
+m^2 n, uploads and sums are m^2), so the record carries its time over to 100K, and says so. Features are noise of unit
+variance plus five planted directions, so that the answer is known: the components found must lie near them. Samples
+are made on the device, twice.
 """
 
 import time

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import scipy.linalg
+
 from fedsvd.types import Array
 
 _TRIANGLE = 128  # unknowns that are solved for at once
@@ -62,19 +65,17 @@ def solve_triangular(xp: Any, R: Array, B: Array, lower: bool, transposed: bool)
 
 @dataclass(frozen=True, repr=False)
 class _Diagonal:
-    """The triangles on the diagonal, rows at unit length, with their inverses."""
+    """The triangles on the diagonal with their inverses."""
 
-    lengths: tuple[Array, ...]  # of the rows, as columns
     triangles: tuple[Array, ...]
     inverses: tuple[Array, ...]
     refined: bool  # whether a product with the inverse needs a second one
 
     def solve(self, k: int, B: Array) -> None:
         """B becomes the solution of triangle k."""
-        scaled = B / self.lengths[k]
-        X = self.inverses[k] @ scaled
+        X = self.inverses[k] @ B
         if self.refined:
-            X = X + self.inverses[k] @ (scaled - self.triangles[k] @ X)
+            X = X + self.inverses[k] @ (B - self.triangles[k] @ X)
         B[:, :] = X
 
 
@@ -82,24 +83,23 @@ def _inverted_diagonal(xp: Any, A: Array, lower: bool) -> _Diagonal | None:
     """The inverted triangles of A; None where they are too ill conditioned for a product to stand for a solve.
 
     A product with an inverse leaves a residual of eps times the condition number, which a second one, on that residual,
-    squares away. Rows are scaled first: of data whose columns differ in size only that is left of the condition.
+    squares away. What counts is the condition with rows at unit length: of data whose columns differ in size alone
+    nothing else is left of it.
     """
-    lengths, triangles, inverses, worst = [], [], [], 0.0
+    triangles, inverses, norms = [], [], []
     for start in range(0, A.shape[0], _TRIANGLE):
         place = slice(start, min(start + _TRIANGLE, A.shape[0]))
         T = A[place, place]
         T = xp.tril(T) if lower else xp.triu(T)
-        length = xp.linalg.vector_norm(T, axis=1, keepdims=True)
-        T = T / length
-        inverse = _solve_at_once(xp, T, xp.eye(T.shape[0], dtype=T.dtype, device=T.device), lower, False)
-        lengths.append(length)
+        lengths = xp.linalg.vector_norm(T, axis=1, keepdims=True)
+        inverse = _solve_at_once(xp, T / lengths, xp.eye(T.shape[0], dtype=T.dtype, device=T.device), lower, False)
+        norms.append(xp.linalg.vector_norm(inverse))
         triangles.append(T)
-        inverses.append(inverse)
-    norms = xp.stack([xp.linalg.vector_norm(inverse) for inverse in inverses])
-    worst = float(xp.max(norms)) / _TRIANGLE**0.5  # 1 for an orthogonal triangle
+        inverses.append(inverse / xp.matrix_transpose(lengths))
+    worst = float(xp.max(xp.stack(norms))) / _TRIANGLE**0.5  # 1 for an orthogonal triangle
     if not worst <= _HOPELESS:
         return None
-    return _Diagonal(tuple(lengths), tuple(triangles), tuple(inverses), worst > _HARMLESS)
+    return _Diagonal(tuple(triangles), tuple(inverses), worst > _HARMLESS)
 
 
 def _solve_in_place(A: Array, B: Array, lower: bool, diagonal: _Diagonal, first: int = 0) -> None:
@@ -135,7 +135,10 @@ def _solve_at_once(xp: Any, R: Array, B: Array, lower: bool, transposed: bool) -
         from cupyx.scipy.linalg import solve_triangular as solve
 
         return solve(R, B, trans="T" if transposed else "N", lower=lower, check_finite=False)
-    return xp.linalg.solve(xp.matrix_transpose(R) if transposed else R, B)
+    # A library that has none borrows SciPy's: a general solve would not do, it exchanges rows.
+    trans, at_hand = "T" if transposed else "N", np.asarray(R)
+    solved = scipy.linalg.solve_triangular(at_hand, np.asarray(B), trans=trans, lower=lower, check_finite=False)
+    return xp.asarray(solved, device=B.device)
 
 
 def gesvd(A: Array) -> tuple[Array, Array, Array]:

@@ -312,7 +312,7 @@ def test_the_cosine_transform_is_the_matrix_of_its_definition(library):
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("power", [0, 3, 9, 14], ids=lambda power: f"condition 1e{power}")
 def test_a_solve_cut_into_triangles_leaves_no_more_than_rounding(library, lower, transposed, power):
-    """Triangles of 128 unknowns are inverted where that is safe; the residual must not show where it is not."""
+    """Triangles are inverted where that is safe; the residual must not show where it is not."""
     n, c = 300, 400
     # Columns that depend on one another, not only of different sizes: scaling alone must not save the day.
     Q, _ = np.linalg.qr(normal(1, n, n))
