@@ -1,6 +1,7 @@
 """Matrices long on both sides, as a user would run them: every role a process of its own, within a memory budget.
 
     python -m benchmarks.macro.long lsa pca          the records of this page, into benchmarks/results/long.json
+    python -m benchmarks.macro.long pca=25000x10000  another shape
     python -m benchmarks.macro.long lsa --small      the same at a hundredth of the size, printed only
 
 LSA: the top 256 of ratings nobody gave, 6,000 x 40,000 at the density of MovieLens-25M, columns split over two parties.
@@ -48,8 +49,8 @@ SMALL = {"lsa": ((600, 4_000), 32, "64 MiB"), "pca": ((2_000, 1_500), 5, "48 MiB
 def main(words: list[str]) -> int:
     """Run what is named; the exit status says whether every residual and every peak is within its bound."""
     small = "--small" in words
-    names = [word for word in words if word in JOBS] or list(JOBS)
-    records = {name: record(name, small) for name in names}
+    asked = dict(word.partition("=")[::2] for word in words if word != "--small") or dict.fromkeys(JOBS, "")
+    records = {f"{name} {shape}".strip(): record(name, shape, small) for name, shape in asked.items()}
     print(json.dumps(records, indent=1))
     if not small:
         target = RESULTS / "long.json"
@@ -58,9 +59,11 @@ def main(words: list[str]) -> int:
     return 0 if all(each["met"] for each in records.values()) else 1
 
 
-def record(name: str, small: bool) -> dict[str, Any]:
+def record(name: str, shape: str, small: bool) -> dict[str, Any]:
     """One job on the local rung: seconds by stage, bytes, residual, and the peak of every process."""
     asked = dict(JOBS[name])
+    if shape:
+        asked["shape"] = tuple(map(int, shape.split("x")))
     if small:
         asked["shape"], asked["components"], asked["memory"] = SMALL[name]
     with tempfile.TemporaryDirectory(prefix="fedsvd-long-", dir=os.environ.get("FEDSVD_SCRATCH")) as folder:

@@ -7,6 +7,7 @@ BLAS and LAPACK called directly on NumPy, so that nothing is copied for the sake
 through the standard's own functions elsewhere.
 """
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -23,6 +24,7 @@ from fedsvd.linalg.transforms import dct_by_fft
 from fedsvd.types import Array, Float
 
 EPS = float(np.finfo(np.float64).eps)
+_PIECE = 1 << 20  # entries whose norm is taken at once
 _TINY = float(np.finfo(np.float64).tiny)
 _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
@@ -94,8 +96,16 @@ def like(A: NDArray[Any], other: Array) -> Array:
 
 
 def norm(A: Array) -> float:
-    """The Frobenius norm, safe from overflow and underflow of the squares."""
+    """The Frobenius norm, safe from overflow and underflow of the squares; an array of NumPy is not copied for it."""
     xp = namespace(A)
+    if xp is not np or A.ndim != 2 or A.size <= _PIECE:
+        return _norm_at_once(xp, A)
+    rows = A.T if A.flags.f_contiguous and not A.flags.c_contiguous else A
+    step = max(1, _PIECE // rows.shape[1])
+    return math.hypot(*(_norm_at_once(xp, rows[start : start + step]) for start in range(0, rows.shape[0], step)))
+
+
+def _norm_at_once(xp: Any, A: Array) -> float:
     largest = float(xp.max(xp.abs(A))) if 0 not in A.shape else 0.0
     if largest == 0.0 or not np.isfinite(largest):
         return largest
