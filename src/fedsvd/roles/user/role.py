@@ -250,6 +250,7 @@ class User(Machine):
         if not isinstance(request, Upload):
             raise LocalProtocolError("no upload is under way")
         if self._panel is None or self._panel[0] != batch.panel:
+            self._panel = None  # before the next is made: a panel is as large as the memory allows
             self._panel = batch.panel, request.panel(batch.panel)
         Y = self._panel[1][batch.rows, :]
         matrix = Y.shape[1] - (self.plan.targets if self.plan.by_rows else 0)
