@@ -96,7 +96,7 @@ class TestJournal:
         journal.add(case, [Measurement("ours", "time", 2.0, "s", scheme="paper", network="relay")], seed=7)
         (found,) = journal.rows([case])
         assert found["case"] == {"n": 1}
-        for key in ("hardware", "scheme", "commit", "seeds", "network", "blas", "when"):
+        for key in ("hardware", "scheme", "commit", "seeds", "network", "blas", "load", "when"):
             assert found[key]
 
     def test_a_line_that_was_cut_off_is_run_again(self, tmp_path):

@@ -33,6 +33,11 @@ def fingerprint() -> dict[str, Any]:
     }
 
 
+def load() -> str:
+    """How busy the machine is: times on one that does other work are longer than they would be."""
+    return f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else "unknown"
+
+
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():

@@ -103,6 +103,7 @@ def _how(rows: Sequence[Row]) -> str:
         "seeds": _several(ours, "seeds"),
         "commits": _several(ours, "commit"),
         "hardware": _several(ours, "hardware"),
+        "load of the machine": _several(ours, "load"),
         "measured between": f"{min(row['when'] for row in ours)} and {max(row['when'] for row in ours)}",
         "notes on rows": _several(ours, "note"),
     }

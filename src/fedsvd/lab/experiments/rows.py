@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.lab.experiments.experiment import Experiment, Quoted, Size
-from fedsvd.lab.experiments.machine import fingerprint
+from fedsvd.lab.experiments.machine import fingerprint, load
 
 Row = dict[str, Any]
 MEASURED, EXTRAPOLATED, PREDICTED, QUOTED, NOT_RUN = "measured", "extrapolated", "predicted", "quoted", "not run"
@@ -88,6 +88,7 @@ class Journal:
             "network": one.network,
             "note": one.note,
             "when": when,
+            "load": load(),
             **fingerprint(),
         }
 
