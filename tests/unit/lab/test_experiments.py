@@ -12,9 +12,10 @@ from fedsvd.lab.baselines.ppd_svd import PpdSvd
 from fedsvd.lab.datasets.library import Library
 from fedsvd.lab.experiments import figures, records, refined
 from fedsvd.lab.experiments.context import Context
-from fedsvd.lab.experiments.experiment import Check, Experiment, FigureSpec, Size, TableSpec, experiments
+from fedsvd.lab.experiments.experiment import Check, Experiment, FigureSpec, Ratio, Size, TableSpec, experiments
 from fedsvd.lab.experiments.page import Section, page
 from fedsvd.lab.experiments.peers import Peer
+from fedsvd.lab.experiments.ratios import ratios
 from fedsvd.lab.experiments.rivalry import extrapolated
 from fedsvd.lab.experiments.rows import Case, Journal, Measurement
 from fedsvd.lab.experiments.runners import KINDS, cases_of
@@ -178,6 +179,19 @@ class TestChecks:
     def test_cases_that_differ_are_not_compared(self):
         rows = [row("ours", 1.0, n=1), row("paper: FedSVD", 2.0, n=2)]
         assert verdicts(experiment(checks=(Check("t", ("ours",), "paper: FedSVD", {}),)), rows) == []
+
+
+class TestRatios:
+    def test_a_ratio_is_made_where_both_are_and_is_as_sure_as_the_less_sure(self):
+        rows = [
+            row("ours", 2.0, n=1),
+            row("HE", 10.0, n=1),
+            row("HE", 90.0, "extrapolated", n=2),
+            row("ours", 3.0, n=2),
+        ]
+        found = ratios(experiment(ratios=(Ratio("HE", "ours", "time"),)), [*rows, row("HE", 1.0, n=3)])
+        assert [(one["value"], one["how"]) for one in found] == [(5.0, "measured"), (30.0, "extrapolated")]
+        assert found[0]["method"] == "HE over ours"
 
 
 class TestPictures:

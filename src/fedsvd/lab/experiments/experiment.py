@@ -74,6 +74,15 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Ratio:
+    """One method's value over another's at every case that has both."""
+
+    of: str
+    over: str
+    metric: str
+
+
+@dataclass(frozen=True)
 class Experiment:
     """One table or figure of the paper."""
 
@@ -88,6 +97,7 @@ class Experiment:
     tables: tuple[TableSpec, ...] = ()
     figures: tuple[FigureSpec, ...] = ()
     checks: tuple[Check, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
     rows_of: str = ""
 
     def at(self, size: Size) -> dict[str, Any]:
@@ -126,6 +136,7 @@ def _read(path: Path) -> tuple[int, Experiment]:
             tables=tuple(_table(entry) for entry in record.get("table", ())),
             figures=tuple(_figure(entry) for entry in record.get("figure", ())),
             checks=tuple(_check(entry) for entry in record.get("check", ())),
+            ratios=tuple(Ratio(**entry) for entry in record.get("ratio", ())),
             rows_of=record.get("rows_of", ""),
         )
     except (tomllib.TOMLDecodeError, KeyError, TypeError) as fault:

@@ -25,6 +25,7 @@ from fedsvd.lab.experiments import figures
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.experiment import Experiment, Size, experiments
 from fedsvd.lab.experiments.page import Section, page
+from fedsvd.lab.experiments.ratios import ratios
 from fedsvd.lab.experiments.rows import Journal, Row, quoted_row
 from fedsvd.lab.experiments.runners import cases_of
 from fedsvd.lab.experiments.tables import latex, markdown, tables
@@ -87,6 +88,7 @@ def _run(experiment: Experiment, size: Size, context: Context, out: Path, summar
 
 
 def _section(experiment: Experiment, rows: list[Row], missing: list[str]) -> Section:
+    rows = [*rows, *ratios(experiment, rows)]
     drawn = []
     if figures.drawable():
         found = (figures.draw(spec, rows) for spec in experiment.figures)
