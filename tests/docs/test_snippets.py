@@ -40,7 +40,7 @@ def test_the_whole_tutorial_as_typed(tmp_path):
     assert not list(seen.glob("*.npy"))
 
 
-@pytest.mark.parametrize("name", ["bank-and-telco", "genotypes", "ratings"])
+@pytest.mark.parametrize("name", [pytest.param("bank-and-telco", marks=pytest.mark.slow), "genotypes", "ratings"])
 def test_a_how_to_as_typed(name, tmp_path):
     said = typed(page(f"howto/{name}.md"), tmp_path)
     assert said
