@@ -70,10 +70,19 @@ def fast_ica(Z: Float, rng: np.random.Generator, iterations: int = ITERATIONS) -
     for _ in range(iterations):
         G = np.tanh(W @ Z)
         slope = 1.0 - np.einsum("ij,ij->i", G, G) / samples
-        before, W = W, polar(G @ Z.T / samples - slope[:, None] * W)
+        before, W = W, _decorrelated(G @ Z.T / samples - slope[:, None] * W)
         if np.abs(np.abs(np.einsum("ij,ij->i", W, before)) - 1.0).max(initial=0.0) < _SETTLED:
             break
     return W
+
+
+def _decorrelated(W: Float) -> Float:
+    """``(W W^T)^(-1/2) W``: the polar factor of a W that is far from singular, at a fraction of an SVD."""
+    strengths, directions = np.linalg.eigh(W @ W.T)
+    if strengths[0] <= 1e-12 * strengths[-1]:
+        return polar(W)
+    found: Float = (directions / np.sqrt(strengths)) @ (directions.T @ W)
+    return found
 
 
 def unmixing(B: Float, rng: np.random.Generator, iterations: int = ITERATIONS) -> Float:
