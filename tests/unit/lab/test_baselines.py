@@ -151,7 +151,9 @@ class TestPPDSVD:
         X_1, X_2 = RNG(7).normal(size=(4, 3)), RNG(8).normal(size=(4, 5))
         alone = ppd_svd(X_1, X_2, key, packed=True)
         with workers(2) as spread:
+            before = spread.processor()
             two = ppd_svd(X_1, X_2, key, packed=True, spread=spread)
+            assert spread.processor() > before
         assert (alone.cross == two.cross).all()
 
 

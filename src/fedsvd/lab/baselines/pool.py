@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from time import process_time, sleep
 from typing import Protocol, TypeVar
 
 Task = TypeVar("Task")
@@ -16,6 +17,10 @@ class Spread(Protocol):
 
     processes: int
 
+    def processor(self) -> float:
+        """Seconds of the processor that the workers have used so far."""
+        ...
+
     def __call__(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]: ...
 
 
@@ -23,6 +28,9 @@ class Here:
     """All work in this process."""
 
     processes = 1
+
+    def processor(self) -> float:
+        return process_time()
 
     def __call__(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
         return [work(task) for task in tasks]
@@ -32,8 +40,18 @@ class _Pool:
     def __init__(self, pool: ProcessPoolExecutor, processes: int) -> None:
         self._pool, self.processes = pool, processes
 
+    def processor(self) -> float:
+        # Tasks that take a moment go to all workers, so that each tells of itself.
+        told = dict(self._pool.map(_own_time, range(8 * self.processes)))
+        return process_time() + sum(told.values())
+
     def __call__(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
         return list(self._pool.map(work, tasks))
+
+
+def _own_time(task: int) -> tuple[int, float]:
+    sleep(0.02)
+    return os.getpid(), process_time()
 
 
 def cores() -> int:

@@ -18,7 +18,7 @@ from fedsvd.lab.experiments.ours import SCHEMES, dealt, factorise
 from fedsvd.lab.experiments.rows import EXTRAPOLATED, Case, Measurement
 from fedsvd.types import Float
 
-TIME, TRAFFIC = "time", "bytes sent"
+TIME, WORK, TRAFFIC = "time", "processor time", "bytes sent"
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ def _ours(m: int, n: int, context: Context) -> Callable[[], Iterator[Measurement
             if ran.seconds < 1:  # the first run of a process pays for warming up
                 ran = min((ran, factorise(parts, method)), key=lambda one: one.seconds)
             yield Measurement(method, TIME, ran.seconds, "s", scheme=ran.scheme)
+            yield Measurement(method, WORK, ran.processor, "s", scheme=ran.scheme)
             yield Measurement(method, TRAFFIC, ran.bytes_total, "bytes", scheme=ran.scheme)
 
     return run
@@ -72,10 +73,13 @@ def _rival(
     def run() -> Iterator[Measurement]:
         X_1, X_2 = dealt(_matrix(m, n, context.seed))
         with workers(context.processes) as spread:
+            before = spread.processor()
             found = ppd_svd(X_1, X_2, new_key(rival.bits), packed=rival.packed, spread=spread)
+            worked = spread.processor() - before
         note = f"{found.slots} numbers to a plaintext, {context.processes} processes"
         taken = sum(found.seconds.values())
         yield Measurement(rival.name, TIME, taken, "s", note=note)
+        yield Measurement(rival.name, WORK, worked, "s", note=note)
         yield Measurement(rival.name, TRAFFIC, found.bytes_sent, "bytes", note=note)
         for rows, columns in beyond:
             case = {"m": rows, "n": columns}
