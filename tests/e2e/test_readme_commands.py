@@ -68,7 +68,15 @@ def test_the_readme_has_commands():
     assert any("--env local" in line for line in README)
 
 
-@pytest.mark.parametrize("line", README)
+def test_the_readme_s_first_files_are_asked_for_and_written(tmp_path):
+    (line,) = (line for line in README if line == "fedsvd init")
+    ran = shell(line, tmp_path, "\n" * 30)
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "job.toml").is_file()
+    assert (tmp_path / "policy.toml").is_file()
+
+
+@pytest.mark.parametrize("line", [line for line in README if line != "fedsvd init"])
 def test_a_command_of_the_readme(folder, line):
     ran = shell(line, folder)
     assert ran.returncode == 0, ran.stderr

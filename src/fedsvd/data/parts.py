@@ -55,5 +55,5 @@ def open_parts(folder: Path, suffix: str, open_part: Callable[[Path], MatrixSour
     """The files of this suffix in a folder, as one table."""
     files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(suffix) and path.is_file())
     if not files:
-        raise UnknownFormat(f"no {suffix} file in the folder {folder}", f"name a folder of {suffix} parts")
+        raise UnknownFormat(f"no file ends in {suffix} in the folder {folder}", f"name a folder of {suffix} parts")
     return StackedSource([open_part(path) for path in files])

@@ -39,7 +39,7 @@ def by_attack(found):
 
 @pytest.fixture(scope="module")
 def table():
-    D = ratings(80, 90, density=0.1, seed=3)
+    D = ratings(120, 130, density=0.1, seed=3)  # large enough for the attack to succeed whatever the masks
     return D[:, np.argsort(-np.count_nonzero(D, axis=0))]
 
 
