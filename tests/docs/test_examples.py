@@ -33,7 +33,6 @@ def executed(name, tmp_path, monkeypatch):
     return folder, notebook
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_notebook_runs_from_an_empty_folder(name, tmp_path, monkeypatch):

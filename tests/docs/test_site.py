@@ -9,7 +9,6 @@ import pytest
 from tests.docs.snippets import DOCS
 
 
-@pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("sphinx")
     source = shutil.copytree(DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("_build"))
@@ -18,7 +17,8 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert built.returncode == 0, built.stderr
     pages = {page.relative_to(tmp_path / "site").as_posix() for page in (tmp_path / "site").rglob("*.html")}
     assert {"index.html", "reference/cli.html", "reference/api.html", "errors/FSVD-110.html"} <= pages
-    commands = (tmp_path / "site" / "reference" / "cli.html").read_text(encoding="utf-8")
+    page = (tmp_path / "site" / "reference" / "cli.html").read_text(encoding="utf-8")
+    commands = re.sub(r"<[^>]+>", "", page)  # a command's words stand in elements of their own
     for command in ("fedsvd init", "fedsvd job watch", "fedsvd csp start", "fedsvd report"):
         assert command in commands
     for page in sorted(pages):

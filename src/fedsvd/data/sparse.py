@@ -136,6 +136,7 @@ def from_npz(path: Path, names: Iterable[object] | None = None) -> SparseSource:
         if matrix.format in ("csr", "csc", "bsr"):
             # An index beyond the shape would make SciPy write beyond an array.
             matrix.check_format(full_check=True)
+    # SciPy says NotImplementedError of a format it does not know.
     except (ValueError, KeyError, TypeError, NotImplementedError, OSError, zipfile.BadZipFile):
         raise UnknownFormat(
             f"{path} is not a sparse matrix of scipy.sparse.save_npz", "save a dense array as .npy instead"
