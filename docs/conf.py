@@ -15,7 +15,7 @@ version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "house"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext", "README.md"]
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist"]  # formulas are code: a site that loads nothing from elsewhere
 myst_heading_anchors = 3
 myst_fence_as_directive = ["mermaid"]
 # Links to the repository's own files are for readers of the repository; the site has no copy of them.
