@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.study import foretell, tell_of_resumption
+from fedsvd.cli.study import foretell, own_parts, tell_of_resumption
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
@@ -98,6 +98,7 @@ def _record(stored: Stored, run: LocalRun, target: Path, score: dict[str, Any] |
         "bytes": certificate.bytes_total,
         "seconds": certificate.seconds_total,
         "seconds_on_the_clock": run.seconds,
+        "peak_memory": certificate.peak_memory,
         "plan_digest": plan.digest,
         "out": str(target),
         "parties": {folder.name: str(folder) for folder in party_folders(target)},
@@ -111,6 +112,7 @@ def _show(
 ) -> None:
     plan, certificate = stored.plan, stored.certificate
     processes = len(plan.parties)
+    held = {folder.name: read_results(folder).facts.get("verified") for folder in party_folders(target)}
     console.print(
         facts(
             {
@@ -118,8 +120,10 @@ def _show(
                 "scheme": f"{plan.scheme} ({why}), masks dealt by {plan.trust}",
                 "rank": certificate.rank,
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
+                **own_parts({name: part for name, part in held.items() if part is not None}),
                 "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
                 "time": f"{duration(run.seconds)}, over mutual TLS",
+                "memory": f"at most {size(max(certificate.peak_memory.values(), default=0))} in one process",
                 "results": f"{target}/, each party's in {target / PARTIES}/",
                 "report": reports.drawn(target) or reports.WITHOUT,
             }

@@ -1,7 +1,7 @@
 """What ``run`` and the task verbs share: a job from options, its run, and how its outcome is told."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
-from fedsvd.runtime.holdings import score_of, shared_by_all
+from fedsvd.runtime.holdings import held_by, score_of, shared_by_all
 from fedsvd.runtime.job import NAME, Job, job_from
 from fedsvd.runtime.job_data import Prepared, prepare
 from fedsvd.runtime.job_faults import NAME_RULE
@@ -121,6 +121,17 @@ def foretell(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
     voice.table(cost_table(plan, cost, prepared.names))
 
 
+def own_parts(verified: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What the parties measured of their own parts, where the job asked them to, for a person."""
+    told = {}
+    for name, part in verified.items():
+        looked_at = "all" if part["columns"] == part["of"] else f"{part['columns']:,} of"
+        measures = [(word, part[word]) for word in ("residual", "orthogonality") if part[word] is not None]
+        figures = "".join(f", {word} {value:.1e}" for word, value in measures)
+        told[f"verified by {name}"] = f"{looked_at} {part['of']:,} of its own{figures}"
+    return told
+
+
 def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any]:
     plan, certificate = outcome.plan, outcome.certificate
     return {
@@ -146,6 +157,8 @@ def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any
 
 def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) -> None:
     plan, certificate = outcome.plan, outcome.certificate
+    held = {name: held_by(prepared, outcome, i).facts.get("verified") for i, name in enumerate(prepared.names)}
+    verified = {name: part for name, part in held.items() if part is not None}
     console.print(
         facts(
             {
@@ -153,6 +166,7 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) 
                 "scheme": f"{plan.scheme} ({outcome.why}), masks dealt by {plan.trust}",
                 "rank": rank_of(outcome),
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
+                **own_parts(verified),
                 "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
                 "time": duration(certificate.seconds_total),
                 "results": f"{target}{'' if str(target).endswith('/') else '/'}",

@@ -81,6 +81,7 @@ def _bytes_beside(subject: Subject, predicted: dict[str, int]) -> Grid:
 def _seconds_beside(subject: Subject) -> Grid:
     cost = predict(subject.plan, rank=subject.rank or None)
     measured: dict[str, float] = defaultdict(float)
+    peaks = subject.certificate.peak_memory
     for key, spent in subject.certificate.seconds_by_stage.items():
         measured[key.partition(": ")[0]] += spent
     rows = [
@@ -89,11 +90,13 @@ def _seconds_beside(subject: Subject) -> Grid:
             f"{cost.roles[role].seconds:.3g} s",
             f"{spent:.3g} s",
             readable(cost.roles[role].memory),
+            readable(peaks[role]) if role in peaks else "",
         )
         for role, spent in measured.items()
         if role in cost.roles
     ]
-    return grid("Seconds of every role", ("role", "predicted", "measured", "memory, predicted"), rows)
+    heads = ("role", "predicted", "measured", "memory, predicted", "peak of its process")
+    return grid("Seconds and memory of every role", heads, rows)
 
 
 def _timeline(subject: Subject) -> dict[str, list[tuple[str, float, float]]]:

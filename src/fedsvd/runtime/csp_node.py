@@ -53,11 +53,13 @@ class CspNode(CspDesk):
         held: int = 256 << 20,
         keep: Keep | None = None,
         engine: Engine = ON_CPU,
+        allow: Callable[[SessionPlan], None] = lambda plan: None,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
         self._keep = keep
         self._engine = engine
+        self._allow = allow
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         ledger = Ledger(self._state / "ledger.jsonl")
         self._sessions = Sessions(ledger)
@@ -94,6 +96,7 @@ class CspNode(CspDesk):
         try:
             ticket = ticket_of(job.id, job.attempt)
             plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket)
+            self._allow(plan)
             machine = ServiceProvider(plan, self._store, self._engine.device)
         except FedSVDError as error:
             return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})

@@ -86,7 +86,13 @@ def _serve_csp(
     site: Site, engine: Engine, address: str, patience: float, stop: threading.Event, ready: Ready, beside: Beside
 ) -> None:
     node = CspNode(
-        site.listening(address), site.authenticate, site.state, patience=patience, keep=site.keep_account, engine=engine
+        site.listening(address),
+        site.authenticate,
+        site.state,
+        patience=patience,
+        keep=site.keep_account,
+        engine=engine,
+        allow=site.expect_allowed,
     )
     node.start()
     try:

@@ -45,7 +45,7 @@ from fedsvd.runtime.results import write_own_results
 from fedsvd.runtime.role_accounts import write_own_account
 from fedsvd.runtime.session import Played, accounts
 from fedsvd.runtime.site_file import SITE as SITE
-from fedsvd.runtime.site_file import read_site
+from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
@@ -184,7 +184,8 @@ class Site:
             self._runs().begin(plain_id(record["id"]))
 
     def expect_allowed(self, plan: SessionPlan) -> None:
-        """The plan is not below this owner's policy."""
+        """The plan asks for no more memory than this site has for it, and is not below its owner's policy."""
+        expect_room(self.settings(), plan.memory)
         if self.kit.identity.role is KitRole.PARTY:
             guard(plan, self.policy())
 

@@ -3,6 +3,7 @@
 results = "results"                   # top of the file; seen from the kit's folder, as all paths are
 device = "cuda"                       # where this role computes; left out, NumPy on the CPU
 engine = "dask"                       # or "tls://scheduler:8786": a Dask cluster of this institution's own
+memory = "8 GiB"                      # the most that a plan may ask for in this role; left out, no bound
 checkpoint = "state/pass.factor"      # where a compression pass is kept while it lasts; by the job's id otherwise
 [csp]
 address = "csp.example.org:7443"      # where to dial; the CSP itself has listen = "0.0.0.0:7443"
@@ -21,6 +22,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.identity import files
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
+from fedsvd.runtime.job import bytes_of
 
 SITE = "site.toml"
 # A text, a table with these keys, or a table with any: jobs have names of their own.
@@ -28,11 +30,12 @@ _KNOWN: dict[str, tuple[str, ...] | None] = {
     "results": (),
     "device": (),
     "engine": (),
+    "memory": (),
     "checkpoint": (),
     "csp": ("address", "listen"),
     "data": None,
 }
-_SETTINGS = "results, device, engine, checkpoint, [csp] address or listen, [data]"
+_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data]"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
 
@@ -53,6 +56,22 @@ def read_site(directory: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML", "see docs/deployment.md for an example") from None
     _expect_settings(path, settings)
     return settings
+
+
+def expect_room(settings: Mapping[str, Any], memory: int) -> None:
+    """A plan's memory budget is within what this site has for it."""
+    if "memory" not in settings:
+        return
+    try:
+        most = bytes_of(settings["memory"])
+    except ValueError as error:
+        raise ConfigError(f"memory in {SITE} is not an amount", str(error)) from None
+    assert isinstance(most, int)  # of a text, which is all that site.toml may hold
+    if memory > most:
+        raise ConfigError(
+            f"the plan asks for {memory} bytes in every role, and {SITE} allows {most} here",
+            f"a smaller memory in the job file, or a larger one in {SITE}",
+        )
 
 
 def write_site(kit: Kit, csp: str | None) -> None:

@@ -34,6 +34,24 @@ def node(kit, tmp_path):
     node.stop()
 
 
+@pytest.fixture
+def small_node(kit, tmp_path):
+    """The CSP of a site with little memory."""
+    site = Site.at(kit)
+    (kit / "site.toml").write_text('memory = "1 MiB"\n')
+    node = CspNode(
+        site.listening("127.0.0.1:0"),
+        site.authenticate,
+        tmp_path / "state",
+        patience=GENEROUS,
+        allow=site.expect_allowed,
+    )
+    node.start()
+    yield node
+    node.stop()
+    (kit / "site.toml").unlink()
+
+
 def ask(node, caller, verb, **values):
     """The answer, or the error, as the caller reads it."""
     return json.loads(node._answer(caller, json.dumps({"ask": verb, "with": values}).encode()))
@@ -170,3 +188,12 @@ def test_the_clock_and_the_version_are_told(node):
     told = ask(node, "party/p0", "now")["answer"]
     assert abs((datetime.now(UTC) - datetime.fromisoformat(told["now"])).total_seconds()) < GENEROUS
     assert told["fedsvd"]
+
+
+def test_a_plan_beyond_the_memory_of_the_csps_site_breaks_in_planning(small_node):
+    id = submitted(small_node)
+    enlist_all(small_node, id)
+    job = small_node.book.get(id)
+    assert job.state is JobState.BROKEN
+    assert [failure["stage"] for failure in job.failures] == ["planning"]
+    assert "site.toml" in job.failures[0]["text"]
