@@ -7,6 +7,7 @@ straddle users, who then hold slices (C3).
 Inside a window users stand in order, and a user multiplies as if zeros stood in the others' places.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +20,8 @@ from fedsvd.masks.orthogonal import draw_form
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
+
+_SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small beside a panel
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,11 +65,20 @@ class RightMask:
         place = window.place(i)
         expect_shape("A_iw", A_iw, A_iw.shape[0], place.stop - place.start)
         xp = namespace(A_iw)
-        spread = xp.zeros((A_iw.shape[0], window.width), dtype=xp.float64, device=A_iw.device)
+        out = xp.zeros((A_iw.shape[0], window.width), dtype=xp.float64, device=A_iw.device)
         if place.stop == place.start:
-            return spread
-        spread[:, place] = A_iw
-        return self.window(w).right(spread)
+            return out
+        Q_w = self.window(w)
+        for rows in self._slabs(*out.shape):
+            spread = xp.zeros((rows.stop - rows.start, window.width), dtype=xp.float64, device=A_iw.device)
+            spread[:, place] = A_iw[rows, :]
+            out[rows, :] = Q_w.right(spread)
+        return out
+
+    def _slabs(self, rows: int, width: int) -> Iterator[slice]:
+        """Rows that pass together: Q meets each by itself, and a mask makes three copies of what it is given."""
+        height = max(_SLAB // width, 1) if self.on is None else max(rows, 1)
+        return (slice(start, min(start + height, rows)) for start in range(0, rows, height))
 
     def right_t(self, w: int, i: int, V: Array) -> Array:
         """``V Q_iw^T``: columns of Y's kind in window w, back to user i's own columns."""

@@ -9,6 +9,7 @@ from fedsvd.protocol.rates import Work
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import writes_out
 
+_SLAB = 1 << 22  # numbers that pass Q together (``masks.right``)
 _HAAR_ROTATION = 4096  # a longer local rotation mixes
 _NOTHING = Kernel(Work())
 
@@ -93,14 +94,16 @@ def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel
     turns = own > 0 and not (_turns_whole(plan, i) and not plan.by_rows)
     form = _rotation(own)
     T_i, turn = (draw(form, own), apply(form, own, rows)) if turns else (_NOTHING, _NOTHING)
-    before = 2 * size + (stored(form, own) if turns else 0.0)
+    before = size + (stored(form, own) if turns else 0.0)
     if plan.scheme is Scheme.ALIGNED:
         return Kernel(T_i.work + turn.work, before + turn.numbers)
     Q = draw(plan.right, width, plan.block)
     if writes_out(plan, i):
         return _written_out(plan, rows, own, T_i, Q)
     across = apply(plan.right, width, rows, plan.block)
-    through = spread + max(Q.numbers, stored(plan.right, width, plan.block) + across.numbers)
+    slab = min(1.0, _SLAB / spread) if spread else 0.0  # of the rows, as they pass Q one slab after the other
+    passing = stored(plan.right, width, plan.block) + slab * (spread + across.numbers)
+    through = spread + max(Q.numbers, passing)
     work = T_i.work + turn.work + Q.work + across.work + Work(memory=8 * spread)
     return Kernel(work, before + max(turn.numbers, through))
 

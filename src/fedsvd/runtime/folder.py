@@ -111,27 +111,43 @@ def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
 
 def save_table(folder: Path, table: Table) -> None:
     """``NAME.csv``, and ``NAME.parquet`` where pyarrow is installed; floats in CSV read back bit for bit."""
+    arrow = _arrow(table) if find_spec("pyarrow") is not None else None
     with private_file(folder / f"{table.name}.csv") as file:
         text = TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.columns)
-        # NumPy's own numbers print their type; Python's print the shortest text that reads back.
-        plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in table.columns.values()]
-        writer.writerows(zip(*plain, strict=True))
-        text.flush()
+        if arrow is not None and all(str(column.type) in ("double", "int64") for column in arrow.columns):
+            from pyarrow import csv as arrow_csv
+
+            text.flush()
+            arrow_csv.write_csv(arrow, file, arrow_csv.WriteOptions(include_header=False))
+        else:
+            # NumPy's own numbers print their type; Python's print the shortest text that reads back.
+            plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in table.columns.values()]
+            writer.writerows(zip(*plain, strict=True))
+            text.flush()
         text.detach()
-    if find_spec("pyarrow") is not None:
-        import pyarrow as pa
+    if arrow is not None:
         from pyarrow import parquet
 
         with private_file(folder / f"{table.name}.parquet") as file:
-            parquet.write_table(
-                pa.table({name: pa.array(_arrow(column)) for name, column in table.columns.items()}), file
-            )
+            parquet.write_table(arrow, file)
 
 
-def _arrow(column: Sequence[object] | NDArray[Any]) -> Sequence[object] | NDArray[Any]:
-    return column if isinstance(column, np.ndarray) else list(column)
+def _arrow(table: Table) -> Any:
+    """The same in pyarrow's words; a column of numbers is taken over, not copied."""
+    import pyarrow as pa
+
+    def taken(column: Sequence[object] | NDArray[Any]) -> Any:
+        if isinstance(column, range):
+            column = np.asarray(column)
+        if not isinstance(column, np.ndarray) or column.dtype not in (np.float64, np.int64):
+            return pa.array(column if isinstance(column, np.ndarray) else list(column))
+        # Not pa.array, which imports pandas, where there is one, to see whether this is a column of its own.
+        kind, numbers = pa.from_numpy_dtype(column.dtype), pa.py_buffer(np.ascontiguousarray(column))
+        return pa.Array.from_buffers(kind, len(column), [None, numbers])
+
+    return pa.table({name: taken(column) for name, column in table.columns.items()})
 
 
 def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:

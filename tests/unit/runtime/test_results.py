@@ -3,10 +3,14 @@
 import csv
 import json
 import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 from tests.studies import CLOSE, FEATURES, ROWS, companies, hospitals
@@ -337,6 +341,21 @@ def test_a_table_is_written_without_pyarrow_too(tmp_path, monkeypatch):
     table = table_in(tmp_path / "t.csv")
     assert table["name"].tolist() == ["a,b", 'c"d']
     assert table["value"].tolist() == [0.1, 1e-300]
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_a_table_of_numbers_reads_back_bit_for_bit_from_both_of_its_files(values):
+    numbers = np.array(values)
+    with TemporaryDirectory() as folder:
+        table = Table("t", {"row, 'quoted'": np.arange(len(numbers)), "value": numbers, "place": range(len(numbers))})
+        save_table(Path(folder), table)
+        with (Path(folder) / "t.csv").open(newline="", encoding="utf-8") as file:
+            head, *rows = csv.reader(file)
+        parquet = pd.read_parquet(Path(folder) / "t.parquet")
+    assert head == list(table.columns) == list(parquet)
+    assert [int(row[0]) for row in rows] == list(range(len(numbers))) == list(parquet["place"])
+    assert np.array([float(row[1]) for row in rows]).tobytes() == numbers.tobytes()
+    assert parquet["value"].to_numpy().tobytes() == numbers.tobytes()
 
 
 # --- damage --------------------------------------------------------------------------------------------------------

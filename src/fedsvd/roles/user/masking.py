@@ -122,7 +122,10 @@ class Masks:
     def column_panel(self, A_i: Operand, w: int) -> Array:
         """Column window w of Y_i."""
         masked = self._from_left(self._columns(A_i, w))
-        return masked @ self.written_out if self.written_out is not None else self._to_right(self.c * masked, w)
+        if self.written_out is not None:
+            return masked @ self.written_out
+        masked *= self.c  # made here, so changed in place
+        return self._to_right(masked, w)
 
     def _columns(self, A_i: Operand, w: int) -> Array:
         """This user's columns in window w; those of a short user, rotated as a whole, are kept until the last."""
@@ -155,9 +158,9 @@ class Masks:
         masked = self.P.window(w).left(xp.concat((A_i_rows, y_i_rows), axis=1))
         if self._written_out_with_labels is not None:
             return masked @ self._written_out_with_labels
-        width = A_i_rows.shape[1]
-        labels = self.c * masked[:, width:]
-        rows, windows = self.c * masked[:, :width], self.plan.right_windows
+        masked *= self.c  # made here, so changed in place
+        width, windows = A_i_rows.shape[1], self.plan.right_windows
+        rows, labels = masked[:, :width], masked[:, width:]
         rows = rows if self.whole is None else self.whole.right(rows)
         parts = [self._to_right(rows[:, window.columns[self.i]], v) for v, window in enumerate(windows)]
         return xp.concat((*parts, labels), axis=1)
