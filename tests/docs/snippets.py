@@ -37,7 +37,8 @@ def script_of(page: str) -> str:
 
 def typed(page: str, folder: Path, seconds: float = 300.0) -> str:
     """Type everything on a page in a folder; what was said. Questions are answered with yes."""
-    script = script_of(page) + "\nkill $(jobs -p) 2>/dev/null || true\nwait\n"
+    # What was started goes with the shell, also where a line fails: it holds the pipes that are read here.
+    script = "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n" + script_of(page)
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -6,8 +6,11 @@ from scipy import sparse
 
 from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import ConfigError, StorageError
+from fedsvd.protocol.effects import Compute, Send
+from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import Keeping, fits_whole, keeping, krylov_basis, krylov_block, krylov_start
+from fedsvd.roles.service_provider.collect import keeper_for
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
@@ -74,6 +77,26 @@ def test_sparse_data_is_made_dense_one_panel_at_a_time(parties, tmp_path):
     assert 0 < Watched.widest <= panel
 
 
+def test_the_next_batch_is_asked_for_before_a_panel_is_put_away(parties, tmp_path, monkeypatch):
+    """So that users mask while the CSP computes; one batch ahead and no more."""
+    heard, said = ServiceProvider.receive, []
+
+    def receive(self, sender, message):
+        said.append(heard(self, sender, message))
+        return said[-1]
+
+    monkeypatch.setattr(ServiceProvider, "receive", receive)
+    plan = run_study(study(), parties, scratch=tmp_path, random_state=1).plan
+    *kept, last = [effects for effects in said if any(isinstance(each, Compute) for each in effects)][:-1]
+    assert len(kept) + 1 == len(plan.panels) > 1
+    for effects in kept:
+        *requests, work = effects
+        assert isinstance(work, Compute)
+        assert all(isinstance(each, Send) and isinstance(each.message, BatchRequest) for each in requests)
+        assert [each.to for each in requests] == list(plan.users)
+    assert [type(each) for each in last] == [Compute]
+
+
 def test_all_of_a_matrix_long_on_both_sides_is_refused_before_anything_is_said(parties, tmp_path):
     with pytest.raises(ConfigError, match="does not fit a memory budget"):
         run_study(Study(Task.SVD, Split.VERTICAL, scheme="mixing", memory=MEMORY), parties, scratch=tmp_path)
@@ -87,9 +110,8 @@ def test_without_a_scratch_folder_what_does_not_fit_is_an_error_with_a_fix():
         raise StorageError("no room", "name a scratch folder")
 
     plan = planned()
-    provider = ServiceProvider(plan, storage)
     with pytest.raises(StorageError, match="name a scratch folder"):
-        provider._new_keeper()
+        keeper_for(plan, storage)
     assert shapes == [((M, sum(WIDTHS)), MEMORY // 2)]
 
 

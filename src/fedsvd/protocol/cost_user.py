@@ -5,6 +5,7 @@ counted; panels of it are views, as they are of float64 arrays in memory and of 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from fedsvd.compress.reduce import panel_width
 from fedsvd.linalg.windows import Form
@@ -74,10 +75,14 @@ class _User(Account):
         self.n_i, self.width = plan.counts[i], plan.widths[i]
         self.rows = plan.m if plan.by_rows else plan.M
         self.centred = plan.centre and not plan.stacks_labels
-        self.panel = min(panel_width(self.rows, plan.memory), self.n_i)
         # Features and labels of a horizontal regression lie apart and are copied side by side.
         self.until_uploaded = 0.0  # A_i, where it was compressed
         self.joined = plan.task is Task.LR and not plan.by_rows
+
+    @cached_property
+    def panel(self) -> int:
+        """Columns that are met together; a regression on split columns meets rows instead, however many."""
+        return min(panel_width(self.rows, self.plan.memory), self.n_i)
 
     # --- before the upload ----------------------------------------------------------------------------------------
 

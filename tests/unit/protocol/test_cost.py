@@ -231,6 +231,17 @@ def test_memory_does_not_grow_with_data_that_is_compressed_but_for_the_result():
 # --- time and words ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("scheme", OWN_SCHEMES[1:])
+def test_a_regression_longer_than_the_budget_holds_a_column_of_is_foretold(scheme):
+    rows, columns = 50_000_000, (500, 500)
+    study = Study(Task.LR, V, scheme=scheme, targets=1, label_user=2)
+    plan = plan_study(study, rows, columns, SessionId("s")).plan
+    assert plan.memory < 3 * 8 * rows * 2
+    cost = predict(plan)
+    assert cost.bytes_total > 8 * rows * sum(columns)  # every share is at least as long as the data it hides
+    assert max(role.memory for role in cost.roles.values()) < 2 * plan.memory
+
+
 def test_seconds_are_work_over_rates():
     rates = {f.name: 2.0 * getattr(DEFAULT, f.name) for f in fields(Machine)}
     plan = planned(1000, (5_000, 9_000), task=Task.SVD)

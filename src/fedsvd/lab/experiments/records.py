@@ -9,13 +9,18 @@ from fedsvd.lab.experiments.rows import Measurement
 
 FOLDER = Path(__file__).parents[4] / "benchmarks" / "results"
 _RECORDS = {
-    "SVD": (("scale-50m.json", "record, local rung"), ("h200-svd-50m.json", "record, one H200")),
+    "SVD": (
+        ("scale-50m.json", "record, local rung", "compressed"),
+        ("h200-svd-50m.json", "record, one H200", "compressed"),
+    ),
+    "LSA": (("h200-lsa.json", "record, one H200", "mixing"),),
+    "LR": (("h200-lr-50m.json", "record, one H200", "mixing"),),
 }
 
 
 def recorded(application: str, folder: Path = FOLDER) -> Iterator[Measurement]:
     """The records of an application at the paper's size, where there are any."""
-    for name, what in _RECORDS.get(application, ()):
+    for name, what, scheme in _RECORDS.get(application, ()):
         try:
             record = json.loads((folder / name).read_text(encoding="utf-8"))
             seconds = float(record["seconds"])
@@ -23,4 +28,4 @@ def recorded(application: str, folder: Path = FOLDER) -> Iterator[Measurement]:
             continue
         machine = record.get("device") or record.get("machine", {}).get("processor", "as recorded there")
         note = f"benchmarks/results/{name}, {machine}"
-        yield Measurement(f"{DEFAULT}, {what}", "time", seconds, "s", scheme="compressed", note=note)
+        yield Measurement(f"{DEFAULT}, {what}", "time", seconds, "s", scheme=scheme, note=note)

@@ -6,7 +6,7 @@ are wanted, it is kept beside the factor for a second pass, which puts them in i
 goes to a block store, laid out for the passes that truncated SVD makes over it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedsvd.errors import ConfigError, ShapeError, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.parties import Party
@@ -22,6 +23,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import Batch, Keeping, fits_whole, keeping
 from fedsvd.secagg import fixed_point, on_device
 from fedsvd.types import Array, Float
+
+Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
 
 class Keeper(Protocol):
@@ -102,6 +105,17 @@ class Both:
     def factor(self) -> Array:
         """R, once it agrees with the probe."""
         return self._folded.factor()
+
+
+def keeper_for(plan: SessionPlan, storage: Storage) -> Keeper:
+    """What this plan's panels go to."""
+    kept = keeping(plan)
+    if kept is Keeping.FOLDED:
+        return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
+    access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
+    # The other half of the budget is for what is computed from it.
+    store = storage((plan.M, plan.N), access, plan.memory // 2)
+    return Both(plan, store) if kept is Keeping.BOTH else Whole(plan, store)
 
 
 class LongSide:

@@ -12,6 +12,7 @@ from itertools import tee
 
 import numpy as np
 
+from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import dense_svd, fits, rank, tall_svd
 from fedsvd.linalg.device import Device
@@ -30,8 +31,9 @@ from fedsvd.linalg.verify import (
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
-from fedsvd.roles.service_provider.collect import LongSide
+from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, LongSide, Whole
 from fedsvd.types import Array, Float
 
 _TOLERANCE = 1e-12
@@ -61,6 +63,19 @@ class Solved:
     null_masked: Float
     rank: int
     residual: float
+
+
+def factorise(plan: SessionPlan, keeper: Keeper, device: Device | None) -> Factorised | Solved:
+    """X' from where its panels went, as the plan's task wants it."""
+    if isinstance(keeper, Folded):
+        R = keeper.factor()
+        return solve(plan, R) if plan.task is Task.LR else factorise_folded(plan, R)
+    if isinstance(keeper, Both):
+        return factorise_both(plan, to_numpy(keeper.factor()), keeper.store)
+    if not isinstance(keeper, Whole):
+        raise LocalProtocolError("nothing was collected")
+    with keeper.store as store:
+        return factorise_whole(plan, store, device)
 
 
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:

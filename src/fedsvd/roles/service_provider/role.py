@@ -4,18 +4,16 @@ It neither makes nor removes a mask, and imports nothing that could: no masks, n
 letters it cannot read and adds up sums it cannot read.
 """
 
-from collections.abc import Callable
+from collections import deque
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError, RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
-from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
+from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.device import Device
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import (
@@ -42,22 +40,19 @@ from fedsvd.protocol.messages import (
 from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
-from fedsvd.protocol.upload import Batch, Keeping, batches, keeping, recovers
-from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, Whole, decoded, expect_route, side_by_side
-from fedsvd.roles.service_provider.factorise import (
-    Factorised,
-    Solved,
-    factorise_both,
-    factorise_folded,
-    factorise_whole,
-    solve,
+from fedsvd.protocol.upload import Batch, batches, recovers
+from fedsvd.roles.service_provider.collect import (
+    Storage,
+    decoded,
+    expect_route,
+    keeper_for,
+    side_by_side,
 )
+from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.aggregate import RunningSum
 from fedsvd.types import Array, Float, Ring
-
-Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
 
 class State(Enum):
@@ -102,6 +97,7 @@ class ServiceProvider(Machine):
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
+        self._complete: deque[tuple[int, Array]] = deque()  # panels of X' on their way to the keeper
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
         if plan.task is not Task.PREDICT:
@@ -195,17 +191,8 @@ class ServiceProvider(Machine):
         if len(self._ready) < self.plan.k:
             return self.state, ()
         self._exponents = message.exponents
-        self._keeper = self._new_keeper()
+        self._keeper = keeper_for(self.plan, self._storage)
         return State.AGGREGATING, self._request_batch()
-
-    def _new_keeper(self) -> Keeper:
-        plan, kept = self.plan, keeping(self.plan)
-        if kept is Keeping.FOLDED:
-            return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
-        access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
-        # The other half of the budget is for what is computed from it.
-        store = self._storage((plan.M, plan.N), access, plan.memory // 2)
-        return Both(plan, store) if kept is Keeping.BOTH else Whole(plan, store)
 
     def _request_batch(self) -> tuple[Effect, ...]:
         rows, width = self._batches[self._batch].shape
@@ -258,26 +245,30 @@ class ServiceProvider(Machine):
                 self._panel = namespace(X_masked).empty((rows, width), dtype=X_masked.dtype, device=X_masked.device)
             self._panel[batch.rows, :] = X_masked
             panel = self._panel
-        if batch.last:
-            self._keeper.take(batch.panel, panel)
-            self._panel = None
         self._batch += 1
-        if self._batch < len(self._batches):
-            return State.AGGREGATING, self._request_batch()
+        more = self._batch < len(self._batches)
+        # The next batch is asked for first: the users mask it while this panel is folded in or stored.
+        requests = self._request_batch() if more else ()
+        if not batch.last:
+            return State.AGGREGATING, requests
+        self._panel = None
+        self._complete.append((batch.panel, panel))
+        return State.AGGREGATING, (*requests, Compute("aggregating", self._keep))
+
+    def _keep(self) -> int:
+        number, panel = self._complete.popleft()  # and so held by nobody once it is taken
+        self._keeper.take(number, panel)
+        return number
+
+    def _on_kept(self, sender: Party, message: Computed) -> Step:
+        """A panel of X' is where it belongs; after the last one it is factorised."""
+        if message.value + 1 < len(self.plan.panels):
+            return State.AGGREGATING, ()
         del self._sum, self._aligned
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
     def _factorise(self) -> Factorised | Solved:
-        keeper = self._keeper
-        if isinstance(keeper, Folded):
-            R = keeper.factor()
-            return solve(self.plan, R) if self.plan.task is Task.LR else factorise_folded(self.plan, R)
-        if isinstance(keeper, Both):
-            return factorise_both(self.plan, to_numpy(keeper.factor()), keeper.store)
-        if not isinstance(keeper, Whole):
-            raise LocalProtocolError("nothing was collected")
-        with keeper.store as store:
-            return factorise_whole(self.plan, store, self._device)
+        return factorise(self.plan, self._keeper, self._device)
 
     # --- the answer -----------------------------------------------------------------------------------------------
 
@@ -331,8 +322,9 @@ class ServiceProvider(Machine):
         (State.PREPARING, SumShare, Role.USER, _on_share, {State.PREPARING}),
         (State.PREPARING, Ready, Role.USER, _on_ready, {State.PREPARING, State.AGGREGATING}),
         (State.PREPARING, Finished, Role.USER, _on_finished, {State.PREPARING, State.DONE}),
-        (State.AGGREGATING, PaddedBatch, Role.USER, _on_padded_batch, {State.AGGREGATING, State.FACTORISING}),
-        (State.AGGREGATING, MaskedBatch, Role.USER, _on_masked_batch, {State.AGGREGATING, State.FACTORISING}),
+        (State.AGGREGATING, PaddedBatch, Role.USER, _on_padded_batch, {State.AGGREGATING}),
+        (State.AGGREGATING, MaskedBatch, Role.USER, _on_masked_batch, {State.AGGREGATING}),
+        (State.AGGREGATING, Computed, Role.CSP, _on_kept, {State.AGGREGATING, State.FACTORISING}),
         (State.FACTORISING, Computed, Role.CSP, _on_factorised, {State.ANSWERING}),
         (State.ANSWERING, SumShare, Role.USER, _on_share, {State.ANSWERING}),
         (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
