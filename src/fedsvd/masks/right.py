@@ -22,6 +22,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
 
 _SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small beside a panel
+_LEAST = 1024  # rows, or putting blocks of reflectors together would take longer than the products
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,8 +77,11 @@ class RightMask:
         return out
 
     def _slabs(self, rows: int, width: int) -> Iterator[slice]:
-        """Rows that pass together: Q meets each by itself, and a mask makes three copies of what it is given."""
-        height = max(_SLAB // width, 1) if self.on is None else max(rows, 1)
+        """Rows that pass together: Q meets each by itself, and mixing makes three copies of what it is given.
+
+        A haar mask passes them all at once: its reflectors are put together anew for every product.
+        """
+        height = max(_SLAB // width, _LEAST) if self.form is Form.MIXING and self.on is None else max(rows, 1)
         return (slice(start, min(start + height, rows)) for start in range(0, rows, height))
 
     def right_t(self, w: int, i: int, V: Array) -> Array:

@@ -9,7 +9,7 @@ from fedsvd.protocol.rates import Work
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import writes_out
 
-_SLAB = 1 << 22  # numbers that pass Q together (``masks.right``)
+_SLAB, _LEAST = 1 << 22, 1024  # numbers, or at least rows, that pass Q together (``masks.right``)
 _HAAR_ROTATION = 4096  # a longer local rotation mixes
 _NOTHING = Kernel(Work())
 
@@ -101,7 +101,8 @@ def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel
     if writes_out(plan, i):
         return _written_out(plan, rows, own, T_i, Q)
     across = apply(plan.right, width, rows, plan.block)
-    slab = min(1.0, _SLAB / spread) if spread else 0.0  # of the rows, as they pass Q one slab after the other
+    # Of the rows, those that pass Q together; a haar mask is one window and passes all of them.
+    slab = min(1.0, max(_SLAB / spread, _LEAST / rows)) if plan.right is Form.MIXING and rows else 1.0
     passing = stored(plan.right, width, plan.block) + slab * (spread + across.numbers)
     through = spread + max(Q.numbers, passing)
     work = T_i.work + turn.work + Q.work + across.work + Work(memory=8 * spread)
