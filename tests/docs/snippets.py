@@ -38,21 +38,28 @@ def script_of(page: str) -> str:
 def typed(page: str, folder: Path, seconds: float = 300.0) -> str:
     """Type everything on a page in a folder; what was said. Questions are answered with yes."""
     # What was started goes with the shell, also where a line fails: it holds the pipes that are read here.
-    script = "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT\n" + script_of(page)
+    script = "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n" + script_of(page)
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "OPENBLAS_NUM_THREADS": "1",
         "COLUMNS": "160",
     }
-    ran = subprocess.run(
-        ["bash", "-c", script],
-        cwd=folder,
-        env=environment,
-        input="y\n" * 20,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-    )
+    # A terminal hands out one line to each question; from a pipe the first command that asks would take them all.
+    keyboard, terminal = os.openpty()
+    os.write(keyboard, b"y\n" * 20)
+    try:
+        ran = subprocess.run(
+            ["bash", "-c", script],
+            cwd=folder,
+            env=environment,
+            stdin=terminal,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+        )
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
     return ran.stdout
