@@ -80,6 +80,25 @@ def tall_svd(A: Array) -> SVD:
     return SVD(U, sigma, Vt)
 
 
+def known_part(found: SVD, m: int, n: int) -> SVD:
+    """The triplets above the level of rounding, and one at least.
+
+    Below it gesdd's vectors are noise; of some matrices of low rank they are orthogonal to no more than 1e-10.
+    """
+    kept = max(rank(found.sigma, m, n), 1)
+    return SVD(found.U[:, :kept], found.sigma[:kept], found.Vt[:kept, :])
+
+
+def full_svd(A: Array) -> SVD:
+    """U (m, m), sigma and Vt (n, n) with bases of the null spaces, by gesvd: orthonormal at any rank."""
+    _check_matrix(A)
+    try:
+        U, sigma, Vt = scipy.linalg.svd(backend.to_numpy(A), lapack_driver="gesvd")
+    except scipy.linalg.LinAlgError as error:
+        raise NumericalError("gesvd did not converge", "scale the columns of the matrix") from error
+    return SVD(backend.like(U, A), backend.like(sigma, A), backend.like(Vt, A))
+
+
 def fits(m: int, n: int) -> bool:
     """Whether a dense SVD of an m x n matrix stays within 32-bit LAPACK, its workspace included."""
     k = min(m, n)

@@ -12,9 +12,9 @@ from itertools import tee
 
 import numpy as np
 
-from fedsvd.errors import LocalProtocolError
+from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
-from fedsvd.linalg.dense_svd import dense_svd, fits, rank, tall_svd
+from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, rank, tall_svd
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.linalg.truncated_svd import truncated_svd
@@ -135,18 +135,29 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
         R = qr_r(A.T)
         verify_factor(R, A)
         A = _near(R.T)
-    U, sigma, Vt = tall_svd(A) if tall else dense_svd(A)
+    U, sigma, Vt = tall_svd(A) if tall else known_part(dense_svd(A), *A.shape)
     # The full product would be the work of the factorisation again where the matrix is long.
     quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
     if plan.full_matrices:
-        U, _, Vt = np.linalg.svd(A, full_matrices=True)
-        verify_orthonormal(U)
-        verify_orthonormal(Vt.T)
+        U, sigma, Vt = _with_null_spaces(A)
         return Factorised(U, sigma, quality.residual, quality.orthogonality, Vt)
     kept = rank(sigma, plan.m, plan.n)
     if plan.components is not None:
         kept = min(kept, plan.components)
     return _told(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
+
+
+def _with_null_spaces(A: Array) -> SVD:
+    """All of U and V: LAPACK's quick way where its null spaces are orthonormal, else its sturdy one."""
+    found = SVD(*np.linalg.svd(A, full_matrices=True))
+    try:
+        verify_orthonormal(found.U)
+        verify_orthonormal(found.Vt.T)
+    except VerificationFailed:
+        found = full_svd(A)
+        verify_orthonormal(found.U)
+        verify_orthonormal(found.Vt.T)
+    return found
 
 
 def _near(A: Array) -> Array:
@@ -200,6 +211,8 @@ def solve(plan: SessionPlan, R: Array) -> Solved:
         A = np.concatenate((A, np.zeros((features - A.shape[0], features))))
         y = np.concatenate((y, np.zeros((features - y.shape[0], t))))
     U, sigma, Vt = dense_svd(A)
+    if rank(sigma, *A.shape) < features:
+        U, sigma, Vt = full_svd(A)  # the null space is told, and must be one
     verify_svd(A, U, sigma, Vt)
     kept = rank(sigma, plan.m, plan.n)
     w = Vt[:kept].T @ ((U[:, :kept].T @ y) / sigma[:kept, None])
