@@ -104,9 +104,10 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
     take("shares", lambda: against_csp.of_aligned_shares(subject, first), 0.05)
     if subject.study.task is not Task.LR:
         take("ICA over several runs", lambda: _several(subject, first, seed, left, budget), 0.3)
-        take("alternating ICA", lambda: iter([against_csp.alternating(subject, first, include_data)]), 0.2)
     told(f"block widths ({max(left(), 0):.0f} s left)")
-    widths = attacked_widths(subject, lambda b: left() > 0.04 * budget)
+    widths = attacked_widths(subject, lambda b: left() > 0.35 * budget)
+    if subject.study.task is not Task.LR:
+        take("alternating ICA", lambda: iter([against_csp.alternating(subject, first, include_data)]), 0.2)
     scheme, why = recommendation(subject, first.plan)
     order = list(Verdict)
     ordered = tuple(sorted(found, key=lambda finding: order.index(finding.verdict)))

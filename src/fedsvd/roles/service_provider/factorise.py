@@ -213,6 +213,7 @@ def solve(plan: SessionPlan, R: Array) -> Solved:
     U, sigma, Vt = dense_svd(A)
     if rank(sigma, *A.shape) < features:
         U, sigma, Vt = full_svd(A)  # the null space is told, and must be one
+        U = U[:, :features]
     verify_svd(A, U, sigma, Vt)
     kept = rank(sigma, plan.m, plan.n)
     w = Vt[:kept].T @ ((U[:, :kept].T @ y) / sigma[:kept, None])
