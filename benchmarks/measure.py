@@ -7,7 +7,7 @@ machine it was measured on: no claim of speed without a row, no row without a fi
 import os
 import platform
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -59,6 +59,13 @@ def at_most(name: str, ours: float, rival: float, rival_name: str, most: float, 
     """A bar of the kind "at most x times what the rival takes"."""
     ratio = ours / rival
     return Row(name, ours, rival, rival_name, f"<= {most:g}x", ratio, ratio <= most, unit)
+
+
+def unknown_groups(names: Iterable[str], groups: Iterable[str]) -> str:
+    """What is wrong with the names on a command line, in words; nothing where each is a group's."""
+    known = list(groups)
+    unknown = sorted(set(names) - set(known))
+    return f"no group named {', '.join(unknown)}: choose from {', '.join(known)}" if unknown else ""
 
 
 def fingerprint() -> dict[str, Any]:

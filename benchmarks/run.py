@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.macro import cluster, cost, studies, transport
-from benchmarks.measure import Row, fingerprint
+from benchmarks.measure import Row, fingerprint, unknown_groups
 from benchmarks.micro import core
 
 RESULTS = Path(__file__).parent / "results"
@@ -30,9 +30,8 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
 def main(names: list[str]) -> int:
     """Measure, print, write; the exit status says whether all bars were met."""
     console = Console()
-    unknown = set(names) - set(GROUPS)
-    if unknown:
-        console.print(f"no group named {', '.join(sorted(unknown))}: choose from {', '.join(GROUPS)}")
+    if fault := unknown_groups(names, GROUPS):
+        console.print(fault)
         return 2
     rows: list[Row] = []
     for group in [group for group in GROUPS if not names or group in names]:

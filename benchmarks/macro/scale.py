@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.measure import Row, at_most, fingerprint
+from benchmarks.measure import Row, at_most, fingerprint, unknown_groups
 from fedsvd.lab.scale import Case, Step, exponent, measured
 from fedsvd.protocol.tasks import Task
 
@@ -78,9 +78,8 @@ def _bars(name: str, step: Step, most: float) -> Iterator[Row]:
 def main(names: list[str]) -> int:
     """Measure, print, write; the exit status says whether all bars were met."""
     console = Console()
-    unknown = set(names) - set(GROUPS)
-    if unknown:
-        console.print(f"no group named {', '.join(sorted(unknown))}: choose from {', '.join(GROUPS)}")
+    if fault := unknown_groups(names, GROUPS):
+        console.print(fault)
         return 2
     rows: list[Row] = []
     for group in names or GROUPS:

@@ -5,7 +5,6 @@ a device is so much faster than one core makes pads that all cores are put to th
 """
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -19,12 +18,12 @@ from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.choose import choose_store
 from fedsvd.offload.device_store import DeviceStore
 from fedsvd.randomness.keystream import Each
+from fedsvd.roles.service_provider.collect import Storage
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.cluster_store import ClusterStore
 
 ENGINES = ("numpy", "dask")
 _OF_DEVICE = 0.75  # the share of a device that X' may take; the rest is for what is computed of it
-Storage = Callable[[tuple[int, int], Access, int], BlockStore]
 
 
 @dataclass(frozen=True)
