@@ -1,55 +1,45 @@
-"""Centring and scaling exactly (02-protocol, section 4, step 3): nobody can centre across parties alone.
+"""Centring and scaling exactly (step 3): no user can centre across parties alone.
 
-Each user compresses its data less its own mean. Once the joint mean is known, from a users-only sum, one more column
+Each user compresses its data less its own mean. Once the joint mean is known, from a sum, one more column
 ``sqrt(n_i) (mean_i - mean)`` moves the factor to it, because
 
     (X_i - mean)(X_i - mean)^T = (X_i - mean_i)(X_i - mean_i)^T + n_i (mean_i - mean)(mean_i - mean)^T.
 
-Unit variance is a scaling of the rows of A_i by norms that are another users-only sum.
+Unit variance is a scaling of the rows of A_i by norms that are another sum.
 """
 
 import numpy as np
 
 from fedsvd.compress.reduce import Reduced
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS
 from fedsvd.types import Array, Float
 
-_FIRST = 4096  # columns that make the provisional mean
+_FIRST = 4096  # columns that make a user's own shift
 
 
-def first_mean(source: MatrixSource) -> tuple[int, Float]:
-    """How many columns the first chunk has, and about their mean: this user's part of the provisional shift.
-
-    All users learn the sum of these. Exact, it would fall short of the sum behind the joint mean by the columns after
-    the chunk and nothing else: with 4097 columns, by one record. A shift need only be near, so it is rounded.
-    """
-    count = min(_FIRST, source.shape[1])
-    first = source.columns(0, count)
+def own_shift(source: MatrixSource) -> Float:
+    """s_i: the mean of this user's first columns, taken off all of them; never sent."""
+    first = source.columns(0, min(_FIRST, source.shape[1]))
     mean: Float = first.mean(axis=1)
-    return count, mean if count == source.shape[1] else _rounded(mean, first.std(axis=1))
+    return mean
 
 
-def _rounded(mean: Float, deviation: Float) -> Float:
-    """The mean to a multiple of a power of two near the deviation; of the least deviation where a row has none."""
-    least = deviation[deviation > 0].min(initial=np.inf)
-    step = np.where(deviation > 0, deviation, least if np.isfinite(least) else np.abs(mean) * 2.0**-20)
-    _, power = np.frexp(step)
-    rounded: Float = np.ldexp(np.rint(np.ldexp(mean, -power)), power)
-    return np.where(step > 0, rounded, mean)
+def deviations(reduced: Reduced) -> Float:
+    """The standard deviation of every row at this user alone, from the factor of its centred data."""
+    scale: Float = np.sqrt(row_energy(reduced.L_i) / reduced.count)
+    return scale
 
 
-def to_joint_mean(reduced: Reduced, mean: Float) -> Array:
-    """A_i with ``A_i A_i^T = (X_i - mean)(X_i - mean)^T``: the local factor and one column more."""
-    if reduced.offset_i is None or reduced.shift is None:
-        raise LocalProtocolError("this factor was compressed without its mean")
+def at_offset(reduced: Reduced, offset: Float) -> Array:
+    """A_i with ``A_i A_i^T = (X_i - mean)(X_i - mean)^T``: the local factor, and ``sqrt(n_i) (mean_i - mean)`` beside it.
+
+    ``offset`` is ``mean_i - mean``, formed exactly and rounded once (``statistics.py`` of the user's role).
+    """
     xp = backend.namespace(reduced.L_i)
-    # Both means are counted from the shift: mean_i - mean would cancel to eps |mean|, which a large mean feels. What
-    # rounding took from the joint mean is the same for all users, so it enters the Gram matrix only squared.
-    offset = np.sqrt(reduced.count) * (reduced.offset_i - (mean - reduced.shift))
-    return xp.concat((reduced.L_i, backend.like(offset[:, None], reduced.L_i)), axis=1)
+    column = np.sqrt(reduced.count) * offset
+    return xp.concat((reduced.L_i, backend.like(column[:, None], reduced.L_i)), axis=1)
 
 
 def row_energy(A_i: Array) -> Float:

@@ -33,7 +33,7 @@ with, and what a norm or a copy takes."""
 class Reduced:
     """The factor of one user's data: ``L_i`` (m, r) and, when centred, the local mean.
 
-    With a mean, L_i is the factor of the data less *its own* mean; ``centre.to_joint_mean`` moves it to the joint one.
+    With a mean, L_i is the factor of the data less *its own* mean; ``centre.at_offset`` moves it to the joint one.
     ``offset_i`` is the same mean counted from the shift: it keeps the digits that ``mean_i`` has no room for.
     """
 
@@ -78,8 +78,8 @@ def compress(
 ) -> Reduced:
     """L_i of a source of shape (m, n_i), from one pass over its columns, made here or by what ``spread`` asks.
 
-    With ``shift`` (the provisional mean common to all users) the pass also takes the mean out: the factor is that of
-    ``[1, (X_i - shift)^T]``. The shift is what keeps digits when the mean is large against the spread.
+    With ``shift`` (this user's own, ``centre.own_shift``) the pass also takes the mean out: the factor is that of
+    ``[1, (X_i - shift)^T]``. The shift is what saves digits when the mean is large against the spread.
     """
     m, n_i = source.shape
     panel = panel or panel_width(m)

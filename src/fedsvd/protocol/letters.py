@@ -1,9 +1,11 @@
-"""Session keys and sealed letters between users and the TA (step 1): what the CSP relays and cannot read.
+"""Session keys and sealed messages between users and the TA (step 1): what the CSP relays and cannot read.
 
 Each session's X25519 key is signed by the identity the plan pins, and the signature names session, plan, party, key and
-commitment, so a CSP that swaps keys is caught. The dealer of the group seed (user 1, or the TA) commits to it in its
-offer: every user checks the seed it gets against the same commitment. The TA does not wait for session keys: it seals
-to the users' prekeys, and a user opens what it wrote with the private half of its own. The CSP never imports this file.
+commitment, so a CSP that swaps keys is caught. The *users' seed* always comes from user 1, so that a TA can neither
+open nor forge a sum; the *mask seed* comes from the TA where there is one, else from user 1 (step 2). A dealer commits
+to its seeds in its offer, and every user checks what it gets against that commitment. The TA does not wait for session
+keys: it seals to the users' prekeys, and a user opens that with the private half of its own. The CSP never imports this
+file.
 """
 
 from fedsvd.errors import NotSealed
@@ -11,7 +13,7 @@ from fedsvd.protocol.messages import KeyBook, KeyOffer
 from fedsvd.protocol.parties import TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.prekeys import expect_own_prekey, expect_prekeys
-from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.tasks import Item, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
 from fedsvd.sealing.framing import framed
@@ -22,13 +24,24 @@ _PURPOSE = "session key"
 
 
 def dealer(plan: SessionPlan) -> Party:
-    """Who deals the group seed."""
+    """Who deals the mask seed; the users' seed is always user 1's."""
     return TA if plan.trust is Trust.AUTHORITY else user(1)
 
 
-def commitment(group: Seed) -> bytes:
-    """What the dealer publishes of the group seed; says nothing of it, and binds to it."""
-    return group.derive("commitment").reveal()
+def deals(plan: SessionPlan, party: Party) -> tuple[str, ...]:
+    """The seeds that this party deals, in the order of its commitments.
+
+    ``users`` is behind tags, group pads and group-sealed messages, ``masks`` behind P, Q and c; ``tags`` is behind the
+    tags of sums that one user alone opens, and is dealt by that user.
+    """
+    receiver = plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE))
+    dealers = {"users": user(1), "masks": dealer(plan), "tags": user(plan.label_user) if receiver else None}
+    return tuple(name for name, dealt_by in dealers.items() if dealt_by == party)
+
+
+def commitment(seed: Seed) -> bytes:
+    """What is published of a seed; says nothing of it, and binds to it."""
+    return seed.derive("commitment").reveal()
 
 
 class SessionKeys:
@@ -40,7 +53,7 @@ class SessionKeys:
         self.me = me
         self.prekey = prekey
         self.mine = AgreementKey(secret.derive("agreement"))
-        self.commitment = b""
+        self._commitments: dict[Party, bytes] = {}
         self.publics: dict[int, bytes] = {}
         self._plan = plan
         self._identity = identity
@@ -73,8 +86,7 @@ class SessionKeys:
             if party == self.me and public != self.mine.public:
                 raise NotSealed("the book of keys holds another key for us", "the CSP altered it: stop and ask")
             self.publics[party.index] = public
-            if party == dealer(self._plan):
-                self.commitment = commits_to
+            self._commitments[party] = commits_to
 
     def seal(self, to: Party, letter: bytes) -> bytes:
         """A letter that only ``to`` can read."""
@@ -88,12 +100,15 @@ class SessionKeys:
             self._openers[origin] = Opener(self._pair(origin), origin.index, self.me.index)
         return self._openers[origin].open(sealed)
 
-    def open_group_seed(self, letter: bytes) -> Seed:
-        """The group seed at the head of the dealer's letter, checked against its commitment."""
-        group = Seed(letter[:32])
-        if commitment(group) != self.commitment:
-            raise NotSealed("the group seed is not the one its dealer committed to", "stop and ask the dealer")
-        return group
+    def open_seeds(self, origin: Party, sealed: bytes) -> tuple[dict[str, Seed], bytes]:
+        """The seeds that ``origin`` deals, each checked against its commitment, and what follows them."""
+        names, content = deals(self._plan, origin), self.open(origin, sealed)
+        if len(content) < 32 * len(names):
+            raise NotSealed("a dealer's message is too short", "stop and ask the dealer")
+        seeds = {name: Seed(content[32 * place : 32 * place + 32]) for place, name in enumerate(names)}
+        if b"".join(map(commitment, seeds.values())) != self._commitments[origin]:
+            raise NotSealed("a seed is not the one its dealer committed to", "stop and ask the dealer")
+        return seeds, content[32 * len(names) :]
 
     def _pair(self, other: Party) -> Seed:
         mine = self.prekey if other == TA else self.mine

@@ -48,7 +48,7 @@ class KeyBook(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Relay(Message):
-    """A sealed letter on its way to ``to``."""
+    """A sealed message on its way to ``to``, one party or all other users."""
 
     to: Party
     sealed: bytes
@@ -56,7 +56,7 @@ class Relay(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Relayed(Message):
-    """A sealed letter from ``origin``."""
+    """A sealed message from ``origin``."""
 
     origin: Party
     sealed: bytes
@@ -76,25 +76,29 @@ class RowsAgree(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SumShare(Message):
-    """One user's padded share of a users-only sum."""
+    """One user's padded share of one batch of a sum, with its tag; the first of a session commits to its data."""
 
     name: str
+    batch: int
     payload: Ring
+    tag: Ring
+    commitment: bytes = b""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SumReply(Message):
-    """The sum, still under the users-only pad."""
+    """The total of one batch and of its tags, still under the users' own pad; with the first, all commitments."""
 
     name: str
+    batch: int
     payload: Ring
+    tag: Ring
+    commitments: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Ready(Message):
-    """This user can answer batch requests; the exponents of matrix and labels."""
-
-    exponents: tuple[int, int]
+    """This user can answer batch requests."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -106,22 +110,10 @@ class BatchRequest(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PaddedBatch(Message):
-    """Masked and padded rows of one panel of Y_i (step 2, eq. 4)."""
+    """Padded words: rows of the share G_i (sum family), or masked rows of one panel of Y_i (eq. 4)."""
 
     batch: int
     payload: Ring
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class MaskedBatch(Message):
-    """Masked rows of Y_i without pads: the ``aligned`` scheme alone, where only labels are added up.
-
-    Labels bare would show which part of the blinding is whose, and with it the norms of others' coefficients.
-    """
-
-    batch: int
-    Y_i_masked: Float
-    y_i_padded: Ring | None = None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -183,16 +175,24 @@ class BlindedRightFactor(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Finished(Message):
-    """This user has its result."""
+    """This user holds its result, and the certificate it has signed has this digest."""
+
+    certificate: bytes = b""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Countersigned(Message):
+    """The CSP's signature of the certificate that all users signed; empty where the plan pins no identity of it."""
+
+    signature: bytes = b""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Aborted(Message):
-    """The session is over at the speaker: which code, in which state, and a text without data."""
+    """The session is over at the sender: which code, in which state. Nothing that depends on data is said."""
 
     code: str
     stage: str
-    text: str
 
 
 def _shown(value: object) -> str:

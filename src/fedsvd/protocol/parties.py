@@ -30,6 +30,8 @@ class Party:
 
 TA = Party(Role.TA)
 CSP = Party(Role.CSP)
+ALL = Party(Role.USER)
+"""Every user but the sender: where a group-sealed message goes (step 9); no user has the number 0."""
 
 
 def user(index: int) -> Party:

@@ -3,9 +3,9 @@
 A plan holds no data and no secret: task, shapes, masks, release policy, identities. What both ends of a link must
 agree on (widths of A_i, windows) is derived from it here, so that it cannot be derived differently.
 
-The letters are those of 02-protocol: the protocol runs on ``A = [A_1 ... A_k]``, ``M`` rows by ``N`` columns. For SVD,
-PCA and LSA, M is m. Vertical regression puts a ridge's rows below the m samples; horizontal regression has the labels
-as further rows beside the features.
+The letters are those of the specification: the protocol runs on ``A = [A_1 ... A_k]``, ``M`` rows by ``N`` columns. For
+SVD, PCA and LSA, M is m. Vertical regression puts a ridge's rows below the m samples; horizontal regression has the
+labels as further rows beside the features. In the sum family A_i is the share of user i, widened to q_i columns.
 """
 
 import hashlib
@@ -16,10 +16,13 @@ from functools import cached_property
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import WINDOW_LIMIT, Form, Window, cut_columns
 from fedsvd.protocol.parties import CSP, TA, Party, user
-from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
-PROTOCOL = 1
+PROTOCOL = 2
+
+WIDENING = 32
+"""Columns beyond half of the rows that every share has at least (specification, section 3.4)."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,14 @@ class SessionPlan:
     right: Form = Form.HAAR
     block: int = 0  # block width; 0 for each form's own
     window: int = WINDOW_LIMIT
-    compress: bool = False
+    mode: Mode | None = None  # who opens the sum of Gram matrices; None outside the sum family
+    reason: str = ""  # why this scheme and this mode, in words
     check_ids: bool = False
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     memory: int = 1 << 30  # bytes a role may use for panels and batches
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
+    csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``prekeys.py``)
     dense_masks: bool = False  # the paper without its first optimisation: P and Q whole, dealt as matrices
@@ -89,7 +94,7 @@ class SessionPlan:
     def digest(self) -> Digest:
         """SHA-256 of the plan in canonical JSON."""
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-        return Digest(hashlib.sha256(b"fedsvd/plan/1\x00" + text.encode()).hexdigest())
+        return Digest(hashlib.sha256(b"fedsvd/plan/2\x00" + text.encode()).hexdigest())
 
     def identity(self, party: Party) -> bytes:
         """The public signing key this plan pins for a user or the TA."""
@@ -97,6 +102,21 @@ class SessionPlan:
 
     def releases(self, item: Item) -> bool:
         return item in self.release
+
+    @property
+    def compress(self) -> bool:
+        """Whether every user compresses its data to a factor first: in the sum family."""
+        return self.scheme is Scheme.SUM
+
+    @property
+    def planned_rank(self) -> int:
+        """r: columns of U that the plan makes room for; columns beyond the rank found are zero."""
+        return self.components or min(self.m, self.n)
+
+    @property
+    def relay_bytes(self) -> int:
+        """The longest content that user 1 may send to all users: U and S in mode A."""
+        return 8 * (self.M + 1) * self.planned_rank + 1024
 
     @property
     def by_rows(self) -> bool:
@@ -144,11 +164,21 @@ class SessionPlan:
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """Columns of every A_i, as masked."""
-        most = self.M + int(self.centre)
-        widths = [min(n_i, most) if self.compress else n_i for n_i in self.counts]
+        """Columns of every A_i, as shared: q_i in the sum family, else as masked."""
+        if self.compress:
+            # Exact whole numbers of total width M + 1 or less determine the shares; any two users have M + 63.
+            return tuple(max(p_i, self.M // 2 + WIDENING) for p_i in self.factor_widths)
+        widths = list(self.counts)
         widths[0] += self.ridge_columns
         widths[-1] += int(self.biased)
+        return tuple(widths)
+
+    @cached_property
+    def factor_widths(self) -> tuple[int, ...]:
+        """Columns p_i of every local factor L_i (sum family)."""
+        widths = [min(n_i, self.M) + int(self.centre) for n_i in self.counts]
+        if self.ridge_columns:
+            widths[0] = self.M  # user 1 folds the ridge's columns into its factor
         return tuple(widths)
 
     @cached_property

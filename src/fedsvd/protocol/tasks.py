@@ -21,12 +21,18 @@ class Split(StrEnum):
 
 
 class Scheme(StrEnum):
-    """How data is hidden before it is added up."""
+    """The family of protocols a session follows (specification, section 1)."""
 
-    COMPRESSED = "compressed"
-    MIXING = "mixing"
-    ALIGNED = "aligned"
-    PAPER = "paper"
+    SUM = "sum"  # exact sums of Gram matrices: the common side is short
+    MASK = "mask"  # masks over the whole of both sides: the common side is long
+    PAPER = "paper"  # as published, to reproduce the paper; without the guarantees of the other two
+
+
+class Mode(StrEnum):
+    """Who opens the exact sum of Gram matrices (specification, section 4)."""
+
+    A = "A"  # the users; the CSP learns the plan
+    B = "B"  # the CSP, under P and c; it learns ratios of singular values
 
 
 class Trust(StrEnum):
@@ -67,8 +73,3 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.PREDICT: (Item.SCORE,),
 }
-
-SUMS = frozenset(
-    {"shift", "mean", "energy", "norm", "orthogonality", "verified", "null space", "intercept", "score norm", "scores"}
-)
-"""The users-only sums there are, by name; the CSP adds up no other."""

@@ -8,6 +8,7 @@ from enum import Enum, auto
 
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.sums import gram_batches
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.secagg.batches import batch_rows
 
@@ -31,6 +32,9 @@ class Batch:
 
 def batches(plan: SessionPlan) -> tuple[Batch, ...]:
     """Every batch of the upload, in the order in which the CSP asks for them."""
+    if plan.scheme is Scheme.SUM:
+        words = gram_batches(plan.M)
+        return tuple(Batch(panel, slice(0, count), 2, last=True) for panel, count in enumerate(words))
     if plan.whole_shares:
         return (Batch(0, slice(0, plan.M), plan.N, last=True),)
     cut = []
@@ -54,6 +58,7 @@ def fits_folded(plan: SessionPlan) -> bool:
 class Keeping(Enum):
     """What becomes of the panels of X' at the CSP."""
 
+    EXACT = auto()  # words of the joint Gram matrix, which is factorised as it is
     WHOLE = auto()  # kept: a dense SVD where it fits, else passes of block Krylov
     FOLDED = auto()  # folded into a triangular factor and forgotten
     BOTH = auto()  # folded, and kept for a second pass that makes the long side's singular vectors
@@ -61,6 +66,8 @@ class Keeping(Enum):
 
 def keeping(plan: SessionPlan) -> Keeping:
     """A store is there only where a second pass is needed."""
+    if plan.scheme is Scheme.SUM:
+        return Keeping.EXACT
     if plan.task is Task.LR:
         return Keeping.FOLDED
     if plan.tall:
@@ -107,4 +114,4 @@ def writes_out(plan: SessionPlan, i: int) -> bool:
     """
     width = plan.widths[i]
     pays = width * (plan.N + plan.M) < plan.N * plan.M and 8 * width * plan.N <= plan.memory // 4
-    return pays and plan.right is Form.HAAR and plan.scheme is not Scheme.ALIGNED
+    return pays and plan.right is Form.HAAR

@@ -1,4 +1,4 @@
-"""The Trusted Authority: deals the group seed (and, in the paper's scheme, the slices of Q), then goes offline.
+"""The Trusted Authority: deals the mask seed (and, in the paper's scheme, the slices of Q), then goes offline.
 
 It hears nothing in a session: the keys it seals to stand in the plan, and no data, masked or not, ever reaches it. It
 imports nothing that could use any.
@@ -40,7 +40,7 @@ class TrustedAuthority(Machine):
 
     def __init__(self, plan: SessionPlan, secret: Seed, identity: SigningKey) -> None:
         super().__init__(TA, plan)
-        self._group = secret.derive("group")
+        self._seed = secret.derive("masks")
         self._mask = secret.derive("Q")
         self._keys = SessionKeys(TA, plan, secret, identity)
 
@@ -55,17 +55,17 @@ class TrustedAuthority(Machine):
             Send(CSP, Relay(digest, user, self._keys.seal(user, self._letter(user)))) for user in self.plan.users
         )
         self.__dict__.pop("_Q", None)  # gigabytes where masks are dealt whole, and nobody will ask again
-        return State.DONE, (Send(CSP, self._keys.offer(commitment(self._group))), *letters, Finish(None))
+        return State.DONE, (Send(CSP, self._keys.offer(commitment(self._seed))), *letters, Finish(None))
 
     def _letter(self, user: Party) -> bytes:
-        """The group seed; in the paper's scheme Q_i behind it, window after window, and P where it is dealt whole."""
-        plan, parts = self.plan, [self._group.reveal()]
+        """The mask seed; in the paper's scheme Q_i behind it, window after window, and P where it is dealt whole."""
+        plan, parts = self.plan, [self._seed.reveal()]
         if plan.published:
             i, Q = user.index - 1, self._Q
             held = [w for w, window in enumerate(Q.windows) if window.columns[i].stop > window.columns[i].start]
             parts += [_bytes(Q.rows(w, i)) for w in held]
         if plan.dense_masks:
-            P = LeftMask(plan.left, plan.masked_rows, self._group.derive("P"), plan.block, plan.window)
+            P = LeftMask(plan.left, plan.masked_rows, self._seed.derive("P"), plan.block, plan.window)
             parts.append(_bytes(P.window(0).explicit()))
         return b"".join(parts)
 

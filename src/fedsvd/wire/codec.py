@@ -19,7 +19,7 @@ from fedsvd.types import Digest
 from fedsvd.wire.arrays import decode_array, encode_array
 from fedsvd.wire.reader import Reader, malformed
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"FSVD"
 _HEAD = struct.Struct("<4sBB32s")
 _MOST_ITEMS = 1 << 24  # blocks of a mask: 50 million columns in blocks of ten are 5 million
@@ -116,7 +116,7 @@ def _many(inner: Field) -> Field:
 _INT, _FLOAT, _TEXT, _PARTY = _number("<q", int), _number("<d", float), _text(), _party()
 _KEY, _LETTER = _blob(4096), _blob(1 << 40)
 _VECTOR, _MATRIX = _array("f", 1), _array("f", 2)
-_HASHES, _WORDS, _PADDED = _array("u", 1), _array("u", 1, 2), _array("u", 2)
+_HASHES, _TAG, _PADDED = _array("u", 1), _array("u", 1), _array("u", 2)
 
 _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.KeyOffer: (1, (_KEY, _KEY, _KEY)),
@@ -125,20 +125,20 @@ _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.Relayed: (4, (_PARTY, _LETTER)),
     said.RowIds: (5, (_HASHES,)),
     said.RowsAgree: (6, ()),
-    said.SumShare: (7, (_TEXT, _WORDS)),
-    said.SumReply: (8, (_TEXT, _WORDS)),
-    said.Ready: (9, (_record(_INT, _INT),)),
+    said.SumShare: (7, (_TEXT, _INT, _PADDED, _TAG, _KEY)),
+    said.SumReply: (8, (_TEXT, _INT, _PADDED, _TAG, _many(_KEY))),
+    said.Ready: (9, ()),
     said.BatchRequest: (10, (_INT,)),
     said.PaddedBatch: (11, (_INT, _PADDED)),
-    said.MaskedBatch: (12, (_INT, _MATRIX, _optional(_PADDED))),
     said.Factors: (13, (_MATRIX, _optional(_VECTOR), _FLOAT, _FLOAT)),
     said.Solution: (14, (_MATRIX, _MATRIX, _INT, _FLOAT)),
     said.BlindedRightMask: (15, (_many(_optional(_MATRIX)),)),
     said.BlindedRightFactor: (16, (_many(_optional(_MATRIX)),)),
-    said.Finished: (17, ()),
-    said.Aborted: (18, (_TEXT, _TEXT, _TEXT)),
+    said.Finished: (17, (_KEY,)),
+    said.Aborted: (18, (_TEXT, _TEXT)),
     said.RowsRequest: (19, (_INT,)),
     said.FactorRows: (20, (_INT, _MATRIX)),
+    said.Countersigned: (21, (_KEY,)),
 }
 _TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
 

@@ -1,17 +1,18 @@
 """The Computation Service Provider: adds up padded shares, factorises, verifies, answers.
 
-It neither makes nor removes a mask, and imports nothing that could: no masks, no dice, no keys, no pads. It relays
-letters it cannot read and adds up sums it cannot read.
+It neither makes nor removes a mask, and imports nothing that could: no masks, no randomness, no keys, no pads. It relays
+sealed messages it cannot read and adds up sums it cannot read. In mode A it does nothing else: the users open the sum.
 """
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar
 
 import numpy as np
 
-from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
+from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
@@ -20,11 +21,11 @@ from fedsvd.protocol.messages import (
     BatchRequest,
     BlindedRightMask,
     Computed,
+    Countersigned,
     Factors,
     Finished,
     KeyBook,
     KeyOffer,
-    MaskedBatch,
     Message,
     PaddedBatch,
     Ready,
@@ -37,22 +38,19 @@ from fedsvd.protocol.messages import (
     SumReply,
     SumShare,
 )
-from fedsvd.protocol.parties import CSP, TA, Party, Role, user
+from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import SUMS, Item, Scheme, Task
+from fedsvd.protocol.sums import planned_sums
+from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, recovers
-from fedsvd.roles.service_provider.collect import (
-    Storage,
-    decoded,
-    expect_route,
-    keeper_for,
-    side_by_side,
-)
+from fedsvd.roles.service_provider.collect import Storage, decoded, expect_route, keeper_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
-from fedsvd.secagg import fixed_point
-from fedsvd.secagg.aggregate import RunningSum
-from fedsvd.types import Array, Float, Ring
+from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
+from fedsvd.types import Array, Ring
+
+Signer = Callable[[bytes], bytes]
+"""Signs the digest of a certificate with the CSP's identity."""
 
 
 class State(Enum):
@@ -75,32 +73,39 @@ class Verified:
 
 
 class ServiceProvider(Machine):
-    """The CSP in one session; ``storage`` makes the block store that X' is kept in, where it is kept.
+    """The CSP in one session; ``storage`` makes the block store that X' is stored in, where it is stored.
 
-    It adds up and factorises on ``device``; without one, with NumPy.
+    It adds up and factorises on ``device``; without one, with NumPy. ``signer`` signs certificates.
     """
 
     STATES = State
 
-    def __init__(self, plan: SessionPlan, storage: Storage, device: Device | None = None) -> None:
+    def __init__(
+        self, plan: SessionPlan, storage: Storage, device: Device | None = None, signer: Signer | None = None
+    ) -> None:
         super().__init__(CSP, plan)
+        self._signer = signer
         self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
         self._deposited: dict[Party, bytes] = {}
         self._rows: dict[Party, Ring] = {}
-        self._sums: dict[str, RunningSum] = {}
-        self._summed: set[str] = set()
-        self._ready: dict[Party, tuple[int, int]] = {}
+        self._planned = {planned.name: planned for planned in planned_sums(plan)}
+        self._sums: dict[tuple[str, int], TaggedSum] = {}
+        self._summed: Counter[str] = Counter()  # batches that are complete
+        self._commitments: dict[Party, bytes] = {}
+        self._committed = False
+        self._relays: Counter[Party] = Counter()
+        self._ready: set[Party] = set()
         self._batches: tuple[Batch, ...] = ()
         self._batch = 0
         self._panel: Array | None = None
-        self._finished: set[Party] = set()
+        self._finished: dict[Party, bytes] = {}
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
         self._complete: deque[tuple[int, Array]] = deque()  # panels of X' on their way to the keeper
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
-        if plan.task is not Task.PREDICT:
+        if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
 
@@ -135,13 +140,17 @@ class ServiceProvider(Machine):
         return State.PREPARING, (*self._to_all(book), *dealt)
 
     def _on_relay(self, sender: Party, message: Relay) -> Step:
-        """Pass on a letter we cannot read."""
-        if message.to.role is not Role.USER or message.to not in self.plan.users or message.to == sender:
-            raise UnexpectedMessage(f"a letter from {sender} to {message.to}")
-        return self.state, (Send(message.to, Relayed(self.plan.digest, sender, message.sealed)),)
+        """Pass on a sealed message, to one user or to all others; no more of them than the plan has."""
+        self._relays[sender] += 1
+        others = [party for party in self.plan.users if party != sender]
+        to = others if message.to == ALL else [party for party in others if party == message.to]
+        if not to or self._relays[sender] > self.plan.k + 8 + self.plan.relay_bytes // (1 << 26):
+            raise UnexpectedMessage(f"a sealed message from {sender} to {message.to}")
+        relayed = Relayed(self.plan.digest, sender, message.sealed)
+        return self.state, tuple(Send(party, relayed) for party in to)
 
     def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
-        """Compare the keyed hashes of the rows; say how many differ, never which."""
+        """Compare the keyed hashes of the rows; say that they differ, never which or how many."""
         if sender in self._rows:
             raise RepeatedShare(f"{sender} sent its row ids twice")
         if message.hashes.shape != (self.plan.m,):
@@ -150,98 +159,96 @@ class ServiceProvider(Machine):
         if len(self._rows) < self.plan.k:
             return self.state, ()
         every = np.stack([self._rows[party] for party in self.plan.users])
-        differ = int(np.count_nonzero((every != every[0]).any(axis=0)))
-        if differ:
+        if (every != every[0]).any():
+            # Neither which rows differ nor how many: that would answer questions about membership.
             raise RowsDiffer(
-                f"{differ} of {self.plan.m} rows have different ids at different parties",
-                "sort every party's table by the id column and keep the ids all parties have",
+                "rows have different ids at different parties, or stand in another order",
+                "sort every party's table by the id column and leave only the ids that all parties have",
             )
         return self.state, self._to_all(RowsAgree(self.plan.digest))
 
-    # --- users-only sums ------------------------------------------------------------------------------------------
+    # --- sums -----------------------------------------------------------------------------------------------------
 
     def _on_share(self, sender: Party, message: SumShare) -> Step:
-        """Add one share; when all k are in, hand back a total that still wears the users' own pad."""
-        name = message.name
-        if name not in SUMS:
-            raise UnexpectedMessage(f"{sender} sends a share of a sum that no task has")
-        if name in self._summed:
-            raise RepeatedShare(f"the sum {name!r} is complete, and {sender} sends a share")
-        if name not in self._sums:
-            self._sums[name] = RunningSum(message.payload.shape, self.plan.k)
-        total = self._sums[name]
-        total.add(sender.index, message.payload)
+        """Add one share; when all k are in, reply with a total that is still under the users' own pad."""
+        planned = self._planned.get(message.name)
+        if planned is None or not 0 <= message.batch < len(planned.batches):
+            raise UnexpectedMessage(f"{sender} sends a share of a sum that the plan does not have")
+        ahead = message.batch - self._summed[message.name]
+        # Where one user opens a sum, the others do not wait for its totals.
+        if ahead < 0 or (ahead > 0 and planned.receiver is None):
+            raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} out of turn")
+        self._commit(sender, message.commitment)
+        key = message.name, message.batch
+        if key not in self._sums:
+            self._sums[key] = TaggedSum(planned.kind, planned.batches[message.batch], self.plan.k)
+        total = self._sums[key]
+        total.add(sender.index, message.payload, message.tag)
         if not total.complete:
             return self.state, ()
-        self._summed.add(name)
-        reply = SumReply(self.plan.digest, name, self._sums.pop(name).total())
-        if name == "scores":
-            return self.state, (Send(user(self.plan.label_user), reply),)
+        self._summed[message.name] += 1
+        reply = SumReply(self.plan.digest, *key, *self._sums.pop(key).total(), self._all_commitments())
+        if planned.receiver is not None:
+            return self.state, (Send(user(planned.receiver), reply),)
         return self.state, self._to_all(reply)
+
+    def _commit(self, sender: Party, commitment: bytes) -> None:
+        """A user's first share brings its data commitment, and no other does."""
+        if (sender in self._commitments) == bool(commitment) or len(commitment) not in (0, 32):
+            raise UnexpectedMessage(f"a data commitment of {sender} that is missing, repeated or of another length")
+        if commitment:
+            self._commitments[sender] = commitment
+
+    def _all_commitments(self) -> tuple[bytes, ...]:
+        """With the first total, all users' commitments."""
+        if self._committed:
+            return ()
+        self._committed = True
+        return tuple(self._commitments[party] for party in self.plan.users)
 
     # --- the upload -----------------------------------------------------------------------------------------------
 
     def _on_ready(self, sender: Party, message: Ready) -> Step:
         """When every user can answer, ask for the first batch."""
+        if self.plan.mode is Mode.A or self.plan.task is Task.PREDICT:
+            raise UnexpectedMessage(f"{sender} would upload where the plan has no upload")
         if sender in self._ready:
             raise RepeatedShare(f"{sender} is ready twice")
-        self._ready[sender] = message.exponents
-        if len(set(self._ready.values())) > 1:
-            raise UnexpectedMessage("users disagree on the exponent of the fixed point")
+        self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
-        self._exponents = message.exponents
         self._keeper = keeper_for(self.plan, self._storage)
         return State.AGGREGATING, self._request_batch()
 
     def _request_batch(self) -> tuple[Effect, ...]:
-        rows, width = self._batches[self._batch].shape
-        if self.plan.scheme is Scheme.ALIGNED:
-            width = self.plan.targets if self.plan.by_rows else 0  # labels are added up even here
-        # Shares of the aligned scheme are not added up but put beside one another, in host memory.
-        device = None if self.plan.scheme is Scheme.ALIGNED else self._device
-        self._sum = RunningSum((rows, width), self.plan.k, device)
-        self._aligned: dict[Party, Float] = {}
+        shape, k = self._batches[self._batch].shape, self.plan.k
+        words = self.plan.mode is Mode.B
+        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device)
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
     def _on_padded_batch(self, sender: Party, message: PaddedBatch) -> Step:
-        """Step 2 (eq. 4): add one share; when all k are in, the pads cancel.
+        """Step 5 (eq. 4): add one share; when all k are in, the pads cancel.
 
         A second share for the same batch would put two plaintexts under one pad. It ends the session instead of being
         ignored (ADR 0006).
         """
-        if message.batch != self._batch or self.plan.scheme is Scheme.ALIGNED:
+        if message.batch != self._batch:
             raise RepeatedShare(f"{sender} sent batch {message.batch}, {self._batch} is being added up")
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return State.AGGREGATING, ()
         total = self._sum.total()
-        matrix = self.plan.N if self.plan.by_rows else total.shape[1]
-        return self._batch_done(decoded(total, matrix, self._exponents))
-
-    def _on_masked_batch(self, sender: Party, message: MaskedBatch) -> Step:
-        """The aligned scheme: every user's columns stand beside the others'; only labels are added up."""
-        if message.batch != self._batch or sender in self._aligned or self.plan.scheme is not Scheme.ALIGNED:
-            raise RepeatedShare(f"{sender} sent batch {message.batch} unasked or twice")
-        if (message.y_i_padded is None) is self.plan.stacks_labels:
-            raise UnexpectedMessage(f"{sender} sent labels where there are none, or none where there are")
-        if message.y_i_padded is not None:
-            self._sum.add(sender.index, message.y_i_padded)
-        self._aligned[sender] = message.Y_i_masked
-        if len(self._aligned) < self.plan.k:
-            return State.AGGREGATING, ()
-        X_masked = side_by_side(self.plan, self._batches[self._batch], self._aligned)
-        if self.plan.stacks_labels:
-            fixed_point.decode(self._sum.total(), self._exponents[1], out=X_masked[:, self.plan.N :])
-        return self._batch_done(X_masked)
+        if self.plan.mode is Mode.B:
+            return self._batch_done(total)
+        return self._batch_done(decoded(total))
 
     def _batch_done(self, X_masked: Array) -> Step:
         batch = self._batches[self._batch]
-        rows, width = self.plan.panels[batch.panel]
         if batch.last and batch.rows.start == 0:
             panel = X_masked
         else:
             if self._panel is None:
+                rows, width = self.plan.panels[batch.panel]
                 self._panel = namespace(X_masked).empty((rows, width), dtype=X_masked.dtype, device=X_masked.device)
             self._panel[batch.rows, :] = X_masked
             panel = self._panel
@@ -262,9 +269,9 @@ class ServiceProvider(Machine):
 
     def _on_kept(self, sender: Party, message: Computed) -> Step:
         """A panel of X' is where it belongs; after the last one it is factorised."""
-        if message.value + 1 < len(self.plan.panels):
+        if message.value < self._batches[-1].panel:
             return State.AGGREGATING, ()
-        del self._sum, self._aligned
+        del self._sum
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
     def _factorise(self) -> Factorised | Solved:
@@ -296,18 +303,22 @@ class ServiceProvider(Machine):
         return State.ANSWERING, (Send(sender, factor_rows(self.plan, sender, self._found, message)),)
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
-        """When every user has its result, the session is over."""
-        if self.state is State.PREPARING and self.plan.task is not Task.PREDICT:
+        """When every user has signed the same certificate, sign it too, and the session is over."""
+        early = self.state is State.PREPARING and self.plan.task is not Task.PREDICT and self.plan.mode is not Mode.A
+        if early:
             raise UnexpectedMessage(f"{sender} finished before the upload")
         if sender in self._finished:
             raise RepeatedShare(f"{sender} finished twice")
-        self._finished.add(sender)
+        self._finished[sender] = message.certificate
         if len(self._finished) < self.plan.k:
             return self.state, ()
+        if len(set(self._finished.values())) > 1:
+            raise SplitView("users signed different certificates", "nothing is released")
         if self._found is not None and self._found.store is not None:
             self._found.store.close()
         self._found = None
-        return State.DONE, (Finish(self._verified),)
+        signature = self._signer(message.certificate) if self._signer is not None else b""
+        return State.DONE, (*self._to_all(Countersigned(self.plan.digest, signature)), Finish(self._verified))
 
     def _to_all(self, message: Message) -> tuple[Effect, ...]:
         return tuple(Send(party, message) for party in self.plan.users)
@@ -323,7 +334,6 @@ class ServiceProvider(Machine):
         (State.PREPARING, Ready, Role.USER, _on_ready, {State.PREPARING, State.AGGREGATING}),
         (State.PREPARING, Finished, Role.USER, _on_finished, {State.PREPARING, State.DONE}),
         (State.AGGREGATING, PaddedBatch, Role.USER, _on_padded_batch, {State.AGGREGATING}),
-        (State.AGGREGATING, MaskedBatch, Role.USER, _on_masked_batch, {State.AGGREGATING}),
         (State.AGGREGATING, Computed, Role.CSP, _on_kept, {State.AGGREGATING, State.FACTORISING}),
         (State.FACTORISING, Computed, Role.CSP, _on_factorised, {State.ANSWERING}),
         (State.ANSWERING, SumShare, Role.USER, _on_share, {State.ANSWERING}),

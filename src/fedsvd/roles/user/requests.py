@@ -1,7 +1,7 @@
-"""What a task asks of its role: the steps between which a user waits for somebody else.
+"""What a task asks of its role: the steps between which a user waits for another party.
 
-A task is a script, a generator that reads like the protocol's page: it yields one of these, and gets the answer back
-when it has come. Which message may bring the answer, from whom and in which state, is the role's table; a script
+A task is a script, a generator that reads like the specification: it yields one of these, and gets the answer back when
+it has come. Which message may bring the answer, from whom and in which state, is the role's transition table; a script
 cannot widen it.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from fedsvd.types import Array, Float
+from fedsvd.types import Float, Ring
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,31 +22,30 @@ class Local:
 
 @dataclass(frozen=True, repr=False)
 class Sum:
-    """A users-only sum of ``values``. Answer: the total, or None at a user who is not the one receiver.
+    """A sum of the plan. ``share`` makes this user's numbers of one batch, encoded as the sum's kind says.
 
-    Without ``bound`` the numbers may have any magnitude and the sum is exact. With it, no share's entry exceeds the
-    bound, which all users know, and a value costs one word instead of 67.
+    Answer: the opened total, batches joined, or None at a user who is not its one receiver.
     """
 
     name: str
-    values: Float
-    bound: float | None = None
-    receiver: int | None = None  # one user may read it; None means all
+    share: Callable[[int], Ring]
 
 
 @dataclass(frozen=True, repr=False)
 class Upload:
-    """Y_i, panel by panel. Answer: what the CSP says of the sum, ``Factors`` or ``Solution``."""
+    """Words of this user's share, batch by batch. Answer: what the CSP says of the sum, ``Factors`` or ``Solution``."""
 
-    panel: Callable[[int], Array]
-    bounds: tuple[float, float]  # of an entry of the matrix, and of the labels beside it
+    batch: Callable[[int], Ring]
+    count: int
 
 
 @dataclass(frozen=True, repr=False)
-class Signs:
-    """The signs of the columns of U, decided by user 1. Answer: the signs all users take."""
+class Common:
+    """Bytes that user 1 decides for all, sealed to the group. Answer: those bytes, at every user."""
 
-    U: Float
+    purpose: str
+    make: Callable[[], bytes]  # called at user 1 alone
+    most: int  # bytes that are accepted
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,11 +57,11 @@ class Recover:
 
 @dataclass(frozen=True, repr=False)
 class Fetch:
-    """One window of a U' too long to be told at once. Answer: its rows."""
+    """One panel of a U' too long for one message. Answer: its rows."""
 
     panel: int
     r: int
 
 
-Request = Local | Sum | Upload | Signs | Recover | Fetch
+Request = Local | Sum | Upload | Common | Recover | Fetch
 Script = Generator[Request, Any, Any]

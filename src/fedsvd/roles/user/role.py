@@ -1,11 +1,11 @@
-"""The user: owns X_i; compresses, rotates, masks, pads, uploads, unmasks.
+"""The user: owns X_i; compresses it, adds its share to exact sums, checks what comes back, agrees with the others.
 
-The table says what may be heard from whom in which state. What is asked of the others, and in which order, is the
-task's script (``svd.py``, ``pca.py``, ``regression.py``); each step of a script stands for one state here.
+The transition table says what may be heard from whom in which state. What is asked of the others, and in which order,
+is the task's script (``svd.py``, ``pca.py``, ``regression.py``); each request of a script stands for one state here.
+Whatever takes long (shares, pads, tags, factors) is a ``Compute`` effect; ``_then`` is what becomes of its value.
 """
 
-import hashlib
-import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, ClassVar
@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import LocalProtocolError, NotSealed, UnexpectedMessage
-from fedsvd.linalg.backend import to_numpy
+from fedsvd.errors import LocalProtocolError, UnexpectedMessage
 from fedsvd.linalg.device import Device
-from fedsvd.linalg.signs import signs_of
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
-from fedsvd.protocol.letters import SessionKeys, commitment, dealer
+from fedsvd.protocol.letters import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import (
     BatchRequest,
@@ -27,12 +25,11 @@ from fedsvd.protocol.messages import (
     BlindedRightFactor,
     BlindedRightMask,
     Computed,
+    Countersigned,
     FactorRows,
     Factors,
     Finished,
     KeyBook,
-    MaskedBatch,
-    Message,
     PaddedBatch,
     Ready,
     Relay,
@@ -44,29 +41,35 @@ from fedsvd.protocol.messages import (
     SumReply,
     SumShare,
 )
-from fedsvd.protocol.parties import CSP, TA, Party, Role, user
+from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Scheme
-from fedsvd.protocol.upload import batches
+from fedsvd.protocol.sums import planned_sums
+from fedsvd.protocol.tasks import Mode
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
+from fedsvd.roles.user.agreement import Agreement, Group
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_rows
 from fedsvd.roles.user.dealt import NOTHING, dealt_masks
-from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masking import Masks
-from fedsvd.roles.user.requests import Fetch, Local, Recover, Request, Script, Signs, Sum, Upload
-from fedsvd.roles.user.sums import UsersOnly
+from fedsvd.roles.user.requests import Common, Fetch, Local, Recover, Request, Script, Sum, Upload
+from fedsvd.roles.user.row_ids import hashed_ids
+from fedsvd.roles.user.sums import SumsOfUser
 from fedsvd.roles.user.work import Work
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.secagg import fixed_point
-from fedsvd.secagg.dither import least_filled
 from fedsvd.secagg.keys import pad_keys
-from fedsvd.secagg.pads import PadsOnce, pad
-from fedsvd.types import Array, Float, Ring
+from fedsvd.secagg.pads import PadsOnce
+from fedsvd.secagg.tagged import tag_seed
+from fedsvd.types import Float, Ring
 
-_SCRIPTS = {"svd": svd.script, "lsa": svd.script, "pca": pca.script, "lr": regression.script}
+_SCRIPTS = {
+    "svd": svd.script,
+    "lsa": svd.script,
+    "pca": pca.script,
+    "lr": regression.script,
+    "predict": prediction.script,
+}
 
 
 class State(Enum):
@@ -80,12 +83,26 @@ class State(Enum):
     WAITING = auto()
     FETCHING = auto()
     RECOVERING = auto()
+    RELAYING = auto()
+    AGREEING = auto()
     SIGNING = auto()
+    FINISHING = auto()
     DONE = auto()
     ABORTED = auto()
 
 
-_UNMASKED = {State.COMPUTING, State.RECOVERING, State.DONE}  # what may follow once the signs are known
+# What may follow when a script goes on: any state that one of its requests, or its end, stands for.
+_ON = {
+    State.COMPUTING,
+    State.SUMMING,
+    State.UPLOADING,
+    State.FETCHING,
+    State.RECOVERING,
+    State.RELAYING,
+    State.AGREEING,
+    State.SIGNING,
+    State.FINISHING,
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +116,7 @@ class Inputs:
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None
     extras: dict[str, Any] | None = None  # checkpoint, progress
-    prekey: AgreementKey | None = None  # for the TA's letter, where a TA deals
+    prekey: AgreementKey | None = None  # for the TA's message, where a TA deals
     device: Device | None = None  # where this user computes; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for pads of large payloads
 
@@ -115,72 +132,75 @@ class User(Machine):
         self._keys = SessionKeys(me, plan, inputs.secret, inputs.identity, inputs.prekey)
         self._own = inputs.secret.derive("own")
         self._once = PadsOnce()
-        self._batches = batches(plan) if plan.task.value != "predict" else ()
-        self._group: Seed | None = None
+        self._planned = {planned.name: planned for planned in planned_sums(plan)}
+        self._seeds: dict[str, Seed] = {}  # by name, once dealt
+        self._slices: bytes | None = None  # of Q, where a TA deals them (paper)
         self._script: Script | None = None
         self._request: Request | None = None
-        self._next = 0  # the batch that may be asked for
-        self._panel: tuple[int, Array] | None = None
+        self._then: Callable[[Any], Step] | None = None
+        self._next = 0  # the batch of the upload that may be asked for
+        self._batch = 0  # the batch of the sum in hand
+        self._totals: list[Ring] = []
+        self._result: Any = None
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else inputs.device
-        self._early: Relayed | None = None  # user 1's signs, when it has fetched its U before us
+        self.agreement: Agreement | None = None
 
     # --- keys and seeds -------------------------------------------------------------------------------------------
 
     def _on_begin(self, sender: Party, message: Begin) -> Step:
-        """Step 1: offer our session key, signed; the dealer commits to the group seed with it."""
-        if dealer(self.plan) == self.me:
-            self._group = self._inputs.secret.derive("group")
-            return State.KEYS, (Send(CSP, self._keys.offer(commitment(self._group))),)
+        """Step 1: offer our session key, signed, with a commitment to every seed we deal."""
         if dealer(self.plan) == TA:
-            # It must have sealed to our own prekey, or we would wait for a letter to somebody else.
+            # It must have sealed to our own prekey, or we would wait for a message to another key.
             self._keys.read_prekeys()
-        return State.KEYS, (Send(CSP, self._keys.offer()),)
+        made = {"tags": tag_seed(self._own)}
+        for name in deals(self.plan, self.me):
+            self._seeds[name] = made.get(name) or self._inputs.secret.derive(name)
+        return State.KEYS, (Send(CSP, self._keys.offer(b"".join(map(commitment, self._seeds.values())))),)
 
     def _on_keys(self, sender: Party, message: KeyBook) -> Step:
-        """Check every key against the plan's identities; the dealer among us then seals the group seed to all."""
+        """Check every key against the plan's identities; a dealer then seals its seeds to all others."""
         self._keys.read(message)
-        if self._group is None:
-            return State.SEEDING, ()
-        letters = tuple(
-            Send(CSP, Relay(self.plan.digest, peer, self._keys.seal(peer, self._group.reveal())))
+        content = b"".join(seed.reveal() for seed in self._seeds.values())
+        sealed = tuple(
+            Send(CSP, Relay(self.plan.digest, peer, self._keys.seal(peer, content)))
             for peer in self.plan.users
-            if peer != self.me
+            if content and peer != self.me
         )
-        state, effects = self._seeded(None)
-        return state, letters + effects
+        state, effects = self._seeded()
+        return state, sealed + effects
 
     def _on_seed(self, sender: Party, message: Relayed) -> Step:
-        """Step 2: the group seed, and in the paper's scheme our slices of Q, from the dealer alone."""
-        if message.origin != dealer(self.plan):
-            raise UnexpectedMessage(f"a letter from {message.origin} before the dealer's")
-        letter = self._keys.open(message.origin, message.sealed)
-        self._group = self._keys.open_group_seed(letter)
-        return self._seeded(letter[32:] if self.plan.published else None)
+        """Step 2: a dealer's seeds, and from the TA of the paper's scheme our slices of Q behind them."""
+        names = deals(self.plan, message.origin)
+        if not names or names[0] in self._seeds:
+            raise UnexpectedMessage(f"a sealed message from {message.origin} where a seed is awaited")
+        seeds, rest = self._keys.open_seeds(message.origin, message.sealed)
+        self._seeds |= seeds
+        if self.plan.published and message.origin == TA:
+            self._slices = rest
+        return self._seeded()
 
-    def _seeded(self, slices: bytes | None) -> Step:
-        plan, i, inputs = self.plan, self.me.index - 1, self._inputs
-        assert self._group is not None  # both callers have just set it
-        users = {party.index: self._keys.publics[party.index] for party in plan.users}
-        self._pads = pad_keys(self._keys.mine, self.me.index, users, plan.session, plan.digest)
-        self._sums = UsersOnly(self._pads, self._group, self._own, self._once)
+    def _seeded(self) -> Step:
+        plan, i, inputs, seeds = self.plan, self.me.index - 1, self._inputs, self._seeds
+        if not all(name in seeds for party in plan.parties for name in deals(plan, party)):
+            return State.SEEDING, ()
+        publics = {party.index: self._keys.publics[party.index] for party in plan.users}
+        self._pads = pad_keys(self._keys.mine, self.me.index, publics, plan.session, plan.digest)
+        self._sums = SumsOfUser(self._pads, seeds, self._own, self._once, inputs.each)
+        self._group = Group(self.me, plan, seeds["users"], inputs.identity)
         extras = {"device": self._device, **(inputs.extras or {})}
-        dealt = NOTHING if slices is None else dealt_masks(plan, i, slices, extras.get("allocate", np.empty))
+        allocate = extras.get("allocate", np.empty)
+        dealt = NOTHING if self._slices is None else dealt_masks(plan, i, self._slices, allocate)
+        self._slices = None
         on = None if self._device is None else self._device.like
-        masks = Masks(plan, i, self._group, self._own, dealt.Q, on, inputs.each, dealt.P)
-        work = Work(plan, i, inputs.source, masks, self._own, inputs.labels, inputs.weights, **extras)
-        self._script = prediction.script(work) if plan.task.value == "predict" else _SCRIPTS[plan.task.value](work)
+        masks = Masks(plan, i, seeds["masks"], self._own, dealt.Q, on, inputs.each, dealt.P)
+        checks = seeds["users"].derive("checks")
+        self._work = Work(plan, i, inputs.source, masks, self._own, checks, inputs.labels, inputs.weights, **extras)
+        self._script = _SCRIPTS[plan.task.value](self._work)
         if plan.check_ids:
-            return State.CHECKING, (Send(CSP, RowIds(plan.digest, self._hashed_ids())),)
+            return State.CHECKING, (Send(CSP, RowIds(plan.digest, hashed_ids(inputs.ids, seeds["users"]))),)
         return self._go_on(None)
-
-    def _hashed_ids(self) -> Ring:
-        assert self._group is not None
-        if self._inputs.ids is None:
-            raise LocalProtocolError("the plan compares row ids, and this party has none", "name the id column")
-        key = self._group.derive("row ids").reveal()
-        digests = (hmac.new(key, str(row).encode(), hashlib.sha256).digest()[:8] for row in self._inputs.ids.tolist())
-        return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
 
     def _on_rows_agree(self, sender: Party, message: RowsAgree) -> Step:
         return self._go_on(None)
@@ -189,149 +209,207 @@ class User(Machine):
 
     def _go_on(self, answer: Any) -> Step:
         """Give the script its answer, and turn what it asks for next into a state and effects."""
-        assert self._script is not None
+        if self._script is None:
+            raise LocalProtocolError("no task is under way")
         try:
             self._request = self._script.send(answer)
         except StopIteration as end:
             self._script = self._request = None
-            return State.DONE, (Send(CSP, Finished(self.plan.digest)), Finish(end.value))
+            self._result = end.value
+            return self._agree()
         return self._ask(self._request)
 
     def _ask(self, request: Request) -> Step:
         digest = self.plan.digest
         match request:
             case Local(label, work):
-                return State.COMPUTING, (Compute(label, work),)
+                return self._compute(label, work, self._go_on)
             case Sum():
-                effects: tuple[Effect, ...] = (Send(CSP, SumShare(digest, request.name, self._sums.share(request))),)
-                if request.receiver in (None, self.me.index):
-                    return State.SUMMING, effects
-                state, more = self._go_on(None)  # the total is not ours to read
-                return state, effects + more
-            case Upload(_, bounds):
-                self._exponents = (fixed_point.exponent(bounds[0]), fixed_point.exponent(bounds[1]))
-                return State.UPLOADING, (Send(CSP, Ready(digest, self._exponents)),)
+                self._batch, self._totals = 0, []
+                return self._share()
+            case Upload():
+                return State.UPLOADING, (Send(CSP, Ready(digest)),)
+            case Common(purpose, make, most):
+                if self.me == user(1):
+                    return self._compute(purpose, make, self._announce)
+                return self._listen(State.RELAYING)
             case Fetch(panel):
                 return State.FETCHING, (Send(CSP, RowsRequest(digest, panel)),)
             case Recover(Qt_i_blinded):
                 return State.RECOVERING, (Send(CSP, BlindedRightMask(digest, Qt_i_blinded)),)
-            case Signs(U):
-                if self.me.index == 1:
-                    return self._decide_signs(U)
-                if self._early is not None:
-                    return self._on_signs(CSP, self._early)
-                return State.SIGNING, ()
+
+    def _compute(self, label: str, work: Callable[[], Any], then: Callable[[Any], Step]) -> Step:
+        self._then = then
+        return State.COMPUTING, (Compute(label, work),)
 
     def _on_computed(self, sender: Party, message: Computed) -> Step:
-        return self._go_on(message.value)
+        then, self._then = self._then, None
+        if then is None:
+            raise LocalProtocolError("nothing was being computed")
+        return then(message.value)
+
+    # --- sums -----------------------------------------------------------------------------------------------------
+
+    def _share(self) -> Step:
+        """Make our padded share of the batch in hand, and its tag."""
+        request, batch = self._asked(Sum), self._batch
+        planned = self._planned[request.name]
+        work = lambda: self._sums.share(planned, batch, request.share(batch))  # noqa: E731
+        return self._compute(request.name, work, self._send_share)
+
+    def _send_share(self, made: tuple[Ring, Ring]) -> Step:
+        request = self._asked(Sum)
+        planned = self._planned[request.name]
+        committed = self._group.data_commitment(self._work.commitment())
+        effects: tuple[Effect, ...] = (
+            Send(CSP, SumShare(self.plan.digest, request.name, self._batch, *made, committed)),
+        )
+        if planned.receiver in (None, self.me.index):
+            return State.SUMMING, effects
+        state, more = self._summed(None)  # the total is not ours to read
+        return state, effects + more
 
     def _on_sum(self, sender: Party, message: SumReply) -> Step:
-        """Step 6: a users-only total, once its last pad is off."""
-        request = self._request
-        if not isinstance(request, Sum) or message.name != request.name:
+        """A total, once its last pad is off and its tag has been compared: before any other use."""
+        request = self._asked(Sum)
+        if (message.name, message.batch) != (request.name, self._batch):
             raise UnexpectedMessage(f"the sum {message.name!r} was not asked for")
-        return self._go_on(self._sums.total(request, message.payload))
+        self._group.read_commitments(message.commitments)
+        planned = self._planned[request.name]
+        work = lambda: self._sums.open(planned, message.batch, message.payload, message.tag)  # noqa: E731
+        return self._compute(request.name, work, self._summed)
+
+    def _summed(self, total: Ring | None) -> Step:
+        request = self._asked(Sum)
+        planned = self._planned[request.name]
+        if total is not None:
+            self._totals.append(total)
+            if planned.receiver is None:
+                self._group.witness(f"{planned.name} {self._batch}", total)
+        self._batch += 1
+        if self._batch < len(planned.batches):
+            return self._share()
+        totals, self._totals = self._totals, []
+        if not totals:
+            return self._go_on(None)
+        return self._go_on(totals[0] if len(totals) == 1 else np.concatenate(totals))
 
     # --- the upload -----------------------------------------------------------------------------------------------
 
     def _on_request(self, sender: Party, message: BatchRequest) -> Step:
-        """Step 4: the next batch of Y_i, masked and padded; none twice, and none out of order."""
-        if message.batch != self._next or message.batch >= len(self._batches):
-            raise UnexpectedMessage(f"batch {message.batch} requested, {self._next} is next")
+        """Step 5: the next batch of our share, padded; none twice, and none out of order."""
+        request, number = self._asked(Upload), message.batch
+        if number != self._next or number >= request.count:
+            raise UnexpectedMessage(f"batch {number} requested, {self._next} is next")
         self._next += 1
-        last = self._next == len(self._batches)
-        reply = Send(CSP, self._batch(message.batch))
-        if last:
-            self._panel = None
+
+        def padded() -> Ring:
+            stream = "gram" if self.plan.mode is Mode.B else "upload"
+            return self._sums.padded(request.batch(number), stream, number)
+
+        return State.UPLOADING, (Compute("uploading", padded),)
+
+    def _on_batch(self, sender: Party, message: Computed) -> Step:
+        last = self._next == self._asked(Upload).count
+        reply = Send(CSP, PaddedBatch(self.plan.digest, self._next - 1, message.value))
         return State.WAITING if last else State.UPLOADING, (reply,)
 
-    def _batch(self, number: int) -> Message:
-        batch, request = self._batches[number], self._request
-        if not isinstance(request, Upload):
-            raise LocalProtocolError("no upload is under way")
-        if self._panel is None or self._panel[0] != batch.panel:
-            self._panel = None  # before the next is made: a panel is as large as the memory allows
-            self._panel = batch.panel, request.panel(batch.panel)
-        Y = self._panel[1][batch.rows, :]
-        matrix = Y.shape[1] - (self.plan.targets if self.plan.by_rows else 0)
-        aligned = self.plan.scheme is Scheme.ALIGNED
-        if aligned and matrix == Y.shape[1]:
-            return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(to_numpy(Y)))
-        first = matrix if aligned else 0  # where padding begins
-        least = least_filled(*self.plan.smallest_window, self.plan.certain_bound)
-        parts = [
-            (part, f, least if bound > 0 else 0)
-            for part, f, bound in zip(
-                (slice(first, matrix), slice(matrix, Y.shape[1])), self._exponents, request.bounds, strict=True
-            )
-        ]
-        payload = encoded(Y, parts, self._own.derive("last bits", number), self._device, self._inputs.each)
-        padded = pad(payload, self._pads, "upload", number, self._once, self._inputs.each)
-        if aligned:
-            return MaskedBatch(self.plan.digest, number, np.ascontiguousarray(to_numpy(Y[:, :matrix])), padded)
-        return PaddedBatch(self.plan.digest, number, padded)
-
     def _on_answer(self, sender: Party, message: Factors | Solution) -> Step:
-        """Step 5: what the CSP made of the sum, still under the masks."""
+        """Step 6: what the CSP made of the sum, still under the masks."""
         expect_answer(self.plan, message)
+        self._group.witness_answer(message)
         return self._go_on(message)
 
     def _on_rows(self, sender: Party, message: FactorRows) -> Step:
-        request = self._request
-        if not isinstance(request, Fetch):
-            raise UnexpectedMessage("rows of U' that were not asked for")
-        expect_rows(self.plan, request, message)
+        expect_rows(self.plan, self._asked(Fetch), message)
+        self._group.witness(f"rows {message.panel}", message.U_masked)
         return self._go_on(message.U_masked)
 
     def _on_blinded(self, sender: Party, message: BlindedRightFactor) -> Step:
         expect_blinded(self.plan, self.me.index - 1, message)
         return self._go_on(message.Vt_i_blinded)
 
-    # --- signs ----------------------------------------------------------------------------------------------------
+    # --- messages to all users ------------------------------------------------------------------------------------
 
-    def _decide_signs(self, U: Float) -> Step:
-        """User 1 decides and tells the others, so that ties cannot split the users (ADR 0013)."""
-        signs = signs_of(U)
-        letter = np.packbits(signs < 0).tobytes()
-        letters = tuple(
-            Send(CSP, Relay(self.plan.digest, peer, self._keys.seal(peer, letter)))
-            for peer in self.plan.users
-            if peer != self.me
-        )
-        state, effects = self._go_on(signs)
-        return state, letters + effects
+    def _announce(self, content: bytes) -> Step:
+        """User 1 has decided: it tells all others once, and goes on."""
+        request = self._asked(Common)
+        self._group.witness(request.purpose, content)
+        effects = self._relayed(request.purpose, content)
+        state, more = self._go_on(content)
+        return state, effects + more
 
-    def _on_early_signs(self, sender: Party, message: Relayed) -> Step:
-        """User 1 was quicker: its letter waits until we have our U."""
-        if self.me.index == 1 or self._early is not None or message.origin != user(1):
-            raise UnexpectedMessage(f"a letter from {message.origin} while U' is fetched")
-        self._early = message
-        return State.FETCHING, ()
+    def _relayed(self, purpose: str, content: bytes) -> tuple[Effect, ...]:
+        return tuple(Send(CSP, Relay(self.plan.digest, ALL, part)) for part in self._group.sealed(purpose, content))
 
-    def _on_signs(self, sender: Party, message: Relayed) -> Step:
-        request = self._request
-        if message.origin != user(1) or not isinstance(request, Signs):
-            raise UnexpectedMessage(f"signs from {message.origin}")
-        letter = self._keys.open(message.origin, message.sealed)
-        r = request.U.shape[1]
-        if len(letter) != -(-r // 8):
-            raise NotSealed("the letter of signs has another length")
-        negative = np.unpackbits(np.frombuffer(letter, np.uint8), count=r)
-        return self._go_on(1.0 - 2.0 * negative)
+    def _on_relayed(self, sender: Party, message: Relayed) -> Step:
+        """A group-sealed message; one that comes before we are ready for it waits."""
+        self._group.receive(message.origin, message.sealed)
+        waits = self.state in (State.RELAYING, State.AGREEING, State.SIGNING)
+        return self._listen(self.state) if waits else (self.state, ())
+
+    def _listen(self, state: Enum) -> Step:
+        """What we wait for, if it is here."""
+        if state is State.RELAYING:
+            request = self._asked(Common)
+            content = self._group.opened(user(1), request.purpose, request.most)
+            if content is None:
+                return state, ()
+            self._group.witness(request.purpose, content)
+            return self._go_on(content)
+        others = [party for party in self.plan.users if party != self.me]
+        if not self._group.heard(others, state.name.lower()):
+            return state, ()
+        return self._sign() if state is State.AGREEING else self._finish()
+
+    # --- agreement ------------------------------------------------------------------------------------------------
+
+    def _agree(self) -> Step:
+        """Step 9: before anything is released, every user shows all others the digest of what it saw."""
+        effects = self._relayed("agreeing", self._group.digest())
+        state, more = self._listen(State.AGREEING)
+        return state, effects + more
+
+    def _sign(self) -> Step:
+        """All digests are equal, or the session ends here; then all sign the same certificate."""
+        self._group.expect_equal_digests()
+        effects = self._relayed("signing", self._group.signature())
+        state, more = self._listen(State.SIGNING)
+        return state, effects + more
+
+    def _finish(self) -> Step:
+        self._group.expect_signatures()
+        return State.FINISHING, (Send(CSP, Finished(self.plan.digest, self._group.certificate_digest())),)
+
+    def _on_countersigned(self, sender: Party, message: Countersigned) -> Step:
+        self.agreement = self._group.agreement(message.signature)
+        return State.DONE, (Finish(self._result),)
+
+    def _asked(self, kind: type[Any]) -> Any:
+        if not isinstance(self._request, kind):
+            raise UnexpectedMessage(f"a {kind.__name__.lower()} is not what this user waits for")
+        return self._request
 
     TABLE: ClassVar[Table] = table(
         # state, what arrives, who may say it, handler, where it may lead
         (State.NEW, Begin, Role.USER, _on_begin, {State.KEYS}),
         (State.KEYS, KeyBook, Role.CSP, _on_keys, {State.SEEDING, State.CHECKING, State.COMPUTING}),
-        (State.SEEDING, Relayed, Role.CSP, _on_seed, {State.CHECKING, State.COMPUTING}),
+        (State.SEEDING, Relayed, Role.CSP, _on_seed, {State.SEEDING, State.CHECKING, State.COMPUTING}),
         (State.CHECKING, RowsAgree, Role.CSP, _on_rows_agree, {State.COMPUTING}),
-        (State.COMPUTING, Computed, Role.USER, _on_computed, {State.COMPUTING, State.SUMMING, State.DONE}),
-        (State.SUMMING, SumReply, Role.CSP, _on_sum, {State.COMPUTING, State.SUMMING, State.UPLOADING, State.DONE}),
-        (State.UPLOADING, BatchRequest, Role.CSP, _on_request, {State.UPLOADING, State.WAITING}),
-        (State.WAITING, Factors, Role.CSP, _on_answer, {State.FETCHING, State.SIGNING, *_UNMASKED}),
-        (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING, State.SUMMING, State.DONE}),
-        (State.FETCHING, Relayed, Role.CSP, _on_early_signs, {State.FETCHING}),
-        (State.FETCHING, FactorRows, Role.CSP, _on_rows, {State.FETCHING, State.SIGNING, *_UNMASKED}),
-        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.DONE}),
-        (State.SIGNING, Relayed, Role.CSP, _on_signs, _UNMASKED),
+        (State.COMPUTING, Computed, Role.USER, _on_computed, _ON),
+        (State.COMPUTING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),
+        (State.SUMMING, SumReply, Role.CSP, _on_sum, {State.COMPUTING}),
+        (State.SUMMING, Relayed, Role.CSP, _on_relayed, {State.SUMMING}),
+        (State.UPLOADING, BatchRequest, Role.CSP, _on_request, {State.UPLOADING}),
+        (State.UPLOADING, Computed, Role.USER, _on_batch, {State.UPLOADING, State.WAITING}),
+        (State.WAITING, Factors, Role.CSP, _on_answer, _ON),
+        (State.WAITING, Solution, Role.CSP, _on_answer, _ON),
+        (State.FETCHING, FactorRows, Role.CSP, _on_rows, _ON),
+        (State.FETCHING, Relayed, Role.CSP, _on_relayed, {State.FETCHING}),
+        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, _ON),
+        (State.RECOVERING, Relayed, Role.CSP, _on_relayed, {State.RECOVERING}),
+        (State.RELAYING, Relayed, Role.CSP, _on_relayed, _ON),
+        (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING, State.FINISHING}),
+        (State.SIGNING, Relayed, Role.CSP, _on_relayed, {State.SIGNING, State.FINISHING}),
+        (State.FINISHING, Countersigned, Role.CSP, _on_countersigned, {State.DONE}),
     )

@@ -1,82 +1,199 @@
-"""Step 3: means and scales across users, exactly, by users-only sums; then A_i, centred and scaled.
+"""Step 3: means, the common unit, scales and the joint norm, exactly, by sums; then A_i, centred and scaled.
 
-With compression, centring costs one cheap sum and no pass: the factor of ``[1, (X_i - shift)^T]`` carries the local
-mean. Without it a pass for the means comes first.
+In the sum family centring costs one sum and no pass: the factor of ``[1, (X_i - s_i)^T]``, s_i this user's own shift,
+carries the local mean as an exact pair ``s_i + delta_i``. Without compression a pass for the means comes first. From
+``bound`` on everything is in units of 2^E.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedsvd.compress.centre import first_mean, row_energy, to_joint_mean, to_unit_variance, unit_scales
-from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.compress.centre import at_offset, deviations, own_shift, row_energy, unit_scales
+from fedsvd.compress.reduce import Reduced
+from fedsvd.errors import ConstantData
+from fedsvd.linalg import backend
+from fedsvd.linalg.backend import EPS, namespace, to_numpy
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.masking import Operand
-from fedsvd.roles.user.requests import Local, Script, Sum
-from fedsvd.roles.user.work import Dense, Streamed, Work, finite
-from fedsvd.types import Float
+from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum, wide_sum_of_floats
+from fedsvd.roles.user.work import Dense, Streamed, Work
+from fedsvd.secagg import noise, wide
+from fedsvd.types import Array, Float
 
 
 @dataclass(frozen=True, repr=False)
-class Centred:
-    """A_i about the joint mean; ``scales`` are the joint deviations where unit variance was asked for."""
+class Prepared:
+    """A_i in units of 2^E, about the joint mean where one was taken; F1 is the joint norm in these units.
+
+    ``scales`` are what rows were divided by, in the data's own units: joint deviations, or powers of two.
+    """
 
     A_i: Operand
-    mean: Float
-    energy: Float
+    E: int = 0
+    F1: float = 0.0
+    mean: Float | None = None
+    energy: Float | None = None  # of every row, all users together, in the data's own units squared
     scales: Float | None = None
 
+    @property
+    def zero(self) -> bool:
+        """Whether all users' data is zero."""
+        return self.F1 == 0.0
 
-def centred(work: Work, energies: bool = False) -> Script:
-    """A_i about the joint mean, with the joint energy of every row when asked for."""
-    n = work.plan.n
-    if work.plan.compress:
-        count, first = yield Local("first mean", lambda: first_mean(work.source))
-        total = yield Sum("shift", np.append(count * first, count))
-        shift = total[:-1] / total[-1]
-        reduced = yield Local("compress", lambda: work.reduce(shift))
-        total = yield Sum("mean", work.n_i * (reduced.mean_i - shift))
-        mean = shift + total / n
-        A_i: Operand = Dense(to_joint_mean(reduced, mean))
-    else:
-        own = yield Local("means", lambda: _row_sums(work))
-        total = yield Sum("mean", own)
-        mean = total / n
-        A_i = Streamed(work.source, mean, device=work.device)
-    if not energies:
-        return Centred(A_i, mean, np.zeros(0))
-    own = yield Local("variances", lambda: _energy(work, A_i))
-    energy = yield Sum("energy", own)
-    return Centred(A_i, mean, energy)
+
+def centred(work: Work) -> Script:
+    """A_i about the joint mean, in the data's own units."""
+    plan = work.plan
+    if plan.compress:
+        shift = yield Local("first mean", lambda: own_shift(work.source))
+        reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
+        mean, offset = yield from _joint_mean(work, reduced)
+        return Prepared(Dense(at_offset(reduced, offset)), mean=mean)
+    sums = yield Local("means", lambda: _row_sums(work))
+    widths = [noise.value_width(value) for value in sums.tolist()]
+    total = yield from wide_sum(plan, "mean", wide.integers(sums), widths, work.own)
+    mean = wide.rounded(total, plan.n)
+    return Prepared(Streamed(work.source, mean, device=work.device), mean=mean)
 
 
 def uncentred(work: Work) -> Script:
-    """A_i as it is, with the joint energy of every row."""
+    """A_i as it is: the factor of the data, or the data."""
     if work.plan.compress:
-        reduced = yield Local("compress", work.reduce)
-        A_i: Operand = Dense(reduced.L_i)
-    else:
-        A_i = Streamed(work.source, device=work.device)
-    own = yield Local("variances", lambda: _energy(work, A_i))
-    energy = yield Sum("energy", own)
-    return Centred(A_i, np.zeros(work.source.shape[0]), energy)
+        reduced: Reduced = yield Local("compress", work.reduce)
+        return Prepared(Dense(reduced.L_i))
+    return Prepared(Streamed(work.source, device=work.device))
 
 
-def scaled(work: Work, about: Centred) -> Centred:
-    """The same with every row at unit variance; rows without variance are zero, and stay reported in ``scales``."""
-    scales = unit_scales(about.energy, work.plan.n, about.mean)
-    if isinstance(about.A_i, Dense):
-        A_i: Operand = Dense(to_unit_variance(about.A_i.A_i, scales))
-    else:
-        inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
-        A_i = Streamed(work.source, about.mean, inverse, work.device)
-    return Centred(A_i, about.mean, about.energy, scales)
+def _joint_mean(work: Work, reduced: Reduced) -> Script:
+    """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
+    assert reduced.shift is not None and reduced.offset_i is not None  # noqa: S101  (compressed with a shift)
+    pair = zip(wide.integers(reduced.shift), wide.integers(reduced.offset_i), strict=True)
+    own = [shift + offset for shift, offset in pair]
+    n, n_i = work.plan.n, work.n_i
+    spread = zip(deviations(reduced).tolist(), reduced.offset_i.tolist(), strict=True)
+    widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
+    total = yield from wide_sum(work.plan, "mean", [n_i * value for value in own], widths, work.own)
+    offset = wide.rounded([n * value - joint for value, joint in zip(own, total, strict=True)], n)
+    return wide.rounded(total, n), offset
+
+
+def in_common_unit(work: Work, prepared: Prepared) -> Script:
+    """The same in units of 2^E, the least class of powers of two above every user's norm."""
+    exponent = yield Local("norm", lambda: _exponent(work, prepared.A_i))
+    E = yield from bound_sum("bound", exponent, work.own)
+    if E is None:
+        return replace(prepared, E=0, F1=0.0)
+    return replace(prepared, A_i=times_power(work, prepared.A_i, -E), E=E)
+
+
+def joint_energy(work: Work, prepared: Prepared) -> Script:
+    """The joint energy of every row, in units of 2^2E; negative totals count as zero."""
+    own = yield Local("variances", lambda: _energy(work, prepared.A_i))
+    total = yield from wide_sum_of_floats(work.plan, "energy", own, work.own)
+    return np.maximum(total, 0.0)
+
+
+def at_unit_variance(work: Work, prepared: Prepared, energy: Float) -> Prepared:
+    """Every row divided by its joint deviation; rows without variance become zero, and stay so in ``scales``."""
+    plan = work.plan
+    mean = np.ldexp(prepared.mean if prepared.mean is not None else np.zeros(len(energy)), -prepared.E)
+    scales = unit_scales(np.where(energy < 2.0**-1000, 0.0, energy), plan.n, mean)
+    inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
+    # The joint norm is now at most sqrt(n m): a public unit, and no second sum for it.
+    unit = math.ceil(math.log2(plan.n * plan.m) / 2)
+    A_i = scaled_rows(work, prepared.A_i, np.ldexp(inverse, -unit))
+    return replace(prepared, A_i=A_i, E=unit, scales=np.ldexp(scales, prepared.E))
+
+
+def with_norm(work: Work, prepared: Prepared) -> Script:
+    """The same with the joint norm F1, right to k 2^-18 by its noise."""
+    own = yield Local("norm", lambda: squared_norm(work, prepared.A_i))
+    (total,) = yield from total_sum(work.plan, "norm", np.array([own]), work.own, NORM_WIDTH)
+    return replace(prepared, F1=math.sqrt(max(total, 0.0)))
+
+
+def expect_variance(plan: SessionPlan, prepared: Prepared) -> None:
+    """Refuse constant data before anything is opened: its components would be rounding, or nothing at all."""
+    rounding = 0.0
+    if prepared.mean is not None and prepared.scales is None:
+        rounding = math.ldexp(8.0 * EPS * backend.norm(prepared.mean) * math.sqrt(plan.n), -prepared.E)
+    if rounding >= prepared.F1:
+        raise ConstantData("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
+
+
+# --- passes over A_i --------------------------------------------------------------------------------------------------
+
+
+def times_power(work: Work, A_i: Operand, power: int) -> Operand:
+    """A_i times 2^power, exactly but for underflow."""
+    half = power // 2
+    return _scaled(work, A_i, math.ldexp(1.0, half), math.ldexp(1.0, power - half))
+
+
+def scaled_rows(work: Work, A_i: Operand, factors: Float) -> Operand:
+    """A_i with every row times its factor."""
+    return _scaled(work, A_i, factors[:, None])
+
+
+def _scaled(work: Work, A_i: Operand, *factors: float | Float) -> Operand:
+    if isinstance(A_i, Dense):
+        A = A_i.A_i
+        for factor in factors:
+            A = A * (work.put(factor) if isinstance(factor, np.ndarray) else factor)
+        return Dense(A)
+    assert isinstance(A_i, Streamed)  # noqa: S101
+    inverse = np.ones(work.source.shape[0]) if A_i.inverse is None else A_i.inverse
+    for factor in factors:
+        inverse = inverse * np.ravel(factor)
+    return replace(A_i, inverse=inverse)
+
+
+def _exponent(work: Work, A_i: Operand) -> int | None:
+    """The exponent of ``||A_i||_F`` as ``frexp`` has it; None for zero. Powers are taken out before squares are taken."""
+    exponents, norms = [], []
+    for panel in panels_of(work, A_i):
+        xp = namespace(panel)
+        largest = float(xp.max(xp.abs(panel))) if panel.shape[0] and panel.shape[1] else 0.0
+        if largest == 0.0:
+            continue
+        power = math.frexp(largest)[1]
+        norms.append(backend.norm(_ldexp(panel, -power)))
+        exponents.append(power)
+    if not norms:
+        return None
+    top = max(exponents)
+    size = math.hypot(*(math.ldexp(norm, power - top) for norm, power in zip(norms, exponents, strict=True)))
+    return top + math.frexp(size)[1]
+
+
+def _ldexp(A: Array, power: int) -> Array:
+    half = power // 2
+    return A * math.ldexp(1.0, half) * math.ldexp(1.0, power - half)
+
+
+def squared_norm(work: Work, A_i: Operand) -> float:
+    """``||A_i||_F^2``, A_i in units of 2^E."""
+    return math.fsum(backend.norm(panel) ** 2 for panel in panels_of(work, A_i))
+
+
+def panels_of(work: Work, A_i: Operand) -> "list[Array] | object":
+    """A_i in panels along the side by which it will go up, which is the one it is read along."""
+    if isinstance(A_i, Dense):
+        return [A_i.A_i]
+    plan, width = work.plan, work.plan.widths[work.i]
+    length, across, read = (plan.M, width, A_i.rows) if plan.by_rows else (width, plan.M, A_i.columns)
+    step = work.panel(across)
+    return (read(start, min(start + step, length)) for start in range(0, length, step))
 
 
 def _row_sums(work: Work) -> Float:
     sums = np.zeros(work.source.shape[0])
     if work.plan.by_rows:
         for part, X in work.row_panels("means"):
-            sums[part] = X.sum(axis=1)
+            sums[part] = to_numpy(namespace(X).sum(X, axis=1))
         return sums
     for _, X in work.panels("means"):
         sums += to_numpy(namespace(X).sum(X, axis=1))
@@ -84,16 +201,13 @@ def _row_sums(work: Work) -> Float:
 
 
 def _energy(work: Work, A_i: Operand) -> Float:
-    with np.errstate(over="ignore"):
-        if isinstance(A_i, Dense):
-            energy = row_energy(A_i.A_i)
-        else:
-            energy = np.zeros(work.source.shape[0])
-            if work.plan.by_rows:
-                for part, _ in work.row_panels("variances"):
-                    energy[part] = row_energy(A_i.rows(part.start, part.stop))
-            else:
-                for part, _ in work.panels("variances"):
-                    energy += row_energy(A_i.columns(part.start, part.stop))
-    finite(energy)
+    if isinstance(A_i, Dense):
+        return row_energy(A_i.A_i)
+    energy = np.zeros(work.source.shape[0])
+    if work.plan.by_rows:
+        for part, _ in work.row_panels("variances"):
+            energy[part] = row_energy(A_i.rows(part.start, part.stop))
+        return energy
+    for part, _ in work.panels("variances"):
+        energy += row_energy(A_i.columns(part.start, part.stop))
     return energy

@@ -1,53 +1,127 @@
-"""Users-only sums: statistics the users may read and the CSP may not, though it adds them up (step 6).
+"""A user's end of the sums of a session, and how a script asks for one (specification, sections 2.2 to 2.6).
 
-Every share carries pairwise pads, which cancel in the sum, and one pad more, which the CSP cannot remove: from the
-group seed when all users may read the total, from the receiver's own key when one user may. Exactly one user adds it.
+``SumsOfUser`` pads, tags, opens. The functions below it are what scripts call: they encode this user's numbers as the
+sum's kind says, add the noise its row of the specification names, from this user's own stream, and decode the total.
 """
+
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.sums import CHECK_STEP, FINE_STEP, planned_sums
+from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user.requests import Sum
-from fedsvd.secagg import fixed_point, wide
+from fedsvd.roles.user.requests import Script, Sum
+from fedsvd.secagg import bound, noise, wide, words128
 from fedsvd.secagg.keys import PadKeys
-from fedsvd.secagg.pads import PadsOnce, add_group_pad, pad, remove_group_pad
-from fedsvd.types import Float, Ring, expect_shape
+from fedsvd.secagg.pads import PadsOnce, pad
+from fedsvd.secagg.sums import PlannedSum
+from fedsvd.secagg.tagged import SumSeeds, open_total, share
+from fedsvd.types import Float, Ring
+
+NORM_WIDTH = 50
+"""Noise of ``norm``, C and their like: uniform within 2^50 steps (specification, section 2.6)."""
+
+SPECTRUM_WIDTH = 46
+"""Noise of ``diag`` and ``trace``: uniform within 2^46 steps."""
 
 
-class UsersOnly:
-    """One user's end of all users-only sums of a session."""
+class SumsOfUser:
+    """One user's end of all sums of a session."""
 
-    def __init__(self, keys: PadKeys, group: Seed, own: Seed, once: PadsOnce) -> None:
+    def __init__(
+        self, keys: PadKeys, seeds: Mapping[str, Seed], own: Seed, once: PadsOnce, each: Each | None = None
+    ) -> None:
         self._keys = keys
-        self._group = group.derive("users only")
-        self._own = own.derive("users only")
+        self._all = SumSeeds.of_users(seeds["users"].derive("sums"))
+        self._receiving = SumSeeds.of_receiver(own)
+        self._sending = SumSeeds.of_sender(seeds["tags"]) if "tags" in seeds else None
         self._once = once
+        self._each = each
 
     def __repr__(self) -> str:
-        return f"UsersOnly(user={self._keys.user})"
+        return f"SumsOfUser(user={self._keys.user})"
 
-    def share(self, request: Sum) -> Ring:
-        """Our padded share."""
-        values = np.ravel(request.values)
-        if request.bound is None:
-            payload = wide.encode(values)
-        else:
-            k = self._keys.k
-            payload = fixed_point.encode(values, fixed_point.exponent(request.bound, k), terms=k)
-        if self._keys.user == (request.receiver or 1):
-            add_group_pad(payload, self._lock(request), request.name, 0, self._once)
-        return pad(payload, self._keys, request.name, 0, self._once)
+    def share(self, planned: PlannedSum, batch: int, payload: Ring) -> tuple[Ring, Ring]:
+        """Our padded share of a batch and its padded tag."""
+        return share(planned, batch, payload, self._keys, self._seeds(planned), self._once, self._each)
 
-    def total(self, request: Sum, padded: Ring) -> Float:
-        """The sum behind the CSP's reply, in the shape of our own values."""
-        size = np.size(request.values)
-        expect_shape(f"the sum {request.name!r}", padded, *((size, wide.WORDS) if request.bound is None else (size,)))
-        total = remove_group_pad(padded.copy(), self._lock(request), request.name, 0)
-        if request.bound is None:
-            summed = wide.decode(total)
-        else:
-            summed = fixed_point.decode(total, fixed_point.exponent(request.bound, self._keys.k))
-        return summed.reshape(np.shape(request.values))
+    def open(self, planned: PlannedSum, batch: int, payload: Ring, tag: Ring) -> Ring:
+        """The total of a batch, or ``SumAltered``."""
+        return open_total(planned, batch, payload, tag, self._seeds(planned))
 
-    def _lock(self, request: Sum) -> Seed:
-        return self._group if request.receiver is None else self._own
+    def padded(self, payload: Ring, stream: str, batch: int) -> Ring:
+        """A batch of an upload under the pads of all pairs: words of 128 bits, or rows of 64-bit ones."""
+        halves = 2 if stream == "gram" else 1
+        return pad(payload, self._keys, stream, batch, self._once, self._each, halves=halves)
+
+    def _seeds(self, planned: PlannedSum) -> SumSeeds:
+        if planned.receiver is None:
+            return self._all
+        if planned.receiver == self._keys.user or self._sending is None:
+            return self._receiving
+        return self._sending
+
+
+def wide_sum(plan: SessionPlan, name: str, integers: list[int], widths: list[int], own: Seed) -> Script:
+    """The exact total of these integers, in units of 2^-1074, each with noise within 2^w of them."""
+    noisy = [
+        value + added
+        for value, added in zip(
+            integers, noise.uniform_integers(widths, Keystream(own.derive("noise", name))), strict=True
+        )
+    ]
+    cuts = _cuts(plan, name)
+    total = yield Sum(name, lambda batch: wide.encode_integers(noisy[cuts[batch]]))
+    return wide.decode_integers(total)
+
+
+def wide_sum_of_floats(plan: SessionPlan, name: str, values: Float, own: Seed) -> Script:
+    """The total of these numbers, each with noise in its own last digit, rounded once."""
+    flat = np.ravel(values)
+    widths = [noise.value_width(value) for value in flat.tolist()]
+    return wide.rounded((yield from wide_sum(plan, name, wide.integers(flat), widths, own)))
+
+
+def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int, step: int = FINE_STEP) -> Script:
+    """The total of these numbers, of about unit size, in steps of 2^-step with uniform noise within 2^width steps."""
+    return (
+        yield from _total(plan, name, values, step, lambda count, stream: noise.uniform(width, count, stream), own)
+    )
+
+
+def checked_sum(plan: SessionPlan, name: str, values: Float, own: Seed, deviation: float) -> Script:
+    """The total of these numbers in steps of 2^-70, with rounded normal noise of this deviation, in units of the sum."""
+    steps = deviation * 2.0**CHECK_STEP
+    return (
+        yield from _total(
+            plan, name, values, CHECK_STEP, lambda count, stream: noise.rounded_normals(steps, count, stream), own
+        )
+    )
+
+
+def _total(
+    plan: SessionPlan, name: str, values: Float, step: int, draw: Callable[[int, Keystream], Ring], own: Seed
+) -> Script:
+    flat, cuts = np.ravel(values), _cuts(plan, name)
+
+    def encoded(batch: int) -> Ring:
+        part = flat[cuts[batch]]
+        added = draw(part.size, Keystream(own.derive("noise", name, batch)))
+        return words128.to_words(part, step, noise=added, terms=plan.k)
+
+    total = yield Sum(name, encoded)
+    return None if total is None else words128.to_numbers(total, step).reshape(np.shape(values))
+
+
+def bound_sum(name: str, exponent: int | None, own: Seed) -> Script:
+    """E of a power of two above every user's number, given this user's exponent of ``frexp``; None when all are zero."""
+    total = yield Sum(name, lambda batch: bound.encode(exponent, Keystream(own.derive("noise", name))))
+    return bound.decode(total)
+
+
+def _cuts(plan: SessionPlan, name: str) -> list[slice]:
+    (planned,) = (found for found in planned_sums(plan) if found.name == name)
+    starts = np.cumsum((0, *planned.batches)).tolist()
+    return [slice(start, stop) for start, stop in zip(starts[:-1], starts[1:], strict=True)]

@@ -1,0 +1,108 @@
+"""The sums of a plan (specification, section 2.6): names, kinds, lengths, order; all known before the session begins.
+
+The CSP adds up these and no others, and a user opens them in this order. ``wide`` sums hold numbers of any magnitude,
+``total`` sums hold words of 128 bits in a public unit, ``bound`` is the OR that finds the common unit. The sum ``gram``
+comes in batches of rows of the upper triangle. A sum with a receiver is opened by that user alone.
+"""
+
+from itertools import pairwise
+
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
+from fedsvd.secagg.sums import MOST_WORDS, PlannedSum, SumKind, even_batches
+
+EIGEN_VECTORS = 3
+"""Secret vectors g of the eigen-check (specification, section 5.2)."""
+
+CLASSES = 133
+"""Powers of two among which ``bound`` finds the common unit (specification, section 2.4)."""
+
+GRAM_STEP, FINE_STEP, CHECK_STEP = 126, 100, 70
+"""A last digit counts 2^-126 of F^2 in the Gram matrix, 2^-100 of its unit in most totals, 2^-70 in checks."""
+
+
+def planned_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
+    """Every sum of a session on this plan, in order."""
+    return (*sums_before(plan), *sums_after(plan))
+
+
+def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
+    """The sums up to the opening of a Gram matrix, or the upload (steps 3 and 5)."""
+    if plan.task is Task.PREDICT:
+        return ()
+    found = []
+    rows = plan.m if plan.by_rows else plan.M
+    statistics = plan.task is Task.PCA or (plan.task is Task.LR and not plan.by_rows)
+    if statistics and plan.centre:
+        found.append(_wide("mean", rows))
+    found.append(PlannedSum("bound", SumKind.BOUND, (CLASSES,), 0))
+    if plan.unit_variance or (plan.task is Task.LR and not plan.by_rows):
+        found.append(_wide("energy", rows))
+    if plan.stacks_labels:
+        found.append(_wide("labels", 1 + plan.targets))
+    found.append(_total("norm", 1))
+    if plan.mode is Mode.A:
+        found.append(PlannedSum("gram", SumKind.TOTAL, gram_batches(plan.M), GRAM_STEP))
+    return tuple(found)
+
+
+def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
+    """The sums after the answer: its checks (step 7), then the local endings (step 8)."""
+    found = _checks(plan)
+    own_vectors = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and not plan.published
+    triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
+    if own_vectors and (plan.by_rows or plan.check is not Check.SAMPLE):
+        found.append(_total("orthogonality", triangle))
+    if own_vectors and plan.check is Check.ALL:
+        found.append(_total("verified", triangle))
+    if plan.stacks_labels and plan.centre:
+        found.append(_wide("intercept", plan.targets))
+    if plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE) and not plan.biased):
+        found.append(PlannedSum("score bound", SumKind.BOUND, (CLASSES,), 0))
+        found.append(_total("scores", plan.m * plan.targets, receiver=plan.label_user))
+    return tuple(found)
+
+
+def _checks(plan: SessionPlan) -> list[PlannedSum]:
+    """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
+    if plan.published or plan.mode is Mode.A or plan.task is Task.PREDICT:
+        return []
+    if plan.task is Task.LR:
+        return [] if plan.by_rows else [_total("residual", plan.m * plan.targets, CHECK_STEP)]
+    r = plan.planned_rank
+    found = [_total("eigen", EIGEN_VECTORS * plan.m + 1, CHECK_STEP)]
+    if plan.releases(Item.SPECTRUM):
+        found += [_total("diag", r), _total("trace", 1)]
+        if plan.scheme is Scheme.SUM:
+            found.append(_total("C", r * (r + 1) // 2))
+    return found
+
+
+def gram_batches(M: int) -> tuple[int, ...]:
+    """Words in each batch of the upper triangle of an M x M matrix, rows from the top."""
+    return tuple(triangle_words(M, rows) for rows in gram_panels(M))
+
+
+def triangle_words(M: int, rows: slice) -> int:
+    """Entries of these rows on and above the diagonal."""
+    count = rows.stop - rows.start
+    return int(count * (M - rows.start) - count * (count - 1) // 2)
+
+
+def gram_panels(M: int) -> tuple[slice, ...]:
+    """The rows of each batch of the upper triangle: as many as a batch holds words."""
+    cuts, words = [0], 0
+    for row in range(M):
+        if words + M - row > MOST_WORDS:
+            cuts.append(row)
+            words = 0
+        words += M - row
+    return tuple(slice(start, stop) for start, stop in pairwise([*cuts, M]))
+
+
+def _wide(name: str, numbers: int) -> PlannedSum:
+    return PlannedSum(name, SumKind.WIDE, even_batches(SumKind.WIDE, numbers), 1074)
+
+
+def _total(name: str, numbers: int, step: int = FINE_STEP, receiver: int | None = None) -> PlannedSum:
+    return PlannedSum(name, SumKind.TOTAL, even_batches(SumKind.TOTAL, numbers), step, receiver)

@@ -1,0 +1,217 @@
+"""Step 9: what users say to all other users, and how they agree on what they saw before anything is released.
+
+Group-sealed messages go from one user to all others through the CSP, under keys that follow from the users' seed: one
+key for each message, so that no nonce repeats. They prove that *some user* wrote them, and messages of one sender open in
+the order in which it sent them.
+
+The *digest* covers every total that all users hold and every answer of the CSP, in order, under a key of the users, so
+that the CSP cannot test a guess against it. A CSP that shows users different things is found when digests differ
+(``SplitView``). The *certificate body* names plan, roster, data commitments, digest and checks; all users sign it.
+"""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import NotSealed, SplitView, UnexpectedMessage
+from fedsvd.protocol.messages import Factors, Solution
+from fedsvd.protocol.parties import CSP, Party
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.sums import planned_sums
+from fedsvd.randomness.seed import Seed
+from fedsvd.sealing.framing import framed
+from fedsvd.sealing.seal import open_sealed, seal
+from fedsvd.sealing.sign import SigningKey, sign, verify
+from fedsvd.types import Float, Ring
+
+FORMAT = "fedsvd-certificate/2"
+PURPOSE = "certificate"
+PART = 1 << 26
+"""Bytes of a group-sealed message at most; longer content goes in parts."""
+
+_SEAL = 64  # bytes that a seal and the length in front of the content add, at most
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What all users signed, by name of the party; the CSP's signature is empty where the plan pins no key of it."""
+
+    body: bytes
+    signatures: dict[str, bytes]
+
+
+class Group:
+    """One user's end of the messages between all users, and its running digest of the session."""
+
+    def __init__(self, me: Party, plan: SessionPlan, users_seed: Seed, identity: SigningKey) -> None:
+        self._me = me
+        self._plan = plan
+        self._seed = users_seed
+        self._identity = identity
+        self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
+        self._heard: dict[str, dict[Party, bytes]] = {}
+        self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
+        self._commitment: bytes | None = None
+        self._commitments: tuple[bytes, ...] | None = None
+
+    def __repr__(self) -> str:
+        return f"Group({self._me})"
+
+    # --- data commitments -----------------------------------------------------------------------------------------
+
+    def data_commitment(self, content: bytes) -> bytes:
+        """Our commitment to the data, the first time we are asked; nothing after that."""
+        if self._commitment is not None:
+            return b""
+        self._commitment = content
+        return content
+
+    def read_commitments(self, commitments: tuple[bytes, ...]) -> None:
+        """Take in all users' commitments with the first total; ours must be among them, in its place."""
+        if self._commitments is not None:
+            if commitments:
+                raise UnexpectedMessage("data commitments after the first total")
+            return
+        fits = len(commitments) == self._plan.k and all(len(item) == 32 for item in commitments)
+        if not fits or commitments[self._me.index - 1] != self._commitment:
+            raise SplitView("the CSP relayed another data commitment for us", "stop and ask the operator of the CSP")
+        self._commitments = commitments
+
+    # --- the digest -----------------------------------------------------------------------------------------------
+
+    def witness(self, name: str, content: bytes | Ring | Float) -> None:
+        """Add something that all users hold to the digest."""
+        if isinstance(content, np.ndarray):
+            head = f"{content.dtype.str}{content.shape}".encode()
+            self._transcript.update(framed(name.encode(), head))
+            self._transcript.update(np.ascontiguousarray(content).data)
+        else:
+            self._transcript.update(framed(name.encode(), content))
+
+    def witness_answer(self, message: Factors | Solution) -> None:
+        """Add an answer of the CSP to the digest, as received."""
+        for name, value in vars(message).items():
+            if name != "plan" and value is not None:
+                self.witness(name, value if isinstance(value, np.ndarray) else repr(value).encode())
+
+    def digest(self) -> bytes:
+        """The digest so far, 32 bytes."""
+        return self._transcript.digest()
+
+    # --- group-sealed messages ------------------------------------------------------------------------------------
+
+    def sealed(self, purpose: str, content: bytes) -> list[bytes]:
+        """The content for all other users, in parts, each under a key of its own."""
+        whole = len(content).to_bytes(8, "big") + content
+        parts = [whole[start : start + PART] for start in range(0, len(whole), PART)]
+        messages = []
+        for number, part in enumerate(parts):
+            messages.append(seal(*self._lock(self._me, purpose, number), part, self._context(self._me, purpose)))
+        return messages
+
+    def receive(self, origin: Party, sealed: bytes) -> None:
+        """Put a message aside until its turn; more than the plan has is refused."""
+        waiting = self._waiting.get(origin)
+        most = 4 + self._plan.relay_bytes // PART
+        if waiting is None or len(waiting) >= most or len(sealed) > PART + _SEAL:
+            raise UnexpectedMessage(f"a message to all users from {origin} that the plan does not have")
+        waiting.append(sealed)
+
+    def opened(self, origin: Party, purpose: str, most: int) -> bytes | None:
+        """The next content of this sender, once all of its parts are here; None until then."""
+        waiting = self._waiting[origin]
+        if not waiting:
+            return None
+        first = self._open(origin, purpose, 0, waiting[0])
+        length = int.from_bytes(first[:8], "big")
+        if len(first) < 8 or length > most:
+            raise UnexpectedMessage(f"a message {purpose!r} of another length from {origin}")
+        count = -(-(8 + length) // PART)
+        if len(waiting) < count:
+            return None
+        parts = [first, *(self._open(origin, purpose, number, waiting[number]) for number in range(1, count))]
+        for _ in range(count):
+            waiting.popleft()
+        content = b"".join(parts)[8:]
+        if len(content) != length:
+            raise UnexpectedMessage(f"a message {purpose!r} of another length from {origin}")
+        return content
+
+    def _open(self, origin: Party, purpose: str, number: int, sealed: bytes) -> bytes:
+        return open_sealed(*self._lock(origin, purpose, number), sealed, self._context(origin, purpose))
+
+    def _lock(self, sender: Party, purpose: str, number: int) -> tuple[Seed, int]:
+        return self._seed.derive("sealed", sender.index, purpose, number), number
+
+    def _context(self, sender: Party, purpose: str) -> bytes:
+        return framed(self._plan.session.encode(), self._plan.digest.encode(), sender.name.encode(), purpose.encode())
+
+    # --- agreement ------------------------------------------------------------------------------------------------
+
+    def heard(self, others: Sequence[Party], purpose: str) -> bool:
+        """Whether every other user's message of this purpose is here."""
+        found = self._heard.setdefault(purpose, {})
+        for party in others:
+            if party not in found and (content := self.opened(party, purpose, 64)) is not None:
+                found[party] = content
+        return len(found) == len(others)
+
+    def expect_equal_digests(self) -> None:
+        """Raise ``SplitView`` unless every user saw what we saw."""
+        if any(digest != self.digest() for digest in self._heard["agreeing"].values()):
+            raise SplitView(
+                "users saw different totals or answers in this session",
+                "nothing is released; stop and ask the operator of the CSP",
+            )
+
+    def body(self) -> bytes:
+        """What all users sign, in canonical JSON."""
+        plan = self._plan
+        content = {
+            "format": FORMAT,
+            "protocol": plan.protocol,
+            "session": plan.session,
+            "plan": plan.digest,
+            "task": plan.task,
+            "scheme": plan.scheme,
+            "mode": plan.mode,
+            "identities": list(plan.identities[: plan.k]),
+            "csp_identity": plan.csp_identity,
+            "commitments": [item.hex() for item in self._commitments or ()],
+            "release": self.digest().hex(),
+            "sums": [planned.name for planned in planned_sums(plan)],
+        }
+        return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+    def signature(self) -> bytes:
+        """Our signature of the body."""
+        return sign(self._identity, PURPOSE, self.body())
+
+    def expect_signatures(self) -> None:
+        """Raise ``SplitView`` unless every user signed the body that we have."""
+        for party, signature in self._heard["signing"].items():
+            try:
+                verify(self._plan.identity(party), PURPOSE, self.body(), signature)
+            except NotSealed:
+                raise SplitView(f"{party} did not sign the certificate that we hold", "nothing is released") from None
+
+    def certificate_digest(self) -> bytes:
+        """SHA-256 of the body."""
+        return hashlib.sha256(self.body()).digest()
+
+    def agreement(self, countersignature: bytes) -> Agreement:
+        """The body with all signatures; that of the CSP is verified where the plan pins its key."""
+        if self._plan.csp_identity:
+            key = bytes.fromhex(self._plan.csp_identity)
+            verify(key, PURPOSE, self.certificate_digest(), countersignature)
+        elif countersignature:
+            raise UnexpectedMessage("a signature of the CSP, of whom the plan pins no key")
+        signatures = {party.name: signature for party, signature in self._heard["signing"].items()}
+        signatures[self._me.name] = self.signature()
+        if countersignature:
+            signatures[CSP.name] = countersignature
+        return Agreement(self.body(), dict(sorted(signatures.items())))
