@@ -47,7 +47,17 @@ EVERYBODY = ("*", "")
 ROOM_DOORS = (
     Door(
         ("roles.service_provider",),
-        ("masks", "randomness", "sealing", "secagg.pads", "secagg.keys", "compress", "data", *ROLES[1:]),
+        (
+            "masks",
+            "randomness",
+            "sealing",
+            "secagg.pads",
+            "secagg.keys",
+            "secagg.tagged",
+            "compress",
+            "data",
+            *ROLES[1:],
+        ),
         "the CSP neither makes nor removes a mask",
     ),
     Door(

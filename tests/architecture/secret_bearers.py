@@ -14,9 +14,11 @@ from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
+from fedsvd.sealing.group import GroupSealer
 from fedsvd.sealing.seal import Opener, Sealer
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import PadKeys
+from fedsvd.secagg.tagged import SumSeeds
 
 ROOMS = ("randomness", "sealing", "secagg", "masks")
 CANARY = b"the canary dies when it is shown"
@@ -48,6 +50,8 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "SigningKey": SigningKey,
     "Sealer": lambda seed: Sealer(seed, 1, 2),
     "Opener": lambda seed: Opener(seed, 1, 2),
+    "GroupSealer": lambda seed: GroupSealer(seed, "session", "plan", 1),
+    "SumSeeds": SumSeeds.of_users,
     "PadKeys": lambda seed: PadKeys(1, {2: seed}),
     "LeftMask": _left,
     "RightMask": _right,
@@ -62,4 +66,9 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
 HARMLESS = {
     "PadsOnce": "labels of what was padded, no pads",
     "RunningSum": "masked and padded numbers, of which the CSP may read the sum; its repr has a test of its own",
+    "WordSum": "as RunningSum; its repr has a test of its own",
+    "TaggedSum": "as RunningSum; its repr has a test of its own",
+    "_TagSum": "as RunningSum",
+    "SumKind": "names of the three kinds of sums",
+    "PlannedSum": "a public description of a sum",
 }

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fedsvd.randomness.seed import Seed
-from fedsvd.secagg.aggregate import RunningSum
+from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
+from fedsvd.secagg.sums import SumKind
 
 from .secret_bearers import BEARERS, CANARY, HARMLESS, ROOMS
 
@@ -70,6 +71,15 @@ def test_a_running_sum_shows_no_share():
     running = RunningSum((2, 2), 2)
     running.add(1, np.full((2, 2), 12345678901234567890, np.uint64))
     assert shown(repr(running)) is None
+
+
+def test_a_running_sum_of_words_shows_neither_share_nor_tag():
+    words = np.full((2, 2), 12345678901234567890, np.uint64)
+    running, tagged = WordSum(2, 2), TaggedSum(SumKind.TOTAL, 2, 2)
+    running.add(1, words)
+    tagged.add(1, words, np.full(3, 12345678901234567890, np.uint64))
+    assert shown(repr(running)) is None
+    assert shown(repr(tagged)) is None
 
 
 @pytest.mark.parametrize(

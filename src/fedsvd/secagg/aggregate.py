@@ -9,6 +9,8 @@ import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, RepeatedShare, ShapeError
 from fedsvd.linalg.device import Device
+from fedsvd.secagg.sums import TAG_WORDS, SumKind
+from fedsvd.secagg.words128 import HALVES, add_into
 from fedsvd.types import Array, Ring, expect_shape
 
 
@@ -36,10 +38,13 @@ class RunningSum:
             moved = self._device.put(share.view(np.int64))  # signed words wrap around alike
             self._sum = moved if self._sum is None else self._sum + moved
         elif self._heard:
-            np.add(self._sum, share, out=self._sum)  # uint64 wraps around: the ring Z_2^64 is the point
+            self._accumulate(share)
         else:
             np.copyto(self._sum, share)
         self._heard.add(int(user))
+
+    def _accumulate(self, share: Ring) -> None:
+        np.add(self._sum, share, out=self._sum)  # uint64 wraps around: the ring Z_2^64 is the point
 
     @property
     def complete(self) -> bool:
@@ -66,3 +71,59 @@ class RunningSum:
 
     def __repr__(self) -> str:
         return f"RunningSum(shape={self._shape}, heard={len(self._heard)} of {self._k})"
+
+
+class WordSum(RunningSum):
+    """The sum of one batch's shares in Z_2^128: words of shape (length, 2), and nothing else is held."""
+
+    def __init__(self, length: int, k: int) -> None:
+        super().__init__((length, HALVES), k)
+
+    def _accumulate(self, share: Ring) -> None:
+        add_into(self._sum, share)
+
+    def __repr__(self) -> str:
+        return f"WordSum(shape={self._shape}, heard={len(self._heard)} of {self._k})"
+
+
+class _TagSum(RunningSum):
+    """The sum of tags, modulo 2^192."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__((TAG_WORDS,), k)
+
+    def _accumulate(self, share: Ring) -> None:
+        add_into(self._sum.reshape(1, TAG_WORDS), share.reshape(1, TAG_WORDS))
+
+
+class TaggedSum:
+    """The running total of one batch of a users-only sum with its tag; both are uniform to the CSP."""
+
+    def __init__(self, kind: SumKind, length: int, k: int) -> None:
+        self._payload = RunningSum((length, kind.columns), k) if kind is SumKind.WIDE else WordSum(length, k)
+        self._tag = _TagSum(k)
+
+    def add(self, user: int, payload: Ring, tag: Ring) -> None:
+        """Add ``user``'s share; a second one is refused, and a refused share changes nothing."""
+        expect_shape(f"the tag of user {user}", tag, TAG_WORDS)
+        if tag.dtype != np.uint64:
+            raise ShapeError(f"the tag of user {user} has words of {tag.dtype}, expected uint64")
+        self._payload.add(user, payload)
+        self._tag.add(user, tag)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all k shares are in."""
+        return self._payload.complete
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The users whose share is not in yet, in order."""
+        return self._payload.missing
+
+    def total(self) -> tuple[Ring, Ring]:
+        """The sums of payloads and of tags, read-only."""
+        return self._payload.total(), self._tag.total()
+
+    def __repr__(self) -> str:
+        return f"TaggedSum({self._payload!r})"

@@ -3,7 +3,8 @@
 Every pair i < j of users shares a stream of words per (stream, batch): user i adds it and user j subtracts it,
 modulo 2^64, so that a payload alone is uniform and the sum of all k is the sum of the encodings, bit for bit.
 A users-only sum carries one more pad, added by exactly one user and removed by those who know its seed; to the
-CSP the sum itself is then uniform.
+CSP the sum itself is then uniform. With ``halves = 2`` the payload holds words of Z_2^128, shape (n, 2), and a pad is
+two uint64 a word, added with the carry between them. Tags have pads of their own, three uint64 each.
 
 Law of this file: a pad is used once. Two plaintexts under one pad show their difference, so every pad is
 claimed from a ``PadsOnce`` first, and a claim cannot be undone. The CSP never imports this file.
@@ -19,10 +20,14 @@ from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
+from fedsvd.secagg.sums import TAG_WORDS
+from fedsvd.secagg.tags import tag_value, tag_words
+from fedsvd.secagg.words128 import add_into, subtract_into
 from fedsvd.types import Ring
 
 _PAIR = "pair"
 _USERS_ONLY = "users-only"
+_TAG = " tag"  # of a pair, or users-only: the pads of a tag are another stream than the payload's
 _SEGMENT = 1 << 20  # words of a payload that one thread pads at a time
 
 
@@ -50,74 +55,108 @@ class PadsOnce:
         raise TypeError("what is spent is never copied")
 
 
-def pad(payload: Ring, keys: PadKeys, stream: str, batch: int, once: PadsOnce, each: Each | None = None) -> Ring:
+def pad(
+    payload: Ring, keys: PadKeys, stream: str, batch: int, once: PadsOnce, each: Each | None = None, *, halves: int = 1
+) -> Ring:
     """``payload`` with the pads of all peers, in place: plus towards higher users, minus towards lower.
 
     With ``each``, segments of a contiguous payload are padded by as many threads as it brings.
     """
-    batch = _checked(payload, stream, batch)
+    batch = _checked(payload, stream, batch, halves)
     once.claim(_PAIR, stream, batch)
     if each is not None and payload.flags.c_contiguous:
-        _pad_by_segments(payload.reshape(-1), keys, stream, batch, each)
+        _pad_by_segments(payload.reshape(-1), keys, stream, batch, each, halves)
         return payload
-    signed = [
-        (np.add if keys.user < peer else np.subtract, _words(keys.seed(peer), _PAIR, stream, batch))
-        for peer in keys.peers
-    ]
+    signed = [(keys.user < peer, _words(keys.seed(peer), _PAIR, stream, batch)) for peer in keys.peers]
     # Chunk by chunk outside, peer by peer inside: the payload passes through memory once, not k - 1 times.
     for (part,) in chunks(payload):
-        for combine, words in signed:
-            combine(part, words.words(part.size).reshape(part.shape), out=part)
+        for plus, words in signed:
+            _combine(part, words.words(part.size).reshape(part.shape), plus, halves)
     return payload
 
 
-def _pad_by_segments(flat: Ring, keys: PadKeys, stream: str, batch: int, each: Each) -> None:
+def _pad_by_segments(flat: Ring, keys: PadKeys, stream: str, batch: int, each: Each, halves: int) -> None:
     seeds = [(peer, keys.seed(peer).derive("pad", _PAIR, stream, batch)) for peer in keys.peers]
 
     def segment(start: int) -> None:
         part = flat[start : start + _SEGMENT]
-        signed = [(np.add if keys.user < peer else np.subtract, Keystream(seed, start)) for peer, seed in seeds]
-        for combine, stream in signed:
+        for peer, seed in seeds:
             begin = 0
-            for pads in stream.pieces(part.size):
-                piece = part[begin : begin + pads.size]
-                combine(piece, pads, out=piece)
+            for pads in Keystream(seed, start).pieces(part.size):
+                _combine(part[begin : begin + pads.size], pads, keys.user < peer, halves)
                 begin += pads.size
 
     for _ in each(segment, range(0, flat.size, _SEGMENT)):
         pass
 
 
-def add_group_pad(payload: Ring, seed: Seed, stream: str, batch: int, once: PadsOnce) -> Ring:
+def add_group_pad(payload: Ring, seed: Seed, stream: str, batch: int, once: PadsOnce, *, halves: int = 1) -> Ring:
     """``payload`` plus the users-only pad, in place; exactly one user of a sum does this, before ``pad``.
 
     ``seed`` is the group seed when all users may read the sum, the receiver's own when one user may.
     """
-    batch = _checked(payload, stream, batch)
+    batch = _checked(payload, stream, batch, halves)
     once.claim(_USERS_ONLY, stream, batch)
     words = _words(seed, _USERS_ONLY, stream, batch)
     for (part,) in chunks(payload):
-        np.add(part, words.words(part.size).reshape(part.shape), out=part)
+        _combine(part, words.words(part.size).reshape(part.shape), True, halves)
     return payload
 
 
-def remove_group_pad(total: Ring, seed: Seed, stream: str, batch: int) -> Ring:
+def remove_group_pad(total: Ring, seed: Seed, stream: str, batch: int, *, halves: int = 1) -> Ring:
     """``total`` less the users-only pad, in place: the sum of the encodings."""
-    batch = _checked(total, stream, batch)
+    batch = _checked(total, stream, batch, halves)
     words = _words(seed, _USERS_ONLY, stream, batch)
     for (part,) in chunks(total):
-        np.subtract(part, words.words(part.size).reshape(part.shape), out=part)
+        _combine(part, words.words(part.size).reshape(part.shape), False, halves)
     return total
+
+
+def pad_tag(tag: Ring, bits: int, keys: PadKeys, stream: str, batch: int, once: PadsOnce) -> Ring:
+    """The tag, three uint64, with the pads of all peers: modulo 2^bits below, modulo 2^(192 - bits) above."""
+    once.claim(_PAIR + _TAG, stream, batch)
+    for peer in keys.peers:
+        tag = _with_tag_pad(tag, bits, _words(keys.seed(peer), _PAIR + _TAG, stream, batch), keys.user < peer)
+    return tag
+
+
+def add_group_pad_to_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int, once: PadsOnce) -> Ring:
+    """The tag plus its users-only pad; exactly one user of a sum does this."""
+    once.claim(_USERS_ONLY + _TAG, stream, batch)
+    return _with_tag_pad(tag, bits, _words(seed, _USERS_ONLY + _TAG, stream, batch), True)
+
+
+def remove_group_pad_from_tag(tag: Ring, bits: int, seed: Seed, stream: str, batch: int) -> Ring:
+    """The tag less its users-only pad."""
+    return _with_tag_pad(tag, bits, _words(seed, _USERS_ONLY + _TAG, stream, batch), False)
+
+
+def _with_tag_pad(tag: Ring, bits: int, stream: Keystream, plus: bool) -> Ring:
+    """Both parts modulo their own power of two: no carry of the tag may show in what lies above it."""
+    value, pads = tag_value(tag), tag_value(stream.words(TAG_WORDS))
+    sign = 1 if plus else -1
+    below = (value + sign * pads) % (1 << bits)
+    above = ((value >> bits) + sign * (pads >> bits)) % (1 << (64 * TAG_WORDS - bits))
+    return tag_words(above << bits | below)
+
+
+def _combine(part: Ring, pads: Ring, plus: bool, halves: int) -> None:
+    if halves == 1:
+        (np.add if plus else np.subtract)(part, pads, out=part)
+    else:
+        (add_into if plus else subtract_into)(part.reshape(-1, halves), pads.reshape(-1, halves))
 
 
 def _words(seed: Seed, kind: str, stream: str, batch: int) -> Keystream:
     return Keystream(seed.derive("pad", kind, stream, batch))
 
 
-def _checked(payload: Ring, stream: str, batch: int) -> int:
+def _checked(payload: Ring, stream: str, batch: int, halves: int) -> int:
     """The batch as a plain integer, once payload and labels are what a pad can be put on."""
     if payload.dtype != np.uint64 or not payload.flags.writeable:
         raise ShapeError(f"a pad goes on writeable uint64 words, got {payload.dtype}", "encode first")
+    if halves != 1 and not (payload.flags.c_contiguous and payload.shape[1:] == (halves,)):
+        raise ShapeError(f"words of {halves} halves are contiguous, of shape (n, {halves}), got {payload.shape}")
     number = int(operator.index(batch))
     if not stream or number < 0:
         raise ConfigError(f"a pad needs a stream's name and a batch >= 0, got {stream!r} and {number}")

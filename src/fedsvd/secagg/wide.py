@@ -6,8 +6,13 @@ that 2^30 shares can be added without a carry between words; the digits cover th
     decode(encode(a)) = a                       exactly
     decode(sum_i encode(a_i)) = sum_i a_i       the exact sum, rounded once
 
+Numbers that are no float64, as n_i times a mean or an integer of noise, are Python integers in units of 2^-1074:
+``integers`` makes them of float64, ``encode_integers`` and ``decode_integers`` are exact, and ``rounded`` rounds once.
+
 A number costs 67 words instead of one. It is meant for norms, means and scales, not for matrices.
 """
+
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -16,8 +21,9 @@ from fedsvd.types import Float, Ring
 
 _DIGIT = 32
 _MASK = np.uint64(2**32 - 1)
-_LOWEST = 1074  # the smallest float64 is 2^-1074
-WORDS = (1024 + _LOWEST) // _DIGIT + 2
+LOWEST = 1074  # the smallest float64 is 2^-1074
+WORDS = (1024 + LOWEST) // _DIGIT + 2
+_BYTES = WORDS * _DIGIT // 8
 
 
 def encode(values: Float) -> Ring:
@@ -27,9 +33,9 @@ def encode(values: Float) -> Ring:
         raise FixedPointOverflow("a statistic is not finite", "check the data for extreme values")
     mantissa, power = np.frexp(flat)
     # frexp's power of a subnormal is below what 53 bits reach; shifting it up keeps the integer exact.
-    lift = np.maximum(power - 53, -_LOWEST)
+    lift = np.maximum(power - 53, -LOWEST)
     whole = np.ldexp(np.abs(mantissa), power - lift).astype(np.uint64)
-    place = (lift + _LOWEST).astype(np.int64)
+    place = (lift + LOWEST).astype(np.int64)
     digit, shift = place // _DIGIT, (place % _DIGIT).astype(np.uint64)
     low, high = (whole & _MASK) << shift, (whole >> np.uint64(_DIGIT)) << shift
     out = np.zeros((flat.size, WORDS), np.uint64)
@@ -44,18 +50,49 @@ def encode(values: Float) -> Ring:
 
 def decode(total: Ring) -> Float:
     """The numbers behind summed digits, each rounded once."""
+    return rounded(decode_integers(total))
+
+
+def integers(values: Float) -> list[int]:
+    """Every value as a Python integer in units of 2^-1074, exactly."""
+    flat = np.ravel(values).astype(np.float64)
+    if not np.isfinite(flat).all():
+        raise FixedPointOverflow("a statistic is not finite", "check the data for extreme values")
+    ratios = (value.as_integer_ratio() for value in flat.tolist())
+    return [(top << LOWEST) // bottom for top, bottom in ratios]  # exact: the divisor is at most 2^1074
+
+
+def encode_integers(values: Iterable[int]) -> Ring:
+    """Every integer, in units of 2^-1074, as ``WORDS`` signed digits, shape (values, WORDS)."""
+    listed = [int(value) for value in values]
+    try:
+        joined = b"".join(abs(value).to_bytes(_BYTES, "little") for value in listed)
+    except OverflowError as error:
+        raise FixedPointOverflow(f"a statistic has more than {8 * _BYTES} bits", "scale the data down") from error
+    out = np.frombuffer(joined, "<u4").reshape(-1, WORDS).astype(np.uint64)
+    negative = np.array([value < 0 for value in listed], bool)
+    out[negative] = np.uint64(0) - out[negative]
+    return out
+
+
+def decode_integers(total: Ring) -> list[int]:
+    """The exact integers behind summed digits, in units of 2^-1074."""
     if total.ndim != 2 or total.shape[1] != WORDS:
         raise ShapeError(f"wide numbers have {WORDS} words each, got shape {total.shape}")
-    digits = total.astype(np.int64)
-    return np.array([_number(row) for row in digits.tolist()])
+    return [_integer(row) for row in total.astype(np.int64).tolist()]
 
 
-def _number(digits: list[int]) -> float:
+def _integer(digits: list[int]) -> int:
     whole = 0
     for digit in reversed(digits):
         whole = (whole << _DIGIT) + digit
+    return whole
+
+
+def rounded(values: Sequence[int], divisor: int = 1) -> Float:
+    """The numbers ``values / divisor``, values in units of 2^-1074, each rounded to float64 once."""
     # Python divides integers with one rounding; below 2^-1022 that is a subnormal, as it should be.
     try:
-        return whole / (1 << _LOWEST)
+        return np.array([value / (divisor << LOWEST) for value in values])
     except OverflowError as error:
         raise FixedPointOverflow("a secure sum leaves the range of float64", "scale the data down") from error

@@ -1,0 +1,129 @@
+"""A user's side of authenticated sums: its share with a tag, and the total, opened or refused (specification, 2.2-2.4).
+
+    share       tag the integers, add the group pad (one user), add the pair pads
+    open_total  remove the group pad, compare the tag, and only then hand out the total
+
+The keys alpha of a tag and the group pad follow from the users' seed, which neither the CSP nor a TA has. Where one
+user alone receives the sum they follow from that user's own seed: it deals ``tag_seed`` to the senders, sealed,
+and never sends the seed of the pad. The CSP's side is ``aggregate.TaggedSum``; it never imports this file.
+"""
+
+import hmac
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import LocalProtocolError, ShapeError, SumAltered
+from fedsvd.randomness.keystream import Each, Keystream
+from fedsvd.randomness.seed import Seed
+from fedsvd.secagg.keys import PadKeys
+from fedsvd.secagg.pads import (
+    PadsOnce,
+    add_group_pad,
+    add_group_pad_to_tag,
+    pad,
+    pad_tag,
+    remove_group_pad,
+    remove_group_pad_from_tag,
+)
+from fedsvd.secagg.sums import TAG_WORDS, PlannedSum, SumKind
+from fedsvd.secagg.tags import tag, tag_value, tag_words
+from fedsvd.types import Ring, expect_shape
+
+
+@dataclass(frozen=True, eq=False)
+class SumSeeds:
+    """What tags and group pads of sums follow from; who holds no ``group`` seed can make a share, not open a total."""
+
+    alpha: Seed
+    group: Seed | None
+
+    @classmethod
+    def of_users(cls, users_seed: Seed) -> "SumSeeds":
+        """For the sums that all users open."""
+        return cls(users_seed, users_seed)
+
+    @classmethod
+    def of_receiver(cls, own: Seed) -> "SumSeeds":
+        """For the sums that this user alone opens; ``own`` never leaves it."""
+        return cls(tag_seed(own), own.derive("receiver", "pads"))
+
+    @classmethod
+    def of_sender(cls, dealt: Seed) -> "SumSeeds":
+        """For the sums that another user opens, from the ``tag_seed`` it dealt."""
+        return cls(dealt, None)
+
+
+def tag_seed(own: Seed) -> Seed:
+    """What a receiver deals to the senders of its sums, sealed, once a session."""
+    return own.derive("receiver", "tags")
+
+
+def share(
+    planned: PlannedSum,
+    batch: int,
+    payload: Ring,
+    keys: PadKeys,
+    seeds: SumSeeds,
+    once: PadsOnce,
+    each: Each | None = None,
+) -> tuple[Ring, Ring]:
+    """This user's share of a batch and its tag, shape (3,), both padded; ``payload`` is left as it is.
+
+    Every (name, batch) is shared once: a second share would show the difference of two plaintexts.
+    """
+    name, bits, halves = planned.name, planned.kind.tag_bits, _halves(planned)
+    expect_shape(f"the share of the sum {name!r}", payload, *planned.shape(batch))
+    if payload.dtype != np.uint64:
+        raise ShapeError(f"the share of the sum {name!r} has words of {payload.dtype}, expected uint64")
+    if planned.pads_group > keys.k:
+        raise LocalProtocolError(f"the receiver of the sum {name!r} is not among users 1 .. {keys.k}")
+    padded, padded_tag = payload.copy(), tag_words(_tag(planned, batch, payload, seeds))
+    if keys.user == planned.pads_group:
+        group = _group(planned, seeds)
+        add_group_pad(padded, group, name, batch, once, halves=halves)
+        padded_tag = add_group_pad_to_tag(padded_tag, bits, group, name, batch, once)
+    pad(padded, keys, name, batch, once, each, halves=halves)
+    return padded, pad_tag(padded_tag, bits, keys, name, batch, once)
+
+
+def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, seeds: SumSeeds) -> Ring:
+    """The total of a batch behind the CSP's reply, or ``SumAltered``; the reply is left as it is.
+
+    There is one refusal with one text, whatever was changed: a detail would tell the CSP about its attempt.
+    """
+    name, bits = planned.name, planned.kind.tag_bits
+    fits = payload.shape == planned.shape(batch) and total_tag.shape == (TAG_WORDS,)
+    if not fits or payload.dtype != np.uint64 or total_tag.dtype != np.uint64:
+        raise _altered(planned)
+    group = _group(planned, seeds)
+    total = remove_group_pad(payload.copy(), group, name, batch, halves=_halves(planned))
+    received = tag_value(remove_group_pad_from_tag(total_tag, bits, group, name, batch)) % (1 << bits)
+    expected = _tag(planned, batch, total, seeds)
+    if not hmac.compare_digest(received.to_bytes(24, "big"), expected.to_bytes(24, "big")):
+        raise _altered(planned)
+    return total
+
+
+def _tag(planned: PlannedSum, batch: int, payload: Ring, seeds: SumSeeds) -> int:
+    """Every digit of a wide number has a key of its own, so that no digit can be moved into the next."""
+    integers = payload.reshape(-1, _halves(planned))
+    alpha = Keystream(seeds.alpha.derive("tag", planned.name, batch)).words(len(integers))
+    return tag(integers, alpha, planned.kind.tag_bits)
+
+
+def _halves(planned: PlannedSum) -> int:
+    return 1 if planned.kind is SumKind.WIDE else planned.kind.columns
+
+
+def _group(planned: PlannedSum, seeds: SumSeeds) -> Seed:
+    if seeds.group is None:
+        raise LocalProtocolError(f"the sum {planned.name!r} is opened by user {planned.receiver} alone")
+    return seeds.group
+
+
+def _altered(planned: PlannedSum) -> SumAltered:
+    return SumAltered(
+        f"the sum {planned.name!r} is not what the users sent",
+        "stop, and ask the operator of the CSP; nothing was computed from this sum",
+    )
