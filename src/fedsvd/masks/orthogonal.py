@@ -70,5 +70,6 @@ def local_rotation(n: int, seed: Seed, on: Array | None = None, each: Each | Non
 
 
 def secret_scale(seed: Seed) -> float:
-    """c in [1, 2): hides that entries are whole numbers, and norms within a factor of two."""
-    return Keystream(seed).uniform(1.0, 2.0)
+    """c = 2^u, u uniform in [0, 1): with it the norm, up to a power of two, says nothing of the data's."""
+    scale: float = 2.0 ** Keystream(seed).uniform(0.0, 1.0)
+    return scale

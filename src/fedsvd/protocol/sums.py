@@ -5,11 +5,10 @@ The CSP adds up these and no others, and a user opens them in this order. ``wide
 comes in batches of rows of the upper triangle. A sum with a receiver is opened by that user alone.
 """
 
-from itertools import pairwise
-
+from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
-from fedsvd.secagg.sums import MOST_WORDS, PlannedSum, SumKind, even_batches
+from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 
 EIGEN_VECTORS = 3
 """Secret vectors g of the eigen-check (specification, section 5.2)."""
@@ -80,24 +79,7 @@ def _checks(plan: SessionPlan) -> list[PlannedSum]:
 
 def gram_batches(M: int) -> tuple[int, ...]:
     """Words in each batch of the upper triangle of an M x M matrix, rows from the top."""
-    return tuple(triangle_words(M, rows) for rows in gram_panels(M))
-
-
-def triangle_words(M: int, rows: slice) -> int:
-    """Entries of these rows on and above the diagonal."""
-    count = rows.stop - rows.start
-    return int(count * (M - rows.start) - count * (count - 1) // 2)
-
-
-def gram_panels(M: int) -> tuple[slice, ...]:
-    """The rows of each batch of the upper triangle: as many as a batch holds words."""
-    cuts, words = [0], 0
-    for row in range(M):
-        if words + M - row > MOST_WORDS:
-            cuts.append(row)
-            words = 0
-        words += M - row
-    return tuple(slice(start, stop) for start, stop in pairwise([*cuts, M]))
+    return tuple((stop - start) * (2 * M - start - stop + 1) // 2 for start, stop in row_panels(M))
 
 
 def _wide(name: str, numbers: int) -> PlannedSum:

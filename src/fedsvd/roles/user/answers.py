@@ -1,59 +1,90 @@
-"""What a user accepts from the CSP: answers of the kind, shape and finiteness that the plan says; checked at the door.
+"""What a user accepts from the CSP: answers of the kind, shape and structure that the plan says (specification, 5.2.1).
 
-Whether an answer is *right* was verified by the CSP; a user can only see that it fits. What does not fit ends the
-session, instead of failing somewhere inside the unmasking.
+Structure needs no data: columns of U' are orthonormal, S' descends, both end in exact zeros where the rank is lost. What
+does not fit ends the session (``AnswerRefused``) before anything is computed from it. Whether an answer is *right* is
+checked by sums afterwards (``checks.py``).
 """
+
+import math
 
 import numpy as np
 
-from fedsvd.errors import UnexpectedMessage
+from fedsvd.errors import AnswerRefused
 from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Solution
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Task
+from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.roles.user.requests import Fetch
-from fedsvd.types import Float, expect_shape
+from fedsvd.types import Float
+
+_FIX = "nothing is taken from it; ask the operator of the CSP"
 
 
 def expect_answer(plan: SessionPlan, message: Factors | Solution) -> None:
     """Refuse an answer that is not one to this plan's upload."""
     if isinstance(message, Solution) != (plan.task is Task.LR):
-        raise UnexpectedMessage(f"{type(message).__name__} in answer to the upload of a {plan.task}")
+        raise AnswerRefused(f"{type(message).__name__} in answer to the upload of a {plan.task}", _FIX)
     if isinstance(message, Solution):
         features = plan.N if plan.by_rows else plan.m
-        expect_shape("w'", message.w_masked, features, plan.targets)
-        expect_shape("the null space", message.null_masked, features, features - message.rank)
-        _expect_finite(message.w_masked, message.null_masked)
+        _expect(0 <= message.rank <= features, "a rank that no problem of this size has")
+        _expect_array("w'", message.w_masked, features, plan.targets)
+        _expect_array("the null space", message.null_masked, features, features - message.rank)
         return
-    r = message.U_masked.shape[-1]
-    if (message.sigma_scaled is None) == plan.releases(Item.SPECTRUM):
-        raise UnexpectedMessage("a spectrum that the plan does not release, or none where it does")
-    expect_shape("U'", message.U_masked, 0 if plan.tall else plan.M, r)
-    _expect_finite(message.U_masked)
-    if message.sigma_scaled is not None:
-        expect_shape("S'", message.sigma_scaled, min(plan.M, plan.N) if plan.full_matrices else r)
-        _expect_finite(message.sigma_scaled)
+    _expect_factors(plan, message)
+
+
+def _expect_factors(plan: SessionPlan, message: Factors) -> None:
+    spectrum = message.sigma_scaled
+    _expect((spectrum is not None) == plan.releases(Item.SPECTRUM), "a spectrum that was not asked for, or none")
+    if plan.published or plan.tall:  # the paper's own scheme; rows of a long U' come one by one
+        r = message.U_masked.shape[-1]
+        _expect_array("U'", message.U_masked, 0 if plan.tall else plan.M, r)
+        if spectrum is not None:
+            _expect_array("S'", spectrum, min(plan.M, plan.N) if plan.full_matrices else r)
+        return
+    r = plan.planned_rank
+    _expect_array("U'", message.U_masked, plan.M, r)
+    rho = leading_columns(message.U_masked)
+    U = message.U_masked[:, :rho]
+    worst = float(np.abs(U.T @ U - np.eye(rho)).max(initial=0.0))
+    _expect(worst <= 1e-13 * math.sqrt(plan.M), "vectors that are not orthonormal")
+    if spectrum is not None:
+        _expect_array("S'", spectrum, r)
+        descending = bool(np.all(np.diff(spectrum) <= 0.0)) and bool(np.all(spectrum >= 0.0))
+        _expect(descending and not np.any(spectrum[rho:]), "singular values that do not descend")
+        if plan.scheme is Scheme.SUM:
+            _expect(float(np.sum(spectrum**2)) <= 0.25, "singular values beyond their unit")
+
+
+def leading_columns(U_masked: Float) -> int:
+    """rho: the leading nonzero columns of U'; a zero column before a nonzero one is refused."""
+    nonzero = np.any(U_masked != 0.0, axis=0)
+    rho = int(np.count_nonzero(nonzero))
+    _expect(bool(nonzero[:rho].all()), "zero vectors before the last")
+    return rho
 
 
 def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
-    """Refuse rows of U' that are not those of the window that was asked for."""
+    """Refuse rows of U' that are not those of the panel that was asked for."""
     window = plan.left_windows[asked.panel]
-    if message.panel != asked.panel:
-        raise UnexpectedMessage(f"window {message.panel} of U', {asked.panel} was asked for")
-    expect_shape("a window of U'", message.U_masked, window.stop - window.start, asked.r)
-    _expect_finite(message.U_masked)
+    _expect(message.panel == asked.panel, "rows of U' that were not asked for")
+    _expect_array("a panel of U'", message.U_masked, window.stop - window.start, asked.r)
 
 
 def expect_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> None:
     """Refuse ``[Vt_i]^R`` that is not cut like user i's slices of Q."""
     own = [window.columns[i].stop - window.columns[i].start for window in plan.right_windows]
-    if [block is not None for block in message.Vt_i_blinded] != [width > 0 for width in own]:
-        raise UnexpectedMessage("a blinded factor that is cut otherwise than Q")
+    cut = [block is not None for block in message.Vt_i_blinded] == [width > 0 for width in own]
+    _expect(cut, "a blinded factor that is cut otherwise than Q")
     held = [(block, width) for block, width in zip(message.Vt_i_blinded, own, strict=True) if block is not None]
     for block, width in held:
-        expect_shape("a block of the blinded factor", block, held[0][0].shape[0], width)
-        _expect_finite(block)
+        _expect_array("a block of the blinded factor", block, held[0][0].shape[0], width)
 
 
-def _expect_finite(*arrays: Float) -> None:
-    if not all(np.isfinite(array).all() for array in arrays):
-        raise UnexpectedMessage("an answer with numbers that are not finite", "nothing is taken from it; run again")
+def _expect_array(name: str, array: Float, *shape: int) -> None:
+    _expect(array.shape == shape, f"{name} of another shape than the plan says")
+    _expect(bool(np.isfinite(array).all()), f"{name} with numbers that are not finite")
+
+
+def _expect(right: bool, what: str) -> None:
+    if not right:
+        raise AnswerRefused(f"the CSP answered with {what}", _FIX)

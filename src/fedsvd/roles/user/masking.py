@@ -2,8 +2,8 @@
 
     Y_i = c P (A_i T_i) Q_i
 
-P, Q and c follow from the group seed, T_i from this user's own. In the ``paper`` scheme there is no T_i and no c, and
-the slices Q_i come from the TA. In the ``aligned`` scheme Q_i is this user's own and stands alone.
+P, Q and c follow from the mask seed, T_i from this user's own. In the ``paper`` scheme there is no T_i and no c, and
+the slices Q_i come from the TA.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,6 @@ from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation, secret_scale
 from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import writes_out
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
@@ -36,7 +35,7 @@ class Masks:
 
     plan: SessionPlan
     i: int
-    group: Seed
+    seed: Seed
     own: Seed
     dealt: DealtRightMask | None = None
     on: Array | None = None  # an array where the masks are to be; None for NumPy
@@ -50,7 +49,7 @@ class Masks:
     @cached_property
     def P(self) -> LeftMask:
         # By rows each window of P is met once, and there may be many; by columns all are met again to take P off.
-        plan, seed = self.plan, self.group.derive("P")
+        plan, seed = self.plan, self.seed.derive("P")
         cuts = plan.left_windows
         keep = not plan.by_rows
         left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, self.on, keep, cuts, self.each)
@@ -61,12 +60,12 @@ class Masks:
         if self.dealt is not None:
             return self.dealt
         keep = len(self.plan.right_windows) == 1 or self.plan.by_rows
-        plan, seed = self.plan, self.group.derive("Q")
+        plan, seed = self.plan, self.seed.derive("Q")
         return RightMask(plan.right, plan.widths, seed, plan.block, plan.window, self.on, keep, self.each)
 
     @cached_property
     def c(self) -> float:
-        return 1.0 if self.plan.published else secret_scale(self.group.derive("c"))
+        return 1.0 if self.plan.published else secret_scale(self.seed.derive("c"))
 
     @cached_property
     def whole(self) -> Orthogonal | None:
@@ -114,11 +113,6 @@ class Masks:
             self.__dict__.pop(drawn, None)
         self._turned.clear()
 
-    @property
-    def _aggregated(self) -> bool:
-        # In the aligned scheme T_i is Q_i: drawn by this user alone, a second rotation would add nothing.
-        return self.plan.scheme is not Scheme.ALIGNED
-
     def column_panel(self, A_i: Operand, w: int) -> Array:
         """Column window w of Y_i."""
         masked = self._from_left(self._columns(A_i, w))
@@ -143,7 +137,7 @@ class Masks:
         """``masked T_iw Q_iw``; by rows every window comes back many times, by columns once."""
         T_iw = self.rotations[w] if self.plan.by_rows else self.rotation(w)
         rotated = masked if T_iw is None else T_iw.right(masked)
-        return self.Q.right(w, self.i, rotated) if self._aggregated else rotated
+        return self.Q.right(w, self.i, rotated)
 
     def _from_left(self, A_iw: Array) -> Array:
         """``P A_iw``; the label rows of a horizontal regression below it pass as they are, blinded before."""
@@ -173,10 +167,7 @@ class Masks:
         parts = []
         for v, window in enumerate(self.plan.right_windows):
             block = W_masked[window.outputs, :]
-            if self._aggregated:
-                own = xp.matrix_transpose(self.Q.right_t(v, self.i, xp.matrix_transpose(block)))
-            else:
-                own = block[window.place(self.i), :]
+            own = xp.matrix_transpose(self.Q.right_t(v, self.i, xp.matrix_transpose(block)))
             T_iv = self.rotations[v]
             parts.append(own if T_iv is None else T_iv.left(own))
         joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)

@@ -4,6 +4,7 @@ A_i stands for X_i wherever a Gram matrix is all that matters: compressed to m c
 scaled as it is read. Nothing here is ever said aloud.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +15,11 @@ from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.compress.panels import column_panels, columns_of, row_panels, rows_of
 from fedsvd.compress.reduce import Spread, compress, device_width, panel_width
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import NumericalError
-from fedsvd.linalg import backend
 from fedsvd.linalg.device import Device, host_or
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user.masking import Masks, Operand
-from fedsvd.roles.user.requests import Local, Script, Sum
-from fedsvd.secagg.fixed_point import bound
-from fedsvd.types import Array, Float
+from fedsvd.roles.user.masking import Masks
+from fedsvd.types import Array, Float, Ring
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
@@ -36,6 +33,7 @@ class Work:
     source: MatrixSource  # X_i, (m, n_i)
     masks: Masks
     own: Seed
+    checks: Seed  # the users': the secret vectors of step 7
     labels: Float | None = None  # (samples, targets)
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
     checkpoint: Checkpoint | None = None
@@ -43,7 +41,8 @@ class Work:
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     spread: Spread | None = None  # what factors the source in parts, elsewhere
-    allocate: Callable[[tuple[int, int]], Float] = np.empty  # room for a result as long as the data
+    allocate: Callable[[tuple[int, int]], Float] = np.empty  # memory or disk for a result as long as the data
+    memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
 
     @property
     def n_i(self) -> int:
@@ -57,6 +56,21 @@ class Work:
     @property
     def holds_labels(self) -> bool:
         return self.i + 1 == self.plan.label_user
+
+    def commitment(self) -> bytes:
+        """A salted commitment to the data: to its contents where the source can name them, else to its shape."""
+        named = getattr(self.source, "fingerprint", lambda: b"")()
+        salt = self.own.derive("commitment").reveal()
+        return hashlib.sha256(salt + repr(self.source.shape).encode() + named).digest()
+
+    def once(self, words: Ring, work: Callable[[], Any]) -> Any:
+        """What ``work`` makes of these words; made once where users of one process share a memo."""
+        if self.memo is None:
+            return work()
+        key = hashlib.sha256(np.ascontiguousarray(words).data).digest()
+        if key not in self.memo:
+            self.memo[key] = work()
+        return self.memo[key]
 
     def reduce(self, shift: Float | None = None) -> Any:
         """One pass of compression, as a ``Reduced``."""
@@ -143,46 +157,3 @@ class Streamed:
         if self.mean is not None:
             X = X - host_or(self.device, self.mean[rows, None])
         return X if self.inverse is None else X * host_or(self.device, self.inverse[rows, None])
-
-
-def joint_norm(work: Work, A_i: Operand) -> Script:
-    """``F = sqrt(sum_i ||A_i||_F^2)`` by a users-only sum."""
-    own = yield Local("norm", lambda: squared_norm(work, A_i))
-    total = yield Sum("norm", np.array([own]))
-    return float(np.sqrt(total[0]))
-
-
-def squared_norm(work: Work, A_i: Operand) -> float:
-    """``||A_i||_F^2``; numbers so small or large that it cannot be had are refused."""
-    norms = [backend.norm(panel) for panel in _panels_of(work, A_i)]
-    with np.errstate(over="ignore"):
-        squared = float(np.sum(np.square(norms)))
-    if squared < 1e-290 and max(norms) > 0:
-        raise _out_of_range()
-    return float(finite(squared))
-
-
-def _panels_of(work: Work, A_i: Operand) -> Iterator[Float]:
-    """A_i in panels along the side by which it will go up, which is the one it is read along."""
-    plan, width = work.plan, work.plan.widths[work.i]
-    length, across, read = (plan.M, width, A_i.rows) if plan.by_rows else (width, plan.M, A_i.columns)
-    step = work.panel(across)
-    return (read(start, min(start + step, length)) for start in range(0, length, step))
-
-
-def finite(energy: Any) -> Any:
-    """Squared norms, unless one of them is beyond float64."""
-    if not np.isfinite(energy).all():
-        raise _out_of_range()
-    return energy
-
-
-def _out_of_range() -> NumericalError:
-    return NumericalError("the squared norm of the data leaves the range of float64", "scale the data")
-
-
-def entry_bound(work: Work, F: float) -> float:
-    """B of step 4: what no entry of Y exceeds."""
-    if work.plan.certain_bound:
-        return work.masks.c * F
-    return bound(work.masks.c, F, *work.plan.smallest_window)

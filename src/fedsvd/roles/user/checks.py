@@ -1,0 +1,174 @@
+"""Step 7: an answer of the CSP is checked by sums before anything that depends on it is sent (specification, 5.2).
+
+The structure of an answer has been checked when it came (``answers.py``). Here
+
+- ``eigen``  is zero iff each u_j is an eigenvector of the joint Gram matrix; it does not contain the spectrum;
+- ``diag``   is compared with S^2, where S is released, before any user divides by S;
+- ``trace``  is the squared joint norm, which with S proves that the vectors are the leading ones, where it does;
+- ``C``      sees the small singular values, which ``eigen`` is blind to (sum family);
+- ``residual`` is zero iff w solves the normal equations of a regression on split rows.
+
+Tolerances are those of rounding; what is beyond them is ``VerificationFailed``, with the same text whatever the data.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import VerificationFailed
+from fedsvd.linalg import backend
+from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.linalg.exact_gram import unit
+from fedsvd.protocol.sums import EIGEN_VECTORS
+from fedsvd.protocol.tasks import Scheme
+from fedsvd.randomness.keystream import Keystream
+from fedsvd.roles.user.masking import Operand
+from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.statistics import Prepared, panels_of, squared_norm
+from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum
+from fedsvd.roles.user.work import Dense, Work
+from fedsvd.types import Array, Float
+
+ROUNDING = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was verified of (U, S): whether they are proved to be the leading ones, and the least S_j that C covers."""
+
+    order_proved: bool
+    least_covered: float | None  # relative to S_1; None where S is not released
+    trace: float | None = None  # the squared joint norm, in units of 2^2E
+
+
+def check_factors(work: Work, prepared: Prepared, U: Float, sigma: Float | None) -> Script:
+    """Raise ``VerificationFailed`` unless U, and S where it is released, are those of the joint matrix.
+
+    U (m, rho) and S (rho,) come without the zero columns of the answer; S is in units of 2^E.
+    """
+    plan, F1 = work.plan, prepared.F1
+    F = unit(F1)
+    products: _Products = yield Local("checks", lambda: _products(work, prepared.A_i, U))
+    residual = _eigen_residual(work, U, products)
+    total = yield from checked_sum(plan, "eigen", residual / F**2, work.own, math.ldexp((F1 / F) ** 2, -52))
+    eigen_tolerance = 64 * math.sqrt(plan.m * plan.k) * ROUNDING * (F1 / F) ** 2
+    _expect(bool(np.abs(total[:-1]).max(initial=0.0) <= eigen_tolerance), "the vectors")
+    _expect(bool(abs(total[-1]) <= eigen_tolerance), "the rank")
+    if sigma is None:
+        return Checked(False, None)
+    energies = np.zeros(plan.planned_rank)
+    energies[: len(sigma)] = products.energies
+    diag = (yield from total_sum(plan, "diag", energies / F**2, work.own, SPECTRUM_WIDTH)) * F**2
+    expected = np.zeros(plan.planned_rank)
+    expected[: len(sigma)] = sigma**2
+    diag_tolerance = 64 * (plan.k + math.sqrt(plan.m)) * ROUNDING * F1**2
+    _expect(bool(np.abs(diag - expected).max(initial=0.0) <= diag_tolerance), "the singular values")
+    own = np.array([products.norm / F**2])
+    trace = float((yield from total_sum(plan, "trace", own, work.own, SPECTRUM_WIDTH))[0]) * F**2
+    slack = plan.k * math.ldexp(F**2, SPECTRUM_WIDTH - 100)
+    left = trace + slack - float(np.sum(sigma**2))
+    proved = len(sigma) < plan.planned_rank or left <= float(sigma[-1]) ** 2
+    if plan.scheme is not Scheme.SUM or not len(sigma):
+        return Checked(proved, None, trace)
+    least = yield from _check_small(work, prepared.A_i, U, sigma)
+    return Checked(proved, least, trace)
+
+
+def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:
+    """``S^-1 U^T G U S^-1 = I`` for all S_j above the level of rounding; the least S_j it covers, relative to S_1."""
+    plan, r = work.plan, work.plan.planned_rank
+    covered = int(np.count_nonzero(sigma > 64 * plan.m * ROUNDING * sigma[0]))
+    C_i = yield Local("checks", lambda: _in_own_basis(work, A_i, U[:, :covered] / sigma[:covered]))
+    own = np.zeros((r, r))
+    own[:covered, :covered] = C_i
+    upper = np.triu_indices(r)
+    total = yield from total_sum(plan, "C", own[upper], work.own, NORM_WIDTH)
+    expected = np.zeros((r, r))
+    expected[:covered, :covered] = np.eye(covered)
+    tolerance = 64 * plan.m * ROUNDING * float(sigma[0] / sigma[covered - 1])
+    noise = plan.k * math.ldexp(1.0, NORM_WIDTH - 100)
+    _expect(bool(np.abs(total - expected[upper]).max() <= tolerance + noise), "the small singular values")
+    return float(sigma[covered - 1] / sigma[0])
+
+
+def check_solution(work: Work, prepared: Prepared, w: Float, features: int) -> Script:
+    """Raise ``VerificationFailed`` unless w (features, targets) solves the normal equations of the scaled rows."""
+    plan, F1 = work.plan, prepared.F1
+    F = unit(F1)
+    own = yield Local("checks", lambda: _normal_residual(work, prepared.A_i, w, features))
+    size = 1.0 + float(np.linalg.norm(w, axis=0).max(initial=0.0))
+    # A large solution has a large residual in rounding, and the sum has room for 2^57 units.
+    scale = math.ldexp(1.0, math.frexp(size)[1])
+    deviation = math.ldexp((F1 / F) ** 2, -52)
+    total = yield from checked_sum(plan, "residual", own / (F**2 * scale), work.own, deviation)
+    tolerance = 64 * math.sqrt(plan.M * plan.k) * ROUNDING * (F1 / F) ** 2 * size / scale
+    _expect(bool(np.abs(total).max(initial=0.0) <= tolerance + 8 * plan.k * deviation), "the coefficients")
+
+
+# --- this user's part -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class _Products:
+    """``M_i = A_i A_i^T U`` (m, rho), ``||A_i^T u_j||^2`` (rho,), and ``||A_i||^2``."""
+
+    M_i: Float
+    energies: Float
+    norm: float
+
+
+def _products(work: Work, A_i: Operand, U: Float) -> _Products:
+    there = work.put(U)
+    norm = squared_norm(work, A_i)
+    if work.plan.by_rows and not isinstance(A_i, Dense):
+        W = _accumulated(work, A_i, U)
+        M_i = np.empty_like(U)
+        for part, _ in work.row_panels("checks"):
+            M_i[part] = to_numpy(A_i.rows(part.start, part.stop) @ work.put(W))
+        return _Products(M_i, np.einsum("ij,ij->j", W, W), norm)
+    total, energies = None, np.zeros(U.shape[1])
+    for panel in panels_of(work, A_i):
+        W_p = namespace(panel).matrix_transpose(panel) @ there
+        total = panel @ W_p if total is None else total + panel @ W_p
+        energies += to_numpy(backend.column_norms(W_p)) ** 2
+    return _Products(np.zeros_like(U) if total is None else to_numpy(total), energies, norm)
+
+
+def _accumulated(work: Work, A_i: Operand, U: Float) -> Float:
+    """``A_i^T U`` of a matrix that is read by rows."""
+    W: Array = np.zeros((work.n_i, U.shape[1]))
+    for part, _ in work.row_panels("checks"):
+        rows = A_i.rows(part.start, part.stop)
+        W += to_numpy(namespace(rows).matrix_transpose(rows) @ work.put(U[part]))
+    return W
+
+
+def _eigen_residual(work: Work, U: Float, products: _Products) -> Float:
+    """``M_i g - U (diag(U^T M_i) o g)`` for three secret g, and one number more where columns of U are missing."""
+    r, rho = work.plan.planned_rank, U.shape[1]
+    g = Keystream(work.checks.derive("g", "gram")).normal((r, EIGEN_VECTORS))[:rho]
+    v = products.M_i @ g - U @ (products.energies[:, None] * g)
+    missing = products.norm - float(products.energies.sum()) if rho < r else 0.0
+    return np.append(v.ravel(), missing)
+
+
+def _in_own_basis(work: Work, A_i: Operand, W: Float) -> Float:
+    """``W^T A_i A_i^T W`` for W = U S^-1."""
+    assert isinstance(A_i, Dense)  # noqa: S101  (the sum family compresses)
+    return to_numpy(backend.gram(work.put(np.ascontiguousarray(W.T)) @ A_i.A_i))
+
+
+def _normal_residual(work: Work, A_i: Operand, w: Float, features: int) -> Float:
+    assert isinstance(A_i, Dense)  # noqa: S101  (the sum family compresses)
+    X, Y = A_i.A_i[:features, :], A_i.A_i[features:, :]
+    xp = namespace(X)
+    return to_numpy(X @ xp.matrix_transpose(Y - work.put(np.ascontiguousarray(w.T)) @ X))
+
+
+def _expect(right: bool, what: str) -> None:
+    if not right:
+        raise VerificationFailed(
+            f"{what} in the CSP's answer are not those of the joint data",
+            "nothing is released; run again, and ask the operator of the CSP if it repeats",
+        )

@@ -1,0 +1,158 @@
+"""Steps 5 to 7 of the sum family: the joint Gram matrix is opened, factorised, and the answer checked.
+
+In mode A the users open it: every user factorises it, user 1 sends U and S to all, and every other user accepts them by
+its own factor. In mode B the CSP opens it under P and c, factorises it and answers; users check the answer by sums, of
+which none contains more of the spectrum than is released (``checks.py``).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedsvd.errors import UnexpectedMessage, VerificationFailed
+from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.dense_svd import dense_svd, rank
+from fedsvd.linalg.signs import signs_of
+from fedsvd.linalg.wide_factor import WideFactor, accepts, wide_factor
+from fedsvd.protocol.messages import Factors
+from fedsvd.protocol.tasks import Item, Mode
+from fedsvd.roles.user.checks import Checked, check_factors
+from fedsvd.roles.user.requests import Common, Local, Script, Sum, Upload
+from fedsvd.roles.user.share import Unit, batches_of, common_unit, share
+from fedsvd.roles.user.statistics import Prepared
+from fedsvd.roles.user.work import Dense, Work
+from fedsvd.types import Array, Float, Ring
+
+
+@dataclass(frozen=True, repr=False)
+class Opened:
+    """U (m, rank) with its signs, S in the data's own units, and what was verified."""
+
+    U: Float
+    sigma: Float | None  # None where the plan does not release it
+    rank: int
+    residual: float
+    orthogonality: float
+    checked: Checked | None = None
+    total_energy: float | None = None  # the squared joint norm, where S is released
+
+    def __repr__(self) -> str:
+        return f"Opened(U={self.U.shape}, rank={self.rank})"
+
+
+def open_factors(work: Work, prepared: Prepared) -> Script:
+    """U and S of the joint matrix, from the sum of the users' Gram matrices."""
+    if work.plan.mode is Mode.A:
+        return (yield from _by_users(work, prepared))
+    return (yield from _by_provider(work, prepared))
+
+
+def joint_factor(work: Work, prepared: Prepared) -> Script:
+    """Mode A, steps 5 and 6: the joint Gram matrix, opened by the users, and its factor R; with the unit of both."""
+    unit, batches = yield from _shared(work, prepared)
+    words: Ring = yield Sum("gram", batches)
+    factor: WideFactor = yield Local("factorise", lambda: work.once("gram", words, lambda: wide_factor(words)))
+    return factor, unit
+
+
+def upload_gram(work: Work, prepared: Prepared) -> Script:
+    """Mode B, steps 5 and 6: the CSP's answer to the sum of the users' Gram matrices, and the unit to read it in."""
+    unit, batches = yield from _shared(work, prepared)
+    answer = yield Upload(batches, work.plan.gram_batches)
+    return answer, unit
+
+
+def _shared(work: Work, prepared: Prepared) -> Script:
+    """Step 4: the share, cut into batches."""
+    assert isinstance(prepared.A_i, Dense)  # noqa: S101  (the sum family compresses)
+    L_i: list[Array] = [prepared.A_i.A_i]
+
+    def made() -> tuple[Unit, Callable[[int], Ring]]:
+        unit = common_unit(work, prepared.F1)
+        return unit, batches_of(work, share(work, L_i[0], prepared.F1, unit))
+
+    return (yield Local("share", made))
+
+
+# --- mode A -----------------------------------------------------------------------------------------------------------
+
+
+def _by_users(work: Work, prepared: Prepared) -> Script:
+    plan, r = work.plan, work.plan.planned_rank
+    factor, unit = yield from joint_factor(work, prepared)
+    content: bytes = yield Common("answer", lambda: _answer(factor, plan.M, r, plan.n), plan.relay_bytes)
+    U, sigma = _read_answer(content, plan.M, r)
+    if not work.leads:
+        yield Local("acceptance", lambda: accepts(factor.R, U, sigma))
+    scale = unit.F / unit.c
+    # Trace of the exact sum: the squared norm of the joint matrix, in units of 2^2E.
+    energy = factor.trace * scale * scale
+    found = int(np.count_nonzero(sigma))
+    return Opened(
+        U[:, :found],
+        np.ldexp(sigma[:found] * scale, prepared.E),
+        found,
+        factor.residual,
+        _orthogonality(U[:, :found]),
+        None,
+        float(np.ldexp(energy, 2 * prepared.E)),
+    )
+
+
+def _answer(factor: WideFactor, M: int, r: int, n: int) -> bytes:
+    """What user 1 sends: U with its signs, then S; columns beyond the rank are zero."""
+    found = dense_svd(factor.R.T)
+    kept = min(rank(found.sigma, M, n), r)
+    U, sigma = np.zeros((M, r)), np.zeros(r)
+    U[:, :kept] = to_numpy(found.U[:, :kept])
+    U[:, :kept] *= signs_of(U[:, :kept])
+    sigma[:kept] = to_numpy(found.sigma[:kept])
+    return np.ascontiguousarray(U, "<f8").tobytes() + np.ascontiguousarray(sigma, "<f8").tobytes()
+
+
+def _read_answer(content: bytes, M: int, r: int) -> tuple[Float, Float]:
+    if len(content) != 8 * (M + 1) * r:
+        raise UnexpectedMessage("user 1's answer has another length than the plan says")
+    numbers = np.frombuffer(content, "<f8").astype(np.float64)
+    return numbers[: M * r].reshape(M, r), numbers[M * r :]
+
+
+def _orthogonality(U: Float) -> float:
+    return float(np.linalg.norm(U.T @ U - np.eye(U.shape[1])))
+
+
+# --- mode B -----------------------------------------------------------------------------------------------------------
+
+
+def _by_provider(work: Work, prepared: Prepared) -> Script:
+    plan = work.plan
+    answer, unit = yield from upload_gram(work, prepared)
+    factors: Factors = answer
+    found = factors.rank(plan)
+    U = yield Local("unmask", lambda: to_numpy(unit.left_t(work.put(factors.U_masked[:, :found]))))
+    scale = unit.F / unit.c
+    sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * scale
+    checked = yield from check_factors(work, prepared, U, sigma, found)
+    signs = yield Common("signs", lambda: _sign_bits(U), plan.relay_bytes)
+    U = U * _read_signs(signs, found)
+    energy = None if checked.trace is None else float(np.ldexp(checked.trace, 2 * prepared.E))
+    released = None if sigma is None or not plan.releases(Item.SPECTRUM) else np.ldexp(sigma, prepared.E)
+    return Opened(U, released, found, factors.residual, factors.orthogonality, checked, energy)
+
+
+def _sign_bits(U: Float) -> bytes:
+    """User 1 decides the signs, so that ties in the last digit cannot split the users (ADR 0013)."""
+    return np.packbits(np.asarray(signs_of(U)) < 0).tobytes()
+
+
+def _read_signs(content: bytes, r: int) -> Float:
+    if len(content) != -(-r // 8):
+        raise UnexpectedMessage("the message of signs has another length than U has columns")
+    signs: Float = 1.0 - 2.0 * np.unpackbits(np.frombuffer(content, np.uint8), count=r)
+    return signs
+
+
+def _refused(what: str) -> Any:
+    raise VerificationFailed(what, "nothing is released; run again, and ask the operator of the CSP if it repeats")
