@@ -12,9 +12,12 @@ sum of it is rounded, and neither is a fused multiply-add. The largest factors a
 u <= 2 2^20 + 2^15, and 1792 u^2 < 1792 (4.13) 2^40 < 2^52.9.
 
 **Six products instead of nine.** ``A A^T = sum_d T_d 2^(-42 - 21 d)`` with ``T_d = sum_(a+b=d) S_a S_b^T``. The mixed
-terms come from products of sums (Karatsuba), ``S_0 S_1^T + S_1 S_0^T = (S_0 + S_1)(S_0 + S_1)^T - S_0 S_0^T - S_1 S_1^T``
-and so on, six products of one kind, where the direct way has nine for a rectangle. Differences of exact integers below
-2^53 are exact. Panels of columns add up in int64, words are formed once.
+terms come from products of sums (Karatsuba),
+
+    S_0 S_1^T + S_1 S_0^T = (S_0 + S_1)(S_0 + S_1)^T - S_0 S_0^T - S_1 S_1^T,
+
+and so on: six products, each a Gram matrix, where the direct way has nine for a rectangle. Differences of integers
+below 2^53 are exact. Panels of columns add up in int64, words are formed once.
 
 The upper triangle is made by panels of rows, so that a caller can send one and drop it. There is no randomness here:
 the dither comes as an argument.
@@ -147,7 +150,7 @@ def unit(F1: float, c: float = 1.0) -> float:
 
 
 def dither_deviation(F1: float, N: int, c: float = 1.0) -> float:
-    """The deviation of the normals that dither is rounded from, in steps of the grid, for shares of N columns in all."""
+    """The deviation of the normals that are rounded to dither, in steps of the grid, for shares of N columns in all."""
     F = unit(F1, c)
     return max(math.ldexp(c * F1 / F, GRID_BITS - 52) / math.sqrt(N), 4.0)
 
@@ -156,17 +159,19 @@ def exact_products_hold(on: Array) -> bool:
     """Whether the float64 products of this library, on the device of ``on``, are exact where this file needs it.
 
     Emulated float64 is not. Whole numbers of 21 bits are multiplied, in the size of a panel because a library may
-    choose its method by the size, and compared modulo 2^64 with sums of the same numbers in int64.
+    choose its method by the size; the results, 53 bits long, are compared with sums of the same numbers in int64.
     """
-    k = np.arange(_TEST_ROWS * _PANEL, dtype=np.int64).reshape(_TEST_ROWS, _PANEL)
-    X = (k * k * 2654435761 + k * 40503 >> 7) % (1 << 21) - (1 << 20)
-    Y = 2 * ((k * 1103515245 + 12345 >> 5) % (1 << 20)) - (1 << 20)
-    if not (np.abs(X) <= 1 << 20).all():
-        raise ConfigError("the test product is out of range")
+    X, Y = (_scrambled(offset, _TEST_ROWS, _PANEL) for offset in (0, _TEST_ROWS * _PANEL))
     product = like(X.astype(np.float64), on) @ namespace(on).matrix_transpose(like(Y.astype(np.float64), on))
-    weights = 2 * np.arange(_TEST_ROWS, dtype=np.int64) * 6364136223846793005 + 1
+    weights = 2 * _scrambled(0, 1, _TEST_ROWS)[0] + 1  # a difference of one entry is not multiplied away
     found: NDArray[np.int64] = to_numpy(product).astype(np.int64) @ weights
     return bool((found == X @ (Y.T @ weights)).all())
+
+
+def _scrambled(offset: int, rows: int, columns: int) -> NDArray[np.int64]:
+    """Fixed whole numbers from 2^20 to 2^21 without a pattern."""
+    k = np.arange(offset + 1, offset + 1 + rows * columns, dtype=np.int64) * 6364136223846793005
+    return (1 << 20) + ((k ^ (k >> 29)) * 2862933555777941757 >> 40 & (1 << 20) - 1).reshape(rows, columns)
 
 
 def _products(xp: Any, S: list[Array], rows: int) -> list[Array]:
@@ -197,10 +202,7 @@ def _block(xp: Any, S: Array, rows: int) -> Array:
 
 
 def _words(xp: Any, digits: list[Array]) -> Array:
-    """``sum_d T_d 2^(84 - 21 d)`` as words: digits are carried upwards until each has 21 bits, the first one all others.
-
-    ``digits`` are overwritten.
-    """
+    """``sum_d T_d 2^(84 - 21 d)`` as words: all digits but the first are carried down to 21 bits, in place."""
     T_0, T_1, T_2, T_3, T_4 = digits
     low = T_4 & _DIGIT
     T_4 >>= SLICE_BITS
