@@ -1,0 +1,220 @@
+"""``A A^T`` without any rounding, as words of Z_2^128 in units of 2^-126 (specification, 3.4).
+
+The entries of A, at most 1/2 in magnitude, are put on the grid 2^-63 and cut into three signed slices of 21 bits,
+
+    A = 2^-21 S_0 + 2^-42 S_1 + 2^-63 S_2,    |S_0|, |S_1| <= 2^20,    |S_2| <= 2^20 + 2^15 with the dither added,
+
+float64 matrices of whole numbers, so that products of slices are matrix products of BLAS.
+
+**Why they are exact.** A float64 holds every integer up to 2^53. An inner product of ``_PANEL`` = 1792 terms, each at
+most u^2 in magnitude, is an integer of at most 1792 u^2 whatever the order in which its terms are added, so no partial
+sum of it is rounded, and neither is a fused multiply-add. The largest factors are sums of two slices,
+u <= 2 2^20 + 2^15, and 1792 u^2 < 1792 (4.13) 2^40 < 2^52.9.
+
+**Six products instead of nine.** ``A A^T = sum_d T_d 2^(-42 - 21 d)`` with ``T_d = sum_(a+b=d) S_a S_b^T``. The mixed
+terms come from products of sums (Karatsuba),
+
+    S_0 S_1^T + S_1 S_0^T = (S_0 + S_1)(S_0 + S_1)^T - S_0 S_0^T - S_1 S_1^T,
+
+and so on: six products, each a Gram matrix, where the direct way has nine for a rectangle. Differences of integers
+below 2^53 are exact. Panels of columns add up in int64, words are formed once.
+
+The upper triangle is made by panels of rows, so that a caller can send one and drop it. There is no randomness here:
+the dither comes as an argument.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
+from fedsvd.linalg.backend import like, namespace, to_numpy
+from fedsvd.linalg.ring128 import cast, joined
+from fedsvd.types import Array, expect_shape
+
+SLICE_BITS = 21
+GRID_BITS = 63  # entries are multiples of 2^-63
+UNIT_BITS = 126  # words count multiples of 2^-126
+MOST_WORDS = 1 << 20  # of a panel of rows, which is one batch
+MOST_DITHER = 1 << 15
+_DIGIT = (1 << SLICE_BITS) - 1
+_PANEL = 1792  # columns that are multiplied at once
+_MOST_COLUMNS = _PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
+_BLOCKS = 8  # at least so many blocks of rows, so that little is computed left of the diagonal
+_LEAST_BLOCK, _MOST_BLOCK = 128, 512  # rows; more would leave the cache
+_FAR_BLOCK = 1 << 22  # entries that a device takes at once
+_TEST_ROWS = 1024
+
+
+@dataclass(frozen=True, repr=False)
+class Slices:
+    """A matrix on the grid 2^-63 as three float64 matrices of whole numbers, each (m, q)."""
+
+    parts: tuple[Array, Array, Array]
+    triangular: bool = False  # whether all entries right of the diagonal are zero: they are then not multiplied
+
+    def __repr__(self) -> str:
+        return f"Slices(shape={self.shape})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        m, q = self.parts[0].shape
+        return m, q
+
+    def rows(self, start: int, stop: int) -> Array:
+        """The upper triangle of ``A A^T`` in rows start to stop, row after row from its diagonal on: words (n, 2)."""
+        xp = namespace(self.parts[0])
+        column = like(np.arange(self.shape[0]), self.parts[0])
+        pieces = [
+            words[column[None, place.start :] >= column[place, None]] for place, words in self.blocks(start, stop)
+        ]
+        return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=0)
+
+    def blocks(self, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
+        """Rows start to stop, some at a time: their place, and their words from the column of the first one on.
+
+        The words, (rows, m - first row, 2), include those left of the diagonal, which repeat others.
+        """
+        m = self.shape[0]
+        if not 0 <= start < stop <= m:
+            raise ShapeError(f"rows {start} to {stop} of a matrix of {m} rows")
+        xp = namespace(self.parts[0])
+        step = min(max(m // _BLOCKS, _LEAST_BLOCK), _MOST_BLOCK) if xp is np else max(1, _FAR_BLOCK // m)
+        for first in range(start, stop, step):
+            last = min(first + step, stop)
+            yield slice(first, last), _words(xp, self._digits(xp, first, last))
+
+    def _digits(self, xp: Any, start: int, stop: int) -> list[Array]:
+        """``T_0, ..., T_4`` in rows start to stop, from column ``start`` on, as int64."""
+        q = min(self.shape[1], stop) if self.triangular else self.shape[1]
+        panels = -(-q // _PANEL)
+        ends = [q * k // panels for k in range(panels + 1)]
+        digits: list[Array] = []
+        for left, right in pairwise(ends):
+            S = [part[start:, left:right] for part in self.parts]
+            found = [cast(T, xp.int64) for T in _products(xp, S, stop - start)]
+            digits = [a + b for a, b in zip(digits, found, strict=True)] if digits else found
+        return digits
+
+
+def sliced(A: Array, D: Array | None = None, *, triangular: bool = False) -> Slices:
+    """The slices of ``rint(2^63 A) + D`` for A and whole numbers D (dither), both (m, q), |A| <= 1/2, |D| <= 2^15."""
+    xp = namespace(A) if D is None else namespace(A, D)
+    m, q = A.shape
+    if not 1 <= q <= _MOST_COLUMNS or m < 1:
+        raise ShapeError(f"an exact Gram matrix of {m} x {q}: at least 1 x 1, at most {_MOST_COLUMNS} columns")
+    if not float(xp.max(xp.abs(A))) <= 0.5:  # NaN compares false
+        raise FixedPointOverflow("an entry of a share is beyond half of its unit", "check the joint norm")
+    parts, rest = [], A
+    for bits in (SLICE_BITS, 2 * SLICE_BITS, 3 * SLICE_BITS):
+        # Every step is exact but for the last rounding: what is left has fewer bits than the entry itself.
+        S = xp.round(rest * 2.0**bits)
+        parts.append(S)
+        rest = rest - S * 2.0**-bits if bits < GRID_BITS else rest
+    if D is not None:
+        expect_shape("D", D, m, q)
+        if not bool(xp.all((xp.abs(D) <= MOST_DITHER) & (xp.round(D) == D))):
+            raise ConfigError(f"dither is whole numbers of at most {MOST_DITHER} in magnitude")
+        parts[2] = parts[2] + D
+    return Slices((parts[0], parts[1], parts[2]), triangular)
+
+
+def row_panels(m: int, most: int = MOST_WORDS) -> list[tuple[int, int]]:
+    """The rows (start, stop) of the panels in which the upper triangle of an m x m matrix travels.
+
+    Each has as many rows as ``most`` words hold, at least one.
+    """
+    panels, start = [], 0
+    while start < m:
+        stop, words = start + 1, m - start
+        while stop < m and words + m - stop <= most:
+            words += m - stop
+            stop += 1
+        panels.append((start, stop))
+        start = stop
+    return panels
+
+
+def unit(F1: float, c: float = 1.0) -> float:
+    """``F = 2^(1 + ceil(log2(1.001 c F1)))``: in this unit the entries of c A_i are below 1/2, of the sum below 1/4."""
+    size = 1.001 * c * F1
+    if not 0.0 < size < math.inf:
+        raise ConfigError("the unit of a Gram matrix needs a norm above zero", "a zero matrix is not shared at all")
+    mantissa, power = math.frexp(size)
+    return math.ldexp(1.0, power if mantissa == 0.5 else power + 1)
+
+
+def dither_deviation(F1: float, N: int, c: float = 1.0) -> float:
+    """The deviation of the normals that are rounded to dither, in steps of the grid, for shares of N columns in all."""
+    F = unit(F1, c)
+    return max(math.ldexp(c * F1 / F, GRID_BITS - 52) / math.sqrt(N), 4.0)
+
+
+def exact_products_hold(on: Array) -> bool:
+    """Whether the float64 products of this library, on the device of ``on``, are exact where this file needs it.
+
+    Emulated float64 is not. Whole numbers of 21 bits are multiplied, in the size of a panel because a library may
+    choose its method by the size; the results, 53 bits long, are compared with sums of the same numbers in int64.
+    """
+    X, Y = (_scrambled(offset, _TEST_ROWS, _PANEL) for offset in (0, _TEST_ROWS * _PANEL))
+    product = like(X.astype(np.float64), on) @ namespace(on).matrix_transpose(like(Y.astype(np.float64), on))
+    weights = 2 * _scrambled(0, 1, _TEST_ROWS)[0] + 1  # a difference of one entry is not multiplied away
+    found: NDArray[np.int64] = to_numpy(product).astype(np.int64) @ weights
+    return bool((found == X @ (Y.T @ weights)).all())
+
+
+def _scrambled(offset: int, rows: int, columns: int) -> NDArray[np.int64]:
+    """Fixed whole numbers from 2^20 to 2^21 without a pattern."""
+    k = np.arange(offset + 1, offset + 1 + rows * columns, dtype=np.int64) * 6364136223846793005
+    return (1 << 20) + ((k ^ (k >> 29)) * 2862933555777941757 >> 40 & (1 << 20) - 1).reshape(rows, columns)
+
+
+def _products(xp: Any, S: list[Array], rows: int) -> list[Array]:
+    """``T_0, ..., T_4`` of the first rows of S with all of its rows; exact."""
+    pairs = ((0, 1), (0, 2), (1, 2))
+    T_0, middle, T_4 = (_block(xp, part, rows) for part in S)
+    T_1, T_2, T_3 = (_block(xp, S[a] + S[b], rows) for a, b in pairs)
+    T_1 -= T_0
+    T_1 -= middle
+    T_2 -= T_0
+    T_2 -= T_4
+    T_2 += middle
+    T_3 -= middle
+    T_3 -= T_4
+    return [T_0, T_1, T_2, T_3, T_4]
+
+
+def _block(xp: Any, S: Array, rows: int) -> Array:
+    """The first rows of ``S S^T``."""
+    X = S[:rows, :]
+    if xp is not np:
+        return X @ xp.matrix_transpose(S)
+    out = np.empty((rows, S.shape[0]))
+    np.matmul(X, X.T, out=out[:, :rows])  # NumPy turns this very product into syrk
+    if rows < S.shape[0]:
+        np.matmul(X, S[rows:, :].T, out=out[:, rows:])
+    return out
+
+
+def _words(xp: Any, digits: list[Array]) -> Array:
+    """``sum_d T_d 2^(84 - 21 d)`` as words: all digits but the first are carried down to 21 bits, in place."""
+    T_0, T_1, T_2, T_3, T_4 = digits
+    low = T_4 & _DIGIT
+    T_4 >>= SLICE_BITS
+    T_3 += T_4
+    low |= (T_3 & _DIGIT) << SLICE_BITS
+    T_3 >>= SLICE_BITS
+    T_2 += T_3
+    low |= (T_2 & _DIGIT) << 2 * SLICE_BITS
+    T_2 >>= SLICE_BITS
+    T_1 += T_2
+    low |= T_1 << 63  # the lowest bit of this digit is the last one of the low half
+    T_1 >>= 1
+    T_0 <<= 20
+    T_0 += T_1
+    return joined(xp, low, T_0)

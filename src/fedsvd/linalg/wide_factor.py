@@ -1,0 +1,221 @@
+"""A float64 factor R of an exact Gram matrix, ``R^T R = G`` to a few eps of ``s_1^2`` (specification, 3.5).
+
+G is known to 126 bits, a float64 Cholesky factor of it to 53: where G has condition 1e32 (a table of condition 1e16)
+rounding alone makes it indefinite. Here a first factor R_0 of the rounded, slightly shifted G only preconditions:
+
+    Delta = G - R_0^T R_0                                in the ring, exact
+    B = I + R_0^-T Delta R_0^-1 = K^T K                   close to I, or singular where G is
+    R = K R_0
+
+B is factored with an error dB of a few eps, and ``|x^T (R^T R - G) x| <= |dB| ||R_0 x||^2``, so that a singular value s
+of the table moves by at most ``|dB| s + sqrt(|dB| h d)``, a few eps of s_1. R_0 takes G in the order of diagonal
+pivoting: without it the leading corner of a rank-deficient G has a heavy-tailed condition. In that order R_0, K and R
+are triangular, and their exact Gram matrices take a third of the work; the R that is returned has its columns in G's
+order again and is not triangular.
+
+Input is the upper triangle of G by rows as words in units of 2^-126, its diagonal below 1/4.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from fedsvd.errors import FixedPointOverflow, PrecisionLost, ShapeError
+from fedsvd.linalg import backend, ring128
+from fedsvd.linalg.backend import like, namespace, to_numpy
+from fedsvd.linalg.exact_gram import GRID_BITS, UNIT_BITS, sliced
+from fedsvd.types import Array
+
+Order = NDArray[np.int64]
+
+_EPS = 2.0**-53  # the unit roundoff; backend.EPS is twice that
+_LEAST_PIVOT = 2.0**-40  # relative to the square root of the largest diagonal entry
+_MOST_SHIFT = (
+    2.0**-20
+)  # no G whose residual could pass needs more, up to m = 2^16: it would have an eigenvalue below -h d
+_DELTA_SHIFT = 2.0**-104
+_MOST_SHIFTS = 2.0**-92  # of h d h', relative to ||H||_F: an error of sqrt(h h')
+_MOST_DIAGONAL = 0.25 * (1.0 - _MOST_SHIFT)  # so that no entry of R_0 is above 1/2
+_BLOCK = 1 << 18  # words that are rounded at once, while they are in the cache
+
+
+@dataclass(frozen=True, repr=False)
+class WideFactor:
+    """R, (m, m), not triangular, and what certificates say of it."""
+
+    R: Array
+    residual: float  # ||G - R^T R||_F / ||G||_F, the difference taken exactly
+    shift: float  # h: what was added to G for R_0, relative to its largest diagonal entry
+    second_shift: float  # h': what was added to B
+
+    def __repr__(self) -> str:
+        return f"WideFactor(m={self.R.shape[0]})"
+
+
+def factor(G: Array) -> WideFactor:
+    """The factor of the symmetric m x m matrix G given by the words of its upper triangle, (m (m + 1) / 2, 2)."""
+    m = side(G)
+    ring128.expect_within(G)
+    H = rounded(G)
+    d, size = float(namespace(H).max(_diagonal(H))), backend.norm(H)
+    if size == 0.0:
+        return WideFactor(H, 0.0, 0.0, 0.0)
+    if d > _MOST_DIAGONAL:
+        raise FixedPointOverflow(
+            "the diagonal of a Gram matrix is beyond a quarter of its unit", "check the joint norm"
+        )
+    order = _pivots(H, 2.0 * _EPS * math.sqrt(m) * d)
+    R_0, h = _first(H, order, d)
+    del H
+    B = _preconditioned(G, order, R_0, d)
+    K, second = _second(B, h * d, size)
+    del B
+    R = _on_grid(backend.multiply_triangular(K, R_0))
+    del K, R_0
+    residual = _residual(G, order, R) / size
+    if not residual <= 64.0 * math.sqrt(m) * _EPS:
+        raise _lost()
+    back = np.empty_like(order)
+    back[order] = np.arange(m)
+    return WideFactor(namespace(R).take(R, like(back, R), axis=1), residual, h, second)
+
+
+def side(G: Array) -> int:
+    """The m of an upper triangle of m (m + 1) / 2 words."""
+    m = (math.isqrt(8 * G.shape[0] + 1) - 1) // 2
+    if m < 1 or tuple(G.shape) != (m * (m + 1) // 2, 2):
+        raise ShapeError(f"a triangle of words has shape (m (m + 1) / 2, 2), got {tuple(G.shape)}")
+    return m
+
+
+def rounded(G: Array) -> Array:
+    """G as a symmetric float64 matrix, (m, m), every entry correctly rounded."""
+    xp, m = namespace(G), side(G)
+    order = like(np.arange(m), G)
+    H = xp.empty((m, m), dtype=xp.float64, device=G.device)
+    step = max(1, _BLOCK // m)
+    for start in range(0, m, step):
+        place = slice(start, min(start + step, m))
+        _put(H, place, _to_unit(_words_at(G, m, order[place], order[start:])))
+    return H
+
+
+def _pivots(H: Array, shift: float) -> Order:
+    """The order of diagonal pivoting; LAPACK's, in host memory, since no other library has it."""
+    shifted = np.array(to_numpy(H), order="F")
+    shifted[np.diag_indices_from(shifted)] += shift
+    # A negative tolerance is LAPACK's own, m eps max(diag): what is left below it stays in the order it has.
+    _, order, _, info = lapack.dpstrf(shifted, lower=0, tol=-1.0, overwrite_a=1)
+    if info < 0:
+        raise _lost()
+    positions: Order = order.astype(np.int64) - 1
+    return positions
+
+
+def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
+    """R_0 on the grid, and the h it took: ``R_0^T R_0 = H + h d I`` roughly, in the given order."""
+    xp, m = namespace(H), H.shape[0]
+    place = like(order, H)
+    h = 2.0 * _EPS * math.sqrt(m)
+    R_0 = None
+    while R_0 is None:
+        if not (d > 0.0 and h <= _MOST_SHIFT):
+            raise _lost()
+        permuted = xp.take(xp.take(H, place, axis=0), place, axis=1)
+        R_0 = backend.cholesky(_plus_diagonal(permuted, h * d))
+        h = h if R_0 is not None else 2.0 * h
+    least = _LEAST_PIVOT * math.sqrt(d)
+    pivot = _diagonal(R_0)
+    return _on_grid(_plus_diagonal(R_0, xp.where(pivot < least, least - pivot, xp.zeros_like(pivot)))), h
+
+
+def _preconditioned(G: Array, order: Order, R_0: Array, d: float) -> Array:
+    """``B = I + R_0^-T Delta R_0^-1``, symmetric."""
+    xp, m = namespace(R_0), R_0.shape[0]
+    Delta = xp.empty((m, m), dtype=xp.float64, device=R_0.device)
+    for place, block in _differences(G, order, R_0):
+        _put(Delta, place, block)
+    Delta = _plus_diagonal(Delta, _DELTA_SHIFT * d)
+    Delta = backend.solve_triangular(R_0, Delta, transposed=True)
+    Delta = backend.solve_triangular(R_0, xp.matrix_transpose(Delta), transposed=True)
+    return _plus_diagonal(0.5 * (Delta + xp.matrix_transpose(Delta)), 1.0)
+
+
+def _second(B: Array, hd: float, size: float) -> tuple[Array, float]:
+    """``K^T K = B + h' I``, and h'; refused where the two shifts together would show in the singular values."""
+    shift = 0.0
+    while hd * shift <= _MOST_SHIFTS * size:
+        K = backend.cholesky(_plus_diagonal(namespace(B).asarray(B, copy=True), shift))
+        if K is not None:
+            return K, shift
+        shift = max(_EPS, 2.0 * shift)
+    raise _lost()
+
+
+def _residual(G: Array, order: Order, R: Array) -> float:
+    """``||G - R^T R||_F`` for R on the grid."""
+    total = 0.0
+    for _, block in _differences(G, order, R):
+        rows = block.shape[0]
+        total = math.hypot(total, backend.norm(block[:, :rows]), math.sqrt(2.0) * backend.norm(block[:, rows:]))
+    return total
+
+
+def _differences(G: Array, order: Order, R: Array) -> Iterator[tuple[slice, Array]]:
+    """``G - R^T R`` exactly, rounded once, for an upper triangular R on the grid and G in the given order.
+
+    Some rows at a time, from the column of the first one on.
+    """
+    m = R.shape[0]
+    placed = like(order, G)
+    for place, words in sliced(namespace(R).matrix_transpose(R), triangular=True).blocks(0, m):
+        yield place, _to_unit(ring128.subtract(_words_at(G, m, placed[place], placed[place.start :]), words))
+
+
+def _words_at(G: Array, m: int, rows: Array, columns: Array) -> Array:
+    """The words of G at these rows and columns, (rows, columns, 2), from those of its upper triangle."""
+    xp = namespace(G)
+    a, b = rows[:, None], columns[None, :]
+    first, last = xp.where(a < b, a, b), xp.where(a < b, b, a)
+    position = (first * (2 * m - 1 - first) >> 1) + last
+    found = xp.take(G, xp.reshape(position, (-1,)), axis=0)
+    return xp.reshape(found, (*position.shape, 2))
+
+
+def _to_unit(words: Array) -> Array:
+    return ring128.to_float(words) * 2.0**-UNIT_BITS
+
+
+def _put(H: Array, place: slice, block: Array) -> None:
+    """Rows of the upper triangle of a symmetric H, from their first column on, and the columns below them."""
+    rows = place.stop - place.start
+    H[place, place.start :] = block
+    H[place.stop :, place] = namespace(H).matrix_transpose(block[:, rows:])
+
+
+def _on_grid(R: Array) -> Array:
+    return namespace(R).round(R * 2.0**GRID_BITS) * 2.0**-GRID_BITS
+
+
+def _diagonal(A: Array) -> Array:
+    return namespace(A).linalg.diagonal(A)
+
+
+def _plus_diagonal(A: Array, values: Array | float) -> Array:
+    """A with values added to its diagonal; in place on NumPy."""
+    xp = namespace(A)
+    if xp is np:
+        A[np.diag_indices_from(A)] += values
+        return A
+    return A + xp.eye(A.shape[0], dtype=A.dtype, device=A.device) * values
+
+
+def _lost() -> PrecisionLost:
+    return PrecisionLost(
+        "the joint Gram matrix has no factor of the accuracy that is promised",
+        "check that every party's table is the one it meant; then use the mask family",
+    )
