@@ -6,7 +6,6 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.cost_kernels import Kernel, apply, draw, stored
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
-from fedsvd.protocol.tasks import Scheme
 from fedsvd.protocol.upload import writes_out
 
 _SLAB, _LEAST = 1 << 22, 1024  # numbers, or at least rows, that pass Q together (``masks.right``)
@@ -47,7 +46,7 @@ def right_columns(plan: SessionPlan, i: int, w: int) -> Kernel:
 
 def kept_right(plan: SessionPlan) -> float:
     """Numbers of Q that stay after an upload by columns: all of a single window, none of many."""
-    aggregated = not plan.published and plan.scheme is not Scheme.ALIGNED
+    aggregated = not plan.published
     return stored(plan.right, plan.N, plan.block) if aggregated and len(plan.right_windows) == 1 else 0.0
 
 
@@ -72,9 +71,7 @@ def right_rows(plan: SessionPlan, i: int) -> RightRows:
         return RightRows(once.work, a_row, 0.0, 0.0, through)
     if writes_out(plan, i):
         return RightRows(once.work, a_row, once.numbers, stored(plan.right, N) + width * N, 1.0 * rows * N)
-    kept = stored(_rotation(width), width)
-    if plan.scheme is not Scheme.ALIGNED:
-        kept += stored(plan.right, N, plan.block)
+    kept = stored(_rotation(width), width) + stored(plan.right, N, plan.block)
     return RightRows(once.work, a_row, once.numbers, kept, max(through - kept, 0.0))
 
 
@@ -95,8 +92,6 @@ def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel
     form = _rotation(own)
     T_i, turn = (draw(form, own), apply(form, own, rows)) if turns else (_NOTHING, _NOTHING)
     before = size + (stored(form, own) if turns else 0.0)
-    if plan.scheme is Scheme.ALIGNED:
-        return Kernel(T_i.work + turn.work, before + turn.numbers)
     Q = draw(plan.right, width, plan.block)
     if writes_out(plan, i):
         return _written_out(plan, rows, own, T_i, Q)

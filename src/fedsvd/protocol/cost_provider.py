@@ -5,7 +5,7 @@ from fedsvd.protocol.cost_kernels import Kernel, apply, dense_svd, draw, factor,
 from fedsvd.protocol.cost_user import Account, Step
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
-from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.tasks import Item, Task
 from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
 from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
 
@@ -33,11 +33,8 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     panel = float(max(rows * width for rows, width in plan.panels))
     total = float(sum(rows * width for rows, width in plan.panels))
     split = panel if len(batches(plan)) > len(plan.panels) else 0.0
-    if plan.scheme is Scheme.ALIGNED:
-        provider.step("add up", Work(memory=16 * total), 2 * batch + split)
-    else:
-        work = Work(memory=8 * (plan.k + 1) * total, encode=8 * total)
-        provider.step("add up", work, 3 * batch + split)
+    work = Work(memory=8 * (plan.k + 1) * total, encode=8 * total)
+    provider.step("add up", work, 3 * batch + split)
     if not folds(plan):
         store = _stored(plan)
         provider.step("keep", Work(memory=16 * total), store + 3 * batch + split, keeps=store)

@@ -13,7 +13,7 @@ from fedsvd.protocol.cost_kernels import apply, compress, draw, stored
 from fedsvd.protocol.cost_masks import kept_right, left, own_columns, right_columns, right_rows, turned_whole
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
-from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Scheme, Task
+from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Task
 from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
 from fedsvd.protocol.upload import batches
 from fedsvd.secagg.wide import WORDS
@@ -204,10 +204,6 @@ class _User(Account):
         plan = self.plan
         width = max(width for _, width in plan.panels)
         sent = sum(8.0 * height * width for height, width in plan.panels)
-        if plan.scheme is Scheme.ALIGNED:
-            own = self.width + plan.targets * plan.by_rows
-            self.step("pad", Work(memory=8.0 * plan.M * own), 2.0 * rows * own)
-            return
         batch = max(b.shape[0] * b.shape[1] for b in batches(plan))
         # The last bits are filled with dice, which takes as long as encoding three times.
         work = Work(encode=4 * sent, aes=(plan.k - 1) * sent, memory=sent)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
 
 _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
@@ -44,7 +44,7 @@ def lonely_windows(plan: SessionPlan) -> int:
 
 def masks_are_haar(plan: SessionPlan) -> bool:
     """Whether both masks are dense Haar matrices, so that the theorem of docs/threat-model.md holds."""
-    return plan.left is Form.HAAR and plan.right is Form.HAAR and plan.scheme in (Scheme.COMPRESSED, Scheme.MIXING)
+    return plan.left is Form.HAAR and plan.right is Form.HAAR and plan.scheme is Scheme.MASK
 
 
 def what_each_role_learns(plan: SessionPlan) -> list[str]:
@@ -64,8 +64,11 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         return
     if plan.check_ids:
         yield f"The CSP sees keyed hashes of the {plan.m} row ids: which are equal, not what they are."
-    if plan.scheme is Scheme.ALIGNED:
-        yield f"The CSP sees each of the {plan.k} masked matrices: each party's singular values, geometry up to P."
+    if plan.mode is Mode.A:
+        yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
+    elif plan.mode is Mode.B:
+        rest = "ratios of the features' singular values" if plan.task is Task.LR else "ratios of the singular values"
+        yield f"The CSP learns the shapes ({shapes}) and {rest}, up to one secret factor; nothing else of the data."
     elif plan.published:
         tiles = f"{len(plan.left_windows)} x {len(plan.right_windows)}"
         yield f"The CSP sees P X Q in bare blocks: spectra of {tiles} tiles, empty tiles, order; often the data itself."
@@ -91,9 +94,8 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
     if plan.published:
         yield "The CSP sees the labels under P alone: their norm in every block."
         return
-    where = "party" if plan.scheme is Scheme.ALIGNED and not plan.by_rows else "window"
     yield (
-        f"The CSP learns residual norms of each {where}, differences between the fits of each, and the null space when "
+        "The CSP learns residual norms of each window, differences between the fits of each, and the null space when "
         "rank is lost; the fit itself stays hidden where the secret shift of the coefficients is as large as they are."
     )
 

@@ -81,9 +81,9 @@ class Machine:
         if message.plan != self.plan.digest:
             raise PlanMismatch(f"{sender} speaks of another plan", "all parties must load the same job file")
         if isinstance(message, Aborted):
-            raise PeerAborted(f"{sender} stopped in {message.stage} with {message.code}: {message.text}")
+            raise PeerAborted(f"{sender} stopped in {message.stage} with {message.code}")
         row = self.TABLE.get((self.state, type(message), sender.role))
-        # Its own role a party hears from its own runtime alone: users do not talk to users except in sealed letters.
+        # Its own role a party hears from its own runtime alone: users do not talk to users except in sealed messages.
         stranger = sender not in self.plan.parties or (sender.role is self.me.role and sender != self.me)
         if row is None or stranger:
             raise UnexpectedMessage(f"{type(message).__name__} from {sender} in state {self.state.name}")

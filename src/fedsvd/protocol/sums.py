@@ -62,6 +62,12 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     return tuple(found)
 
 
+def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
+    """The sum that finds the solution of least norm on split columns: its length follows from the CSP's own answer."""
+    lost = plan.N - rank
+    return _wide("null space", lost * (2 * lost + plan.targets)) if plan.stacks_labels and lost else None
+
+
 def _checks(plan: SessionPlan) -> list[PlannedSum]:
     """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
     if plan.published or plan.mode is Mode.A or plan.task is Task.PREDICT:

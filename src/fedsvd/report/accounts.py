@@ -18,7 +18,6 @@ STEPS = {
     "SumShare": "sums",
     "SumReply": "sums",
     "PaddedBatch": "upload",
-    "MaskedBatch": "upload",
     "Factors": "answer",
     "RowsRequest": "answer",
     "FactorRows": "answer",

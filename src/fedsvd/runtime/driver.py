@@ -16,15 +16,7 @@ from threading import Thread
 from time import perf_counter
 from typing import Any
 
-from fedsvd.errors import (
-    FedSVDError,
-    NumericalError,
-    PeerAborted,
-    ProtocolError,
-    RowsDiffer,
-    ShapeError,
-    TransportError,
-)
+from fedsvd.errors import FedSVDError, PeerAborted, ProtocolError
 from fedsvd.linalg import backend
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
@@ -33,15 +25,6 @@ from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.views import Views
 from fedsvd.transport.loopback import Hub
 from fedsvd.transport.metered import Meter, Metered
-
-# What a peer did, and what was computed together, may be said to all. Errors of a party's own data, disk or settings
-# name its columns, rows and files, which concern nobody else: of these the others hear the code.
-_ALOUD = (ProtocolError, NumericalError, ShapeError, RowsDiffer, TransportError)
-
-
-def aloud(error: FedSVDError) -> str:
-    """What the other parties are told of an error beside its code."""
-    return error.fault if isinstance(error, _ALOUD) else "the reason stays where it happened"
 
 
 def at_once(works: Sequence[Callable[[], None]]) -> None:
@@ -156,7 +139,7 @@ class Driver:
 
     def _tell(self, machine: Machine, error: FedSVDError) -> None:
         """Tell the others why: a user tells the CSP, the CSP tells everybody."""
-        message = Aborted(machine.plan.digest, error.code, machine.stage.lower(), aloud(error))
+        message = Aborted(machine.plan.digest, error.code, machine.stage.lower())
         others = [party for party in self._machines if party != machine.me]
         for party in others if machine.me == CSP else [CSP]:
             self._send(machine.me, party, message)

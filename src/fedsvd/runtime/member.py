@@ -14,7 +14,6 @@ from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
-from fedsvd.runtime.driver import aloud
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
@@ -126,7 +125,7 @@ class Member:
             self.owner.keep_failure(record, error, stage)
         except FedSVDError as lost:  # a full disk must not keep the others waiting
             _log.warning("role=%s cannot write down why: %s", self.caller, lost)
-        failure = {"code": error.code, "stage": stage, "text": aloud(error)}
+        failure = {"code": error.code, "stage": stage, "text": ""}
         self._failed[record["id"], int(record["attempt"])] = failure
         try:
             self.tell_again(desk, record)

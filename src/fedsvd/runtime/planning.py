@@ -1,22 +1,25 @@
-"""From what a person asks for to a plan: which scheme, which masks, which windows.
+"""From what a person asks for to a plan: which family, which mode, which masks.
 
-The rules are those of 02-protocol, section 3. ``auto`` picks ``compressed`` where compressing makes the upload shorter
-and its factor fits the memory budget, else ``mixing``, and says why.
+The rules are those of the specification, section 1: the sum family where the common side is short, else the mask family;
+and in the sum family mode A, where users open the joint Gram matrix, exactly where the release determines it in any case.
 """
 
 import math
 import warnings
 from dataclasses import dataclass, replace
 
-from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
+from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused, StorageError
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 DEFAULT_MEMORY = 2 << 30
-_LONGEST_COMPRESSED = 20_000
+_SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
+_LONGEST_SUMMED = 16_384
+_MOST_USERS = 500  # beyond, the noise of the joint norm is not covered by its margin
+_RENAMED = {"compressed": "sum", "mixing": "mask", "aligned": "mask"}
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Study:
     split: Split = Split.HORIZONTAL
     components: int | None = None
     scheme: str = "auto"
+    mode: Mode | None = None  # who opens the sum of Gram matrices; None: by what is released
     trust: Trust = Trust.PEERS
     release: tuple[Item, ...] | None = None
     centre: bool | None = None  # None: as the task is usually understood
@@ -67,7 +71,11 @@ def plan_study(
 ) -> Planned:
     """The plan for this study on matrices X_i of m rows and these columns."""
     _check(study, m)
+    if len(counts) > _MOST_USERS:
+        raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
     scheme, why = _choose_scheme(study, m, counts)
+    mode, because = _choose_mode(study, scheme, m, counts)
+    why = f"{why}; {because}" if because else why
     paper = scheme is Scheme.PAPER
     centre = study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre
     plan = SessionPlan(
@@ -90,7 +98,8 @@ def plan_study(
         right=Form.BLOCKS if paper else Form.HAAR,
         block=max(m, sum(counts)) + 1 if study.dense_masks else study.block_size,
         window=study.window,
-        compress=scheme is Scheme.COMPRESSED or (scheme is Scheme.ALIGNED and _shortens(study, m, counts)),
+        mode=mode,
+        reason=why,
         check_ids=study.check_ids,
         check=study.check,
         certain_bound=study.certain_bound,
@@ -99,7 +108,7 @@ def plan_study(
         memory=study.memory,
         identities=identities,
     )
-    return Planned(plan if paper else _with_masks(plan, study.forms), why)
+    return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
 
 
 def guard(plan: SessionPlan, policy: Policy) -> None:
@@ -133,6 +142,9 @@ def _check(study: Study, m: int) -> None:
     if study.task is Task.LR and study.targets < 1:
         raise ConfigError("a regression needs labels", "name the label column and who holds it")
     _check_release(study)
+    if study.scheme in _RENAMED:
+        renamed = _RENAMED[study.scheme]
+        raise ConfigError(f"the scheme {study.scheme!r} is protocol 1's", f'write scheme = "{renamed}" instead')
     if study.scheme not in ("auto", *Scheme):
         raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
 
@@ -179,27 +191,53 @@ def _check_release(study: Study) -> None:
         raise ConfigError(fault, f"list {', '.join(known)}")
 
 
-def _shortens(study: Study, m: int, counts: tuple[int, ...]) -> bool:
-    """Whether compressing makes anybody's upload shorter."""
-    rows = m + (study.targets if study.split is Split.HORIZONTAL else 0)
-    vertical_regression = study.task is Task.LR and study.split is Split.VERTICAL
-    return not vertical_regression and max(counts) > rows + 1
-
-
 def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Scheme, str]:
+    """The family, by the rule of the specification's section 1, and the reason."""
+    split_columns = study.split is Split.VERTICAL
+    if study.task is Task.PREDICT:
+        return Scheme.MASK, "a prediction opens no matrix"
+    if study.task is Task.LR and split_columns:
+        if study.scheme == Scheme.SUM:
+            raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
+        return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
+    rows = m + study.targets
+    fits = 56 * rows * rows <= study.memory
     if study.scheme != "auto":
-        scheme = Scheme(study.scheme)
-        if scheme is Scheme.COMPRESSED and study.task is Task.LR and study.split is Split.VERTICAL:
-            return Scheme.MIXING, "a regression on split columns streams its rows: nothing to compress"
-        return scheme, "as asked for"
-    if not _shortens(study, m, counts):
-        return Scheme.MIXING, "no party has more columns than the matrix has rows: nothing to compress"
-    if m > _LONGEST_COMPRESSED:
-        return Scheme.MIXING, f"{m} rows: a factor of {m} x {m} costs more than it saves"
-    if 8 * 6 * m * m > study.memory:
-        return Scheme.MIXING, f"a factor of {m} x {m} does not fit the memory budget"
-    saved = sum(counts) / sum(min(n_i, m) for n_i in counts)
-    return Scheme.COMPRESSED, f"uploads are {saved:.1f} times shorter and do not grow with the data"
+        if study.scheme == Scheme.SUM and not fits:
+            raise StorageError(
+                f"the sum family needs {56 * rows * rows} bytes for {rows} rows, the memory budget is {study.memory}",
+                'allow more memory, or set scheme = "mask"',
+            )
+        return Scheme(study.scheme), "as asked for"
+    width = sum(min(n_i, rows) for n_i in counts)
+    within = rows <= width and rows <= _LONGEST_SUMMED
+    if not within and (split_columns or rows > _SHORT_SIDE):
+        return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} beside it)"
+    if not fits:
+        return Scheme.MASK, f"a Gram matrix of {rows} x {rows} does not fit the memory budget"
+    return (
+        Scheme.SUM,
+        f"the common side is short ({rows}): an upload of {8 * rows * (rows + 1)} bytes whatever the data",
+    )
+
+
+def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) -> tuple[Mode | None, str]:
+    """Mode A where the release determines the joint Gram matrix, or where it is asked for; else B."""
+    if scheme is not Scheme.SUM:
+        if study.mode is not None:
+            raise ConfigError("a mode is chosen in the sum family alone", "leave it out")
+        return None, ""
+    release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
+    most = min(m, sum(counts))
+    factors = study.task in (Task.SVD, Task.LSA, Task.PCA) and Item.SPECTRUM in release
+    determined = factors and (study.components is None or study.components >= most)
+    if study.mode is None:
+        if determined:
+            return Mode.A, "U and S are released whole, so the parties open the sum themselves"
+        return Mode.B, "the release does not determine the joint Gram matrix, so the CSP opens it under a mask"
+    if study.mode is Mode.A and not determined:
+        return Mode.A, "as asked for: all parties will hold the joint Gram matrix"
+    return study.mode, "as asked for"
 
 
 def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:

@@ -17,7 +17,6 @@ from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.runtime.driver import aloud
 from fedsvd.runtime.memory import peak_memory
 from fedsvd.transport.base import Transport
 from fedsvd.transport.metered import Meter
@@ -131,8 +130,7 @@ class Player:
         others = [party for party in machine.plan.parties if party != CSP] if machine.me == CSP else [CSP]
         for party in () if told else others:
             try:
-                text = error.fault if machine.me == CSP else aloud(error)
-                self._transport.send(party, Aborted(machine.plan.digest, error.code, machine.stage.lower(), text))
+                self._transport.send(party, Aborted(machine.plan.digest, error.code, machine.stage.lower()))
             except FedSVDError:
                 continue
 

@@ -20,7 +20,6 @@ _NAMES = {Role.USER: "a user (party)", Role.CSP: "the CSP", Role.TA: "the author
 _SOMETIMES = (
     "RowIds",
     "RowsAgree",
-    "MaskedBatch",
     "RowsRequest",
     "FactorRows",
     "Solution",

@@ -129,7 +129,7 @@ class TransportTests(ABC):
             PaddedBatch(DIGEST, 3, words),
             PaddedBatch(DIGEST, 4, np.zeros((0, 5), np.uint64)),
             BlindedRightMask(DIGEST, blocks),
-            Aborted(DIGEST, "FSVD-412", "aggregating", "läuft nicht"),
+            Aborted(DIGEST, "FSVD-412", "aggregating"),
         )
         for message in said:
             ends[ONE].send(CSP, message)

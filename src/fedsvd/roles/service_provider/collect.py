@@ -6,23 +6,22 @@ are wanted, it is kept beside the factor for a second pass, which puts them in i
 goes to a block store, laid out for the passes that truncated SVD makes over it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
-from fedsvd.errors import ConfigError, ShapeError, VerificationFailed
+from fedsvd.errors import ConfigError, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.device_store import DeviceStore
-from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.upload import Batch, Keeping, fits_whole, keeping
+from fedsvd.protocol.upload import Keeping, fits_whole, keeping
 from fedsvd.secagg import fixed_point, on_device
-from fedsvd.types import Array, Float
+from fedsvd.types import Array, Float, Ring
 
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
@@ -31,6 +30,22 @@ class Keeper(Protocol):
     """Takes X' panel by panel."""
 
     def take(self, panel: int, X_masked: Array) -> None: ...
+
+
+class Exact:
+    """Words of the upper triangle of the joint Gram matrix, rows from the top (sum family, mode B)."""
+
+    def __init__(self) -> None:
+        self._panels: list[Ring] = []
+
+    def take(self, panel: int, X_masked: Array) -> None:
+        """The next rows of the triangle."""
+        self._panels.append(X_masked)
+
+    def words(self) -> Ring:
+        """All of them, (M (M + 1) / 2, 2); the panels are dropped."""
+        panels, self._panels = self._panels, []
+        return panels[0] if len(panels) == 1 else np.concatenate(panels)
 
 
 class Whole:
@@ -110,6 +125,8 @@ class Both:
 def keeper_for(plan: SessionPlan, storage: Storage) -> Keeper:
     """What this plan's panels go to."""
     kept = keeping(plan)
+    if kept is Keeping.EXACT:
+        return Exact()
     if kept is Keeping.FOLDED:
         return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
     access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
@@ -139,36 +156,11 @@ class LongSide:
             self._store.write(across, place, L.T)
 
 
-def decoded(total: Array, matrix: int, exponents: tuple[int, int]) -> Array:
-    """The numbers behind a sum, whose first ``matrix`` columns have the one exponent and the others the other."""
+def decoded(total: Array) -> Array:
+    """The numbers behind a sum, in units of the bound that the users agreed on."""
     if not isinstance(total, np.ndarray):
-        parts = [on_device.decode(total[:, :matrix], exponents[0])]
-        if matrix < total.shape[1]:
-            parts.append(on_device.decode(total[:, matrix:], exponents[1]))
-        return parts[0] if len(parts) == 1 else namespace(total).concat(parts, axis=1)
-    X_masked = np.empty(total.shape)
-    fixed_point.decode(total[:, :matrix], exponents[0], out=X_masked[:, :matrix])
-    if matrix < total.shape[1]:
-        fixed_point.decode(total[:, matrix:], exponents[1], out=X_masked[:, matrix:])
-    return X_masked
-
-
-def side_by_side(plan: SessionPlan, batch: Batch, shares: Mapping[Party, Float]) -> Float:
-    """A batch of the aligned scheme: every user's columns in their places, and room for the labels."""
-    X_masked = np.zeros(batch.shape)
-    windows = plan.right_windows if plan.by_rows else (plan.right_windows[batch.panel],)
-    for i, party in enumerate(plan.users):
-        own = shares[party]
-        widths = [w.place(i).stop - w.place(i).start for w in windows]
-        if own.shape != (batch.shape[0], sum(widths)):
-            raise ShapeError(f"{party} sent a batch of shape {own.shape}")
-        start = 0
-        for window, width in zip(windows, widths, strict=True):
-            offset = window.outputs.start if plan.by_rows else 0
-            place = slice(offset + window.place(i).start, offset + window.place(i).stop)
-            X_masked[:, place] = own[:, start : start + width]
-            start += width
-    return X_masked
+        return on_device.decode(total, fixed_point.BITS)
+    return fixed_point.decode(total, fixed_point.BITS)
 
 
 def expect_route(plan: SessionPlan) -> None:

@@ -1,8 +1,8 @@
-"""Step 3 of the paper: factorise X', verify, and only then answer.
+"""Step 6 (paper 3): factorise, verify, and only then answer.
 
-``U', S'`` of what was collected: by a dense SVD, from the folded factor, from that and a second pass over what was kept
+``U', S'`` of what was collected: from the exact joint Gram matrix (sum family), by a dense SVD, from the folded factor, from that and a second pass over what was kept
 beside it, or as the top r of a matrix long on both sides by block Krylov. For regressions: least squares on the folded
-factor of ``[X' y']``, by SVD with a relative rank cut-off. The CSP needs no dice: Krylov's start block is made of
+factor of ``[X' y']``, by SVD with a relative rank cut-off. The CSP needs no randomness: Krylov's start block is made of
 columns of X' taken from every window.
 """
 
@@ -16,6 +16,7 @@ from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, rank, tall_svd
 from fedsvd.linalg.device import Device
+from fedsvd.linalg.least_squares import least_squares
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.two_pass import two_pass_svd
@@ -23,18 +24,18 @@ from fedsvd.linalg.verify import (
     Quality,
     verify_by_probes,
     verify_factor,
-    verify_least_squares,
     verify_orthonormal,
     verify_svd,
     verify_truncated,
 )
+from fedsvd.linalg.wide_factor import factor
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
-from fedsvd.roles.service_provider.collect import Both, Folded, Keeper, LongSide, Whole
-from fedsvd.types import Array, Float
+from fedsvd.roles.service_provider.collect import Both, Exact, Folded, Keeper, LongSide, Whole
+from fedsvd.types import Array, Float, Ring
 
 _TOLERANCE = 1e-12
 _SMALL = 4096  # a longer side than this, and a matrix stays on its device
@@ -67,6 +68,8 @@ class Solved:
 
 def factorise(plan: SessionPlan, keeper: Keeper, device: Device | None) -> Factorised | Solved:
     """X' from where its panels went, as the plan's task wants it."""
+    if isinstance(keeper, Exact):
+        return factorise_exact(plan, keeper.words(), device)
     if isinstance(keeper, Folded):
         R = keeper.factor()
         return solve(plan, R) if plan.task is Task.LR else factorise_folded(plan, R)
@@ -76,6 +79,18 @@ def factorise(plan: SessionPlan, keeper: Keeper, device: Device | None) -> Facto
         raise LocalProtocolError("nothing was collected")
     with keeper.store as store:
         return factorise_whole(plan, store, device)
+
+
+def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Factorised | Solved:
+    """U', S' or w' from the exact words of the joint Gram matrix, in units of F."""
+    found = factor(words)
+    if plan.task is Task.LR:
+        return solve(plan, found.R)
+    svd = dense_svd(namespace(found.R).matrix_transpose(found.R))
+    kept = min(rank(svd.sigma, plan.m, plan.n), plan.planned_rank)
+    U_masked = to_numpy(svd.U[:, :kept])
+    orthogonality = norm(U_masked.T @ U_masked - np.eye(kept))
+    return Factorised(U_masked, to_numpy(svd.sigma[:kept]), found.residual, orthogonality)
 
 
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:
@@ -205,19 +220,5 @@ def _start_block(plan: SessionPlan, store: BlockStore, device: Device | None) ->
 def solve(plan: SessionPlan, R: Array) -> Solved:
     """Least squares on the factor R of ``[features, labels]``: minimum over the kept rank, and the null space."""
     t, R = plan.targets, to_numpy(R)
-    A, y = R[:, : R.shape[1] - t], R[:, R.shape[1] - t :]
-    features = A.shape[1]
-    if A.shape[0] < features:
-        A = np.concatenate((A, np.zeros((features - A.shape[0], features))))
-        y = np.concatenate((y, np.zeros((features - y.shape[0], t))))
-    U, sigma, Vt = dense_svd(A)
-    if rank(sigma, *A.shape) < features:
-        U, sigma, Vt = full_svd(A)  # the null space is told, and must be one
-        U = U[:, :features]
-    verify_svd(A, U, sigma, Vt)
-    kept = rank(sigma, plan.m, plan.n)
-    w = Vt[:kept].T @ ((U[:, :kept].T @ y) / sigma[:kept, None])
-    # What lies below the cut is rounding to the rank, and to the normal equations.
-    cut = float(sigma[kept] / sigma[0]) if kept < features and kept else 0.0
-    residual = verify_least_squares(A, w, y, cut) if norm(A) > 0 else 0.0
-    return Solved(w, Vt[kept:].T, kept, residual)
+    fit = least_squares(R[:, : R.shape[1] - t], R[:, R.shape[1] - t :], plan.m, plan.n)
+    return Solved(fit.w, fit.null, fit.rank, fit.residual)

@@ -40,14 +40,14 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import planned_sums
+from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, recovers
 from fedsvd.roles.service_provider.collect import Storage, decoded, expect_route, keeper_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Array, Ring
+from fedsvd.types import Array, Float, Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -285,14 +285,26 @@ class ServiceProvider(Machine):
         found, digest = message.value, self.plan.digest
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
+            if (needed := null_space_sum(self.plan, found.rank)) is not None:
+                self._planned[needed.name] = needed
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
         asked_again = found.store is not None or recovers(self.plan)
         self._found = replace(found, U_masked=found.U_masked[:0]) if asked_again else None
-        sigma = found.sigma_scaled if self.plan.releases(Item.SPECTRUM) else None
-        reply = Factors(digest, found.U_masked, sigma, found.residual, found.orthogonality)
+        U_masked, sigma = self._planned_size(found)
+        released = sigma if self.plan.releases(Item.SPECTRUM) else None
+        reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
         return State.ANSWERING, self._to_all(reply)
+
+    def _planned_size(self, found: Factorised) -> tuple[Float, Float]:
+        """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan."""
+        r = self.plan.planned_rank
+        if self.plan.published or self.plan.tall:
+            return found.U_masked, found.sigma_scaled
+        U_masked, sigma = np.zeros((self.plan.M, r)), np.zeros(r)
+        U_masked[:, : found.U_masked.shape[1]], sigma[: len(found.sigma_scaled)] = found.U_masked, found.sigma_scaled
+        return U_masked, sigma
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
         """Eq. 6 of the paper, leak and all (C1)."""
@@ -304,9 +316,6 @@ class ServiceProvider(Machine):
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has signed the same certificate, sign it too, and the session is over."""
-        early = self.state is State.PREPARING and self.plan.task is not Task.PREDICT and self.plan.mode is not Mode.A
-        if early:
-            raise UnexpectedMessage(f"{sender} finished before the upload")
         if sender in self._finished:
             raise RepeatedShare(f"{sender} finished twice")
         self._finished[sender] = message.certificate

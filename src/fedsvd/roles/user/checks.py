@@ -155,12 +155,12 @@ def _eigen_residual(work: Work, U: Float, products: _Products) -> Float:
 
 def _in_own_basis(work: Work, A_i: Operand, W: Float) -> Float:
     """``W^T A_i A_i^T W`` for W = U S^-1."""
-    assert isinstance(A_i, Dense)  # noqa: S101  (the sum family compresses)
+    assert isinstance(A_i, Dense)
     return to_numpy(backend.gram(work.put(np.ascontiguousarray(W.T)) @ A_i.A_i))
 
 
 def _normal_residual(work: Work, A_i: Operand, w: Float, features: int) -> Float:
-    assert isinstance(A_i, Dense)  # noqa: S101  (the sum family compresses)
+    assert isinstance(A_i, Dense)
     X, Y = A_i.A_i[:features, :], A_i.A_i[features:, :]
     xp = namespace(X)
     return to_numpy(X @ xp.matrix_transpose(Y - work.put(np.ascontiguousarray(w.T)) @ X))

@@ -11,8 +11,9 @@ import numpy as np
 
 from fedsvd.compress.centre import unit_scales
 from fedsvd.compress.panels import rows_of
+from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import namespace, to_numpy
-from fedsvd.roles.user.work import Work, finite
+from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
 
@@ -41,7 +42,7 @@ class Columns:
         about = work.put(mean)
         for _, X in work.row_panels("columns"):
             energy += _energy(X - about)
-        finite(energy)
+        _expect_finite(energy)
         deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         inverse = inverse_powers(penalised(deviation, plan.alpha, m))
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
@@ -51,7 +52,7 @@ class Columns:
         if work.labels is not None:
             label_mean = work.labels.mean(axis=0) if plan.centre and not plan.biased else label_mean
             with np.errstate(over="ignore"):
-                deviation = np.sqrt(finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
+                deviation = np.sqrt(_expect_finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
             label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
         constant = tuple(int(j) for j in zeros)
         return cls(work, mean, inverse, constant, label_mean, label_scale, energy * inverse**2)
@@ -121,6 +122,12 @@ class Columns:
         own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
         ridge[own - start] = y_i[m + own - offset]
         return np.concatenate((rows, ridge), axis=0)
+
+
+def _expect_finite(energy: Float) -> Float:
+    if not np.isfinite(energy).all():
+        raise NumericalError("the squared norm of a column leaves the range of float64", "scale the data")
+    return energy
 
 
 def _energy(X: Array) -> Float:

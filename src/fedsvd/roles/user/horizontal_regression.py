@@ -1,72 +1,171 @@
-"""Regression on split rows: compressed on ``[X_i y_i]^T`` with ``P = [[P_f, 0], [a^T, 1]]``, a from the group seed.
+"""Regression on split rows: the sum family on ``[X_i y_i]^T``, rows scaled by powers of two (specification, 4.4).
 
-The label rows are blinded by ``a^T X_i`` before the masks; the CSP solves for w', and all users take
-``w = P_f^T w' - a``. A ridge is columns ``[sqrt(alpha) I; 0]`` that user 1 appends.
+In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all users
+take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all. A ridge is columns
+``[sqrt(lambda) I; 0]`` that user 1 folds into its factor.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedsvd.compress.centre import unit_scales
-from fedsvd.linalg.backend import namespace, to_numpy
-from fedsvd.masks.remove import unmask_left
+from fedsvd.errors import UnexpectedMessage, VerificationFailed
+from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
+from fedsvd.linalg.least_squares import Fit, least_squares
 from fedsvd.protocol.messages import Solution
+from fedsvd.protocol.tasks import Mode
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.roles.user.columns import inverse_powers, penalised
+from fedsvd.roles.user.checks import ROUNDING, check_solution
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
-from fedsvd.roles.user.masking import Operand
-from fedsvd.roles.user.requests import Script, Upload
-from fedsvd.roles.user.statistics import Centred, centred, uncentred
-from fedsvd.roles.user.work import Work, entry_bound, joint_norm
-from fedsvd.types import Array
-
-
-def script(work: Work) -> Script:
-    """Rows are split: compressed on ``[X_i y_i]^T`` with ``P = [[P_f, 0], [a^T, 1]]``; all users end with w."""
-    plan, masks, f, t = work.plan, work.masks, work.plan.m, work.plan.targets
-    about: Centred = yield from (centred(work, energies=True) if plan.centre else uncentred(work))
-    deviation = unit_scales(about.energy, plan.n, about.mean) if plan.centre else np.sqrt(about.energy / plan.n)
-    inverse = inverse_powers(np.append(penalised(deviation[:f], plan.alpha, plan.n), deviation[f:]))
-    d_y = 1.0 / np.where(inverse[f:] > 0, inverse[f:], 1.0)
-    a = np.zeros((f, t)) if plan.published else 2.0 * Keystream(masks.group.derive("a")).normal((f, t))
-    ridge = np.sqrt(plan.alpha) * inverse[:f] if work.leads and plan.ridge_columns else np.zeros(0)
-    scales, blinds = work.put(inverse[:, None]), work.put(a)
-    A_i = Blinded(about.A_i, scales, blinds, work.put(ridge), plan.widths[work.i] - len(ridge))
-    F = yield from joint_norm(work, A_i)
-    solution: Solution = yield Upload(lambda w: masks.column_panel(A_i, w), (entry_bound(work, F), 0.0))
-    w = (to_numpy(unmask_left(work.put(solution.w_masked), masks.P)) - a) * inverse[:f, None]
-    null = to_numpy(unmask_left(work.put(solution.null_masked), masks.P))
-    if null.shape[1]:
-        varying = null[inverse[:f] > 0]
-        null = null @ lasting_directions(varying.T @ varying) * inverse[:f, None]
-        along, *_ = np.linalg.lstsq(null, w, rcond=None)
-        w = w - null @ along
-    w = w * d_y
-    intercept = about.mean[f:] - about.mean[:f] @ w if plan.centre else np.zeros(t)
-    constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
-    return RegressionResult(w.T, intercept, solution.rank, solution.residual, constant)
+from fedsvd.roles.user.opening import joint_factor, upload_gram
+from fedsvd.roles.user.requests import Common, Local, Script
+from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
+from fedsvd.roles.user.work import Dense, Work
+from fedsvd.types import Float
 
 
 @dataclass(frozen=True, repr=False)
-class Blinded:
-    """A_i scaled row by row, its label rows plus ``a^T`` of its feature rows, and the ridge's columns at the end."""
+class _Rows:
+    """Powers of two that bring every row's joint norm below 1 (``inverse`` of them, 0 for a constant row), and a."""
 
-    inner: Operand
-    inverse: Array  # as a column
-    a: Array
-    ridge: Array  # the diagonal of the ridge's columns; empty without one
-    width: int  # columns of the data part
+    inverse: Float  # (f + t,)
+    a: Float  # (f, t): what blinds the label rows; zero in mode A
 
-    def columns(self, start: int, stop: int) -> Array:
-        f, rows = self.a.shape[0], self.inverse.shape[0]
-        data = self.inner.columns(min(start, self.width), min(stop, self.width)) * self.inverse
-        first, last = max(start - self.width, 0), max(stop - self.width, 0)
-        xp = namespace(data)
-        eye = xp.eye(rows, last - first, k=-first, dtype=xp.float64, device=data.device)
-        A = xp.concat((data, eye * self.ridge[first:last]), axis=1)
-        A[f:, :] += self.a.T @ A[:f, :]
-        return A
+    @property
+    def f(self) -> int:
+        return self.a.shape[0]
 
-    def rows(self, start: int, stop: int) -> Array:
-        return self.columns(0, self.width + self.ridge.shape[0])[start:stop, :]
+
+def script(work: Work) -> Script:
+    """Scale, add up, open; w and the intercept for all users."""
+    plan, f = work.plan, work.plan.m
+    about: Prepared = yield from in_common_unit(work, (yield from (centred if plan.centre else uncentred)(work)))
+    if about.zero:
+        return _without_features(work, about, np.zeros(plan.M))
+    energy: Float = yield from joint_energy(work, about)
+    deviation = _deviations(work, about, energy)
+    if not deviation.any():
+        return _without_features(work, about, deviation)
+    rows = _scales(work, about, energy, deviation)
+    prepared: Prepared = yield Local("scale", lambda: _prepared(work, about, rows))
+    prepared = yield from with_norm(work, prepared)
+    fit: Fit = yield from (_by_users if plan.mode is Mode.A else _by_provider)(work, prepared, rows)
+    d_y = 1.0 / np.where(rows.inverse[f:] > 0, rows.inverse[f:], 1.0)
+    w = fit.w * rows.inverse[:f, None] * d_y
+    constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
+    return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant)
+
+
+def _deviations(work: Work, about: Prepared, energy: Float) -> Float:
+    """The joint deviation of every row, in units of 2^E; zero where a row is constant."""
+    energy = np.where(energy < 2.0**-1000, 0.0, energy)
+    if about.mean is None:
+        return np.sqrt(energy / work.plan.n)
+    return unit_scales(energy, work.plan.n, np.ldexp(about.mean, -about.E))
+
+
+def _scales(work: Work, about: Prepared, energy: Float, deviation: Float) -> _Rows:
+    """Scales follow from the joint energies, with a feature's part of the ridge, so that all users have the same."""
+    plan, f, t = work.plan, work.plan.m, work.plan.targets
+    ridge = np.zeros(plan.M)
+    ridge[:f] = math.ldexp(plan.alpha, -2 * about.E)
+    _, powers = np.frexp(np.sqrt(energy + ridge))
+    inverse = np.where(deviation > 0, np.ldexp(1.0, -powers), 0.0)
+    a = np.zeros((f, t))
+    if plan.mode is Mode.B:
+        a = 2.0 * Keystream(work.masks.seed.derive("a", "gram")).normal((f, t))
+    return _Rows(inverse, a)
+
+
+def _prepared(work: Work, about: Prepared, rows: _Rows) -> Prepared:
+    """L_i with scaled rows, user 1's with the ridge's columns, label rows blinded; in the unit 2^E' that these imply."""
+    plan, f = work.plan, work.plan.m
+    assert isinstance(about.A_i, Dense)
+    A = about.A_i.A_i * work.put(rows.inverse[:, None])
+    xp = namespace(A)
+    ridge = plan.ridge_columns > 0 and work.leads
+    if ridge:
+        scaled = math.ldexp(math.sqrt(plan.alpha), -about.E) * rows.inverse[:f]
+        columns = np.zeros((plan.M, f))
+        columns[np.arange(f), np.arange(f)] = scaled
+        A = xp.concat((A, work.put(columns)), axis=1)
+    if plan.mode is Mode.B:
+        A[f:, :] += xp.matrix_transpose(work.put(rows.a)) @ A[:f, :]
+    if ridge and A.shape[1] > plan.M:
+        A = xp.matrix_transpose(qr_r(xp.matrix_transpose(A)))
+    largest = 8.0 * plan.m * math.sqrt(plan.targets) if plan.mode is Mode.B else math.sqrt(plan.M)
+    unit = math.ceil(math.log2(max(largest, 1.0)))
+    return replace(about, A_i=Dense(A * math.ldexp(1.0, -unit)), E=unit)
+
+
+def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:
+    """Mode B: w' from the CSP, taken from under P and a, projected where rank is lost, and checked."""
+    answer, unit = yield from upload_gram(work, prepared)
+    solution: Solution = answer
+    w = to_numpy(unit.left_t(work.put(solution.w_masked))) - rows.a
+    if solution.null_masked.shape[1]:
+        null = to_numpy(unit.left_t(work.put(solution.null_masked)))
+        w = _least_norm(rows, null, w)
+    yield from check_solution(work, prepared, w + rows.a, rows.f)
+    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual)
+
+
+def _by_users(work: Work, prepared: Prepared, rows: _Rows) -> Script:
+    """Mode A: user 1 solves on the joint factor and sends w; every other user tests it on its own factor."""
+    plan, f, t = work.plan, rows.f, work.plan.targets
+    joint, _ = yield from joint_factor(work, prepared)
+    R = to_numpy(joint.R)
+
+    def solved() -> bytes:
+        fit = least_squares(R[:, :f], R[:, f:], plan.m, plan.n)
+        w = _least_norm(rows, fit.null, fit.w) if fit.null.shape[1] else fit.w
+        return np.append(w.ravel(), float(fit.rank)).astype("<f8").tobytes()
+
+    content: bytes = yield Common("answer", solved, 8 * (f * t + 1))
+    if len(content) != 8 * (f * t + 1):
+        raise UnexpectedMessage("user 1's answer has another length than the plan says")
+    numbers = np.frombuffer(content, "<f8").astype(np.float64)
+    w, found = numbers[:-1].reshape(f, t), int(numbers[-1])
+    residual: float = yield Local("acceptance", lambda: _expect_normal_equations(R, w, f))
+    return Fit(w, np.zeros((f, 0)), found, residual)
+
+
+def _expect_normal_equations(R: Float, w: Float, f: int) -> float:
+    """``||R_x^T (r - R_x w)||`` relative to what rounding excuses; beyond that is ``VerificationFailed``."""
+    X, Y = R[:, :f], R[:, f:]
+    residual = norm(X.T @ (Y - X @ w))
+    allowed = 64 * math.sqrt(R.shape[0]) * ROUNDING * norm(R) ** 2 * (1.0 + norm(w))
+    if not residual <= allowed:
+        raise VerificationFailed(
+            "the coefficients that user 1 sent do not solve the joint problem", "nothing is released"
+        )
+    scale = norm(R) ** 2
+    return residual / scale if scale else 0.0
+
+
+def _least_norm(rows: _Rows, null: Float, w: Float) -> Float:
+    """Scaled w less its part, in the data's own units, along the null space."""
+    inverse = rows.inverse[: rows.f, None]
+    varying = null[inverse[:, 0] > 0]
+    along_null = null @ lasting_directions(varying.T @ varying)
+    coefficients, *_ = np.linalg.lstsq(along_null * inverse, w * inverse, rcond=None)
+    projected: Float = w - along_null @ coefficients
+    return projected
+
+
+def _without_features(work: Work, about: Prepared, deviation: Float) -> RegressionResult:
+    """No row varies: coefficients are zero, and the intercept is the mean of the labels."""
+    plan = work.plan
+    w = np.zeros((plan.m, plan.targets))
+    constant = tuple(int(j) for j in np.flatnonzero(deviation[: plan.m] == 0))
+    return RegressionResult(w.T, _intercept(work, about, w), 0, 0.0, constant)
+
+
+def _intercept(work: Work, about: Prepared, w: Float) -> Float:
+    f = work.plan.m
+    if about.mean is None:
+        return np.zeros(work.plan.targets)
+    intercept: Float = about.mean[f:] - about.mean[:f] @ w
+    return intercept

@@ -5,19 +5,22 @@ its own factor. In mode B the CSP opens it under P and c, factorises it and answ
 which none contains more of the spectrum than is released (``checks.py``).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import UnexpectedMessage, VerificationFailed
+from fedsvd.errors import UnexpectedMessage
+from fedsvd.linalg import backend
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.dense_svd import dense_svd, rank
+from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.linalg.signs import signs_of
-from fedsvd.linalg.wide_factor import WideFactor, accepts, wide_factor
+from fedsvd.linalg.wide_factor import WideFactor, expect_accepted, factor
 from fedsvd.protocol.messages import Factors
-from fedsvd.protocol.tasks import Item, Mode
+from fedsvd.protocol.tasks import Mode
+from fedsvd.roles.user.answers import leading_columns
 from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.requests import Common, Local, Script, Sum, Upload
 from fedsvd.roles.user.share import Unit, batches_of, common_unit, share
@@ -37,6 +40,7 @@ class Opened:
     orthogonality: float
     checked: Checked | None = None
     total_energy: float | None = None  # the squared joint norm, where S is released
+    signs: Float | None = None  # by which columns of U were multiplied
 
     def __repr__(self) -> str:
         return f"Opened(U={self.U.shape}, rank={self.rank})"
@@ -53,20 +57,20 @@ def joint_factor(work: Work, prepared: Prepared) -> Script:
     """Mode A, steps 5 and 6: the joint Gram matrix, opened by the users, and its factor R; with the unit of both."""
     unit, batches = yield from _shared(work, prepared)
     words: Ring = yield Sum("gram", batches)
-    factor: WideFactor = yield Local("factorise", lambda: work.once("gram", words, lambda: wide_factor(words)))
-    return factor, unit
+    found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words)))
+    return found, unit
 
 
 def upload_gram(work: Work, prepared: Prepared) -> Script:
     """Mode B, steps 5 and 6: the CSP's answer to the sum of the users' Gram matrices, and the unit to read it in."""
     unit, batches = yield from _shared(work, prepared)
-    answer = yield Upload(batches, work.plan.gram_batches)
+    answer = yield Upload(batches, len(row_panels(work.plan.M)))
     return answer, unit
 
 
 def _shared(work: Work, prepared: Prepared) -> Script:
     """Step 4: the share, cut into batches."""
-    assert isinstance(prepared.A_i, Dense)  # noqa: S101  (the sum family compresses)
+    assert isinstance(prepared.A_i, Dense)
     L_i: list[Array] = [prepared.A_i.A_i]
 
     def made() -> tuple[Unit, Callable[[int], Ring]]:
@@ -81,29 +85,23 @@ def _shared(work: Work, prepared: Prepared) -> Script:
 
 def _by_users(work: Work, prepared: Prepared) -> Script:
     plan, r = work.plan, work.plan.planned_rank
-    factor, unit = yield from joint_factor(work, prepared)
-    content: bytes = yield Common("answer", lambda: _answer(factor, plan.M, r, plan.n), plan.relay_bytes)
+    joint, unit = yield from joint_factor(work, prepared)
+    content: bytes = yield Common("answer", lambda: _answer(joint.R, r, plan.n), plan.relay_bytes)
     U, sigma = _read_answer(content, plan.M, r)
-    if not work.leads:
-        yield Local("acceptance", lambda: accepts(factor.R, U, sigma))
-    scale = unit.F / unit.c
-    # Trace of the exact sum: the squared norm of the joint matrix, in units of 2^2E.
-    energy = factor.trace * scale * scale
     found = int(np.count_nonzero(sigma))
-    return Opened(
-        U[:, :found],
-        np.ldexp(sigma[:found] * scale, prepared.E),
-        found,
-        factor.residual,
-        _orthogonality(U[:, :found]),
-        None,
-        float(np.ldexp(energy, 2 * prepared.E)),
-    )
+    U, sigma = U[:, :found], sigma[:found]
+    if not work.leads:
+        yield Local("acceptance", lambda: expect_accepted(joint.R, work.put(U), work.put(sigma)))
+    scale = unit.F / unit.c
+    energy = math.ldexp((backend.norm(joint.R) * scale) ** 2, 2 * prepared.E)
+    released = np.ldexp(sigma * scale, prepared.E)
+    return Opened(U, released, found, joint.residual, _orthogonality(U), None, energy)
 
 
-def _answer(factor: WideFactor, M: int, r: int, n: int) -> bytes:
+def _answer(R: Array, r: int, n: int) -> bytes:
     """What user 1 sends: U with its signs, then S; columns beyond the rank are zero."""
-    found = dense_svd(factor.R.T)
+    M = R.shape[0]
+    found = dense_svd(backend.namespace(R).matrix_transpose(R))
     kept = min(rank(found.sigma, M, n), r)
     U, sigma = np.zeros((M, r)), np.zeros(r)
     U[:, :kept] = to_numpy(found.U[:, :kept])
@@ -127,19 +125,22 @@ def _orthogonality(U: Float) -> float:
 
 
 def _by_provider(work: Work, prepared: Prepared) -> Script:
-    plan = work.plan
     answer, unit = yield from upload_gram(work, prepared)
     factors: Factors = answer
-    found = factors.rank(plan)
-    U = yield Local("unmask", lambda: to_numpy(unit.left_t(work.put(factors.U_masked[:, :found]))))
-    scale = unit.F / unit.c
-    sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * scale
-    checked = yield from check_factors(work, prepared, U, sigma, found)
-    signs = yield Common("signs", lambda: _sign_bits(U), plan.relay_bytes)
-    U = U * _read_signs(signs, found)
-    energy = None if checked.trace is None else float(np.ldexp(checked.trace, 2 * prepared.E))
-    released = None if sigma is None or not plan.releases(Item.SPECTRUM) else np.ldexp(sigma, prepared.E)
+    found = leading_columns(factors.U_masked)
+    U: Float = yield Local("unmask", lambda: to_numpy(unit.left_t(work.put(factors.U_masked[:, :found]))))
+    sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * (unit.F / unit.c)
+    checked: Checked = yield from check_factors(work, prepared, U, sigma)
+    U = U * (yield from common_signs(work, U))
+    energy = None if checked.trace is None else math.ldexp(checked.trace, 2 * prepared.E)
+    released = None if sigma is None else np.ldexp(sigma, prepared.E)
     return Opened(U, released, found, factors.residual, factors.orthogonality, checked, energy)
+
+
+def common_signs(work: Work, U: Float) -> Script:
+    """The signs of the columns of U, decided by user 1 for all."""
+    content: bytes = yield Common("signs", lambda: _sign_bits(U), work.plan.relay_bytes)
+    return _read_signs(content, U.shape[1])
 
 
 def _sign_bits(U: Float) -> bytes:
@@ -152,7 +153,3 @@ def _read_signs(content: bytes, r: int) -> Float:
         raise UnexpectedMessage("the message of signs has another length than U has columns")
     signs: Float = 1.0 - 2.0 * np.unpackbits(np.frombuffer(content, np.uint8), count=r)
     return signs
-
-
-def _refused(what: str) -> Any:
-    raise VerificationFailed(what, "nothing is released; run again, and ask the operator of the CSP if it repeats")

@@ -1,6 +1,6 @@
 """PCA at a user: the mean and the components for all, its scores for each (section 4 of the paper, C9).
 
-The paper's users hold normalised data; here nobody can centre alone, so step 3 comes first. The spectrum is released
+The paper's users hold normalised data; here no user can centre alone, so step 3 comes first. The spectrum is released
 only where the plan says so: with it, and two users, each could compute the other's Gram matrix (C12).
 """
 
@@ -9,16 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.errors import ConstantData
-from fedsvd.linalg.backend import EPS, norm, to_numpy
-from fedsvd.masks.remove import unscale
-from fedsvd.protocol.messages import Factors
+from fedsvd.linalg.backend import to_numpy
 from fedsvd.protocol.tasks import Item
-from fedsvd.roles.user.requests import Local, Script, Signs
+from fedsvd.roles.user.checks import Checked
+from fedsvd.roles.user.opening import Opened, open_factors
+from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.right_vectors import InMemory, Keep, Nowhere
-from fedsvd.roles.user.statistics import Centred, centred, scaled
-from fedsvd.roles.user.upload import left_vectors, upload
-from fedsvd.roles.user.work import Work, joint_norm
+from fedsvd.roles.user.statistics import (
+    Prepared,
+    at_unit_variance,
+    centred,
+    expect_variance,
+    in_common_unit,
+    joint_energy,
+    with_norm,
+)
+from fedsvd.roles.user.upload import open_masked
+from fedsvd.roles.user.work import Work
 from fedsvd.types import Float
 
 
@@ -29,42 +36,38 @@ class PCAResult:
     mean: Float
     U: Float
     sigma: Float | None
-    scores_i: Any  # an array (n_i, r), what its keeper made of it, or None
+    scores_i: Any  # an array (n_i, r), what its sink made of it, or None
     scales: Float | None
-    total_energy: float  # sum of all squared centred entries, the users' own statistic
+    total_energy: float | None  # sum of all squared centred entries, where the spectrum is released
     rank: int
     residual: float
     orthogonality: float
+    checked: Checked | None = None  # what was verified of the CSP's answer
 
     def __repr__(self) -> str:
         return f"PCAResult(U={self.U.shape}, rank={self.rank})"
 
 
 def script(work: Work) -> Script:
-    """Centre, mask, upload; take the masks off; agree on signs; score one's own data."""
-    about: Centred = yield from centred(work, energies=work.plan.unit_variance)
-    if work.plan.unit_variance:
-        about = scaled(work, about)
-    F = yield from joint_norm(work, about.A_i)
-    _expect_variance(work, about, F)
-    request, mean, scales = upload(work, about.A_i, F), about.mean, about.scales
-    del about  # A_i, where it was compressed, is as large as anything that follows
-    factors: Factors = yield request
-    U = yield from left_vectors(work, factors)
-    U *= yield Signs(U)
-    sigma = None if factors.sigma_scaled is None else unscale(factors.sigma_scaled, work.masks.c)
+    """Centre, add up, open; agree on signs; score one's own data."""
+    plan = work.plan
+    prepared: Prepared = yield from in_common_unit(work, (yield from centred(work)))
+    if plan.unit_variance:
+        energy = yield from joint_energy(work, prepared)
+        prepared = at_unit_variance(work, prepared, energy)
+    prepared = yield from with_norm(work, prepared)
+    expect_variance(plan, prepared)
+    mean, scales = prepared.mean, prepared.scales
+    opened: Opened = yield from (open_factors if plan.compress else open_masked)(work, prepared)
+    del prepared  # A_i, where it was compressed, is as large as anything that follows
+    assert mean is not None
     scores_i = None
-    if work.plan.releases(Item.OWN_PART) and not isinstance(work.keep, Nowhere):
-        scores_i = yield Local("scores", lambda: scores(work, mean, scales, U))
-    quality = factors.residual, factors.orthogonality
-    return PCAResult(mean, U, sigma, scores_i, scales, F * F, U.shape[1], *quality)
-
-
-def _expect_variance(work: Work, about: Centred, F: float) -> None:
-    """Refuse constant data before it is uploaded: its components would be rounding, or nothing at all."""
-    rounding = 0.0 if work.plan.unit_variance else 8.0 * EPS * norm(about.mean) * work.plan.n**0.5
-    if rounding >= F:
-        raise ConstantData("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
+    if plan.releases(Item.OWN_PART) and not isinstance(work.keep, Nowhere):
+        scores_i = yield Local("scores", lambda: scores(work, mean, scales, opened.U))
+    spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None
+    energy = opened.total_energy if spectrum is not None else None
+    quality = opened.residual, opened.orthogonality
+    return PCAResult(mean, opened.U, spectrum, scores_i, scales, energy, opened.rank, *quality, opened.checked)
 
 
 def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import to_numpy
-from fedsvd.roles.user.requests import Local, Script, Sum
+from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.sums import bound_sum, total_sum
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Float
 
@@ -36,11 +37,12 @@ def script(work: Work) -> Script:
 def summed_for_label_holder(work: Work, w_i: Float, intercept: Float) -> Script:
     """The sum of all partial scores plus the intercept at the label holder, None at the others."""
     scores_i: Float = yield Local("partial scores", lambda: _partial(work, w_i))
-    # A bound is all the sum needs: rounded up to a power of two, it is all that the others learn of our scores.
-    energy = float(np.sum(scores_i**2))
-    total = yield Sum("score norm", np.array([math.ldexp(1.0, math.frexp(energy)[1]) if energy > 0 else 0.0]))
-    summed = yield Sum("scores", scores_i, bound=float(np.sqrt(total[0])), receiver=work.plan.label_user)
-    return None if summed is None else summed + intercept
+    size = float(np.abs(scores_i).max(initial=0.0))
+    E = yield from bound_sum("score bound", math.frexp(size)[1] if size else None, work.own)
+    if E is None:
+        E = 0
+    summed = yield from total_sum(work.plan, "scores", np.ldexp(scores_i, -E), work.own, 0)
+    return None if summed is None else np.ldexp(summed, E) + intercept
 
 
 def _partial(work: Work, w_i: Float) -> Float:

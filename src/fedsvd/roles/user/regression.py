@@ -8,6 +8,8 @@ solution of least norm is found by projecting out the null space, as LAPACK's le
 In the ``paper`` scheme the last user appends the column of ones and y' = P y goes up bare, as published.
 """
 
+import math
+
 import numpy as np
 
 from fedsvd.linalg.backend import to_numpy
@@ -18,8 +20,10 @@ from fedsvd.roles.user import horizontal_regression
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.prediction import summed_for_label_holder
-from fedsvd.roles.user.requests import Local, Script, Sum, Upload
-from fedsvd.roles.user.work import Work, entry_bound
+from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
+from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above
+from fedsvd.roles.user.work import Work
 from fedsvd.secagg.fixed_point import bound
 from fedsvd.types import Array, Float
 
@@ -35,47 +39,64 @@ def vertical(work: Work) -> Script:
     columns: Columns = yield Local("scale", lambda: Columns.of(work))
     a_i = np.zeros((columns.width, t)) if plan.published else _blinds(work, columns.width)
     y_i: Float = yield Local("labels", lambda: columns.blinded_labels(a_i))
-    own = np.concatenate(([columns.energy(), float(np.sum(y_i**2))], columns.label_scale))
-    total = yield Sum("norm", own)
-    F, F_y, d_y = np.sqrt(total[0]), np.sqrt(total[1]), total[2:]
+    own = math.sqrt(columns.energy())
+    E = yield from bound_sum("bound", math.frexp(own)[1] if own else None, work.own)
+    labels = np.append(float(np.sum(y_i**2)), columns.label_scale)
+    total: Float = yield from wide_sum_of_floats("labels", labels, work.own)
+    F_y, d_y = math.sqrt(max(float(total[0]), 0.0)), _powers_of_two(total[1:])
+    F1 = 0.0
+    if E is not None:
+        squared = math.ldexp(columns.energy(), -2 * E)
+        (joint,) = yield from total_sum(plan, "norm", np.array([squared]), work.own, NORM_WIDTH)
+        F1 = math.ldexp(math.sqrt(max(float(joint), 0.0)), E)
     # The label columns are a sum of k terms no orthogonal Q holds together: sqrt(k) by Cauchy and Schwarz.
-    B_y = masks.c * F_y * np.sqrt(plan.k)
-    if not plan.certain_bound:
-        B_y = bound(masks.c, F_y * np.sqrt(plan.k), plan.smallest_window[0], 1)
+    size = 1.001 * masks.c * F_y * math.sqrt(plan.k)
+    B_y = power_above(size if plan.certain_bound else bound(1.0, size, plan.smallest_window[0], 1))
+    B = entry_bound(work, F1)
 
     def panel(w: int) -> Array:
         return masks.row_panel(columns.rows(w), work.put(columns.label_rows(y_i, w)), w)
 
-    solution: Solution = yield Upload(panel, (entry_bound(work, float(F)), float(B_y)))
-    w_i = (to_numpy(masks.own_part(work.put(solution.w_masked))) - a_i) * columns.inverse[:, None]
+    solution: Solution = yield masked_upload(work, Panels(panel, (B, B_y)))
+    scale = B_y / B if B else 1.0
+    w_i = (to_numpy(masks.own_part(work.put(solution.w_masked))) * scale - a_i) * columns.inverse[:, None]
     null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
-    if null_i.shape[1]:
-        w_i = yield from _least_norm(null_i, columns.inverse, w_i)
+    w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)
     w_i = w_i * d_y
     if plan.biased:
         return (yield from _biased(work, w_i, solution, columns))
     partial = -(columns.mean @ w_i) + columns.label_mean
-    intercept = (yield Sum("intercept", partial)) if plan.centre else np.zeros(t)
+    intercept = np.zeros(t)
+    if plan.centre:
+        intercept = yield from wide_sum_of_floats("intercept", partial, work.own)
     fitted = None
     if plan.releases(Item.SCORE):
         fitted = yield from summed_for_label_holder(work, w_i, intercept)
     return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant, fitted)
 
 
+def _powers_of_two(noisy: Float) -> Float:
+    """The scales of the labels, powers of two, from a total that carries noise in their last digits."""
+    return np.ldexp(1.0, np.rint(np.log2(noisy)).astype(int))
+
+
 def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> Script:
     """The paper's bias: the last row of the last user's coefficients, told to the others by a users-only sum."""
     last = work.i == work.plan.k - 1
     own = w_i[-1] if last else np.zeros(work.plan.targets)
-    intercept = yield Sum("intercept", own)
+    intercept = yield from wide_sum_of_floats("intercept", own, work.own)
     w_i = w_i[:-1] if last else w_i
     return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant)
 
 
-def _least_norm(null_i: Float, inverse: Float, w_i: Float) -> Script:
+def _least_norm(work: Work, null_i: Float, inverse: Float, w_i: Float) -> Script:
     """w less its part in the null space, whose basis is spread over the users: ``w_i - N_i (N^T N)^-1 N^T w``."""
     q, varying_i, null_i = null_i.shape[1], null_i[inverse > 0], null_i * inverse[:, None]
+    if not q:
+        return w_i
     own = np.concatenate((varying_i.T @ varying_i, null_i.T @ null_i, null_i.T @ w_i), axis=1)
-    total = yield Sum("null space", own)
+    total = yield from wide_sum_of_floats("null space", own, work.own)
+    total = total.reshape(own.shape)
     kept = lasting_directions(total[:, :q])
     along, *_ = np.linalg.lstsq(kept.T @ total[:, q : 2 * q] @ kept, kept.T @ total[:, 2 * q :], rcond=None)
     return w_i - null_i @ (kept @ along)

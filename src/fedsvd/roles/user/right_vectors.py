@@ -1,8 +1,8 @@
 """A user's own right singular vectors, made panel by panel: kept where it says, corrected, verified.
 
 ``Vt_i = S^-1 U^T X_i`` needs no message, unlike eq. 6. It loses orthogonality like eps S_1 / S_r, so where that
-matters one users-only sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users'
-parts together are orthonormal again to rounding.
+matters one sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users' parts together
+are orthonormal again to rounding. Where it does not matter the sum is made of zeros: the CSP must not learn which.
 
 Vt_i is as large as the data. In memory it is corrected where it stands; going elsewhere (``Keep``) it is made twice
 from the same panels, once for C and once to be kept, because C repairs the very rounding of the first product. What a
@@ -21,7 +21,8 @@ from fedsvd.errors import NumericalError, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
-from fedsvd.roles.user.requests import Local, Script, Sum
+from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.sums import NORM_WIDTH, total_sum
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
@@ -90,35 +91,36 @@ def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
     if work.keep is None and work.plan.check is Check.NONE:
-        return OwnVectors((yield from _in_memory(lambda: right_vectors(work, W), ill)))
+        return OwnVectors((yield from _in_memory(work, lambda: right_vectors(work, W), ill)))
     C_t = None
-    if ill and work.plan.check is not Check.SAMPLE:
-        C_t = yield from _correction((yield Local("orthogonality", lambda: _gram(work, W))))
+    if work.plan.check is not Check.SAMPLE:
+        gram = (yield Local("orthogonality", lambda: _gram(work, W))) if ill else None
+        C_t = yield from _correction(work, gram)
     kept, verified, gram = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
     if work.plan.check is Check.ALL:
-        total = yield Sum("verified", gram[np.triu_indices(len(gram))], bound=2.0)
-        verified = _with_orthogonality(work, verified, _symmetric(total, len(gram)))
+        verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
     return OwnVectors(kept, verified)
 
 
-def _in_memory(make: Callable[[], Float], ill: bool) -> Script:
+def _in_memory(work: Work, make: Callable[[], Float], ill: bool) -> Script:
     """Vt_i as one array, corrected where it stands."""
     Vt_i: Float = yield Local("right vectors", make)
-    if not ill:
+    gram = (yield Local("orthogonality", lambda: backend.gram(Vt_i))) if ill else None
+    C_t = yield from _correction(work, gram)
+    if C_t is None:
         return Vt_i
-    C_t = yield from _correction((yield Local("orthogonality", lambda: backend.gram(Vt_i))))
     return (yield Local("correction", lambda: backend.solve_triangular(C_t, Vt_i, transposed=True)))
 
 
 def _by_rows(work: Work, U: Float, sigma: Float, ill: bool) -> Script:
     """Of a tall matrix: Vt_i is short, and the data is met in panels of rows."""
-    Vt_i = yield from _in_memory(lambda: _added_up(work, U, sigma), ill)
+    Vt_i = yield from _in_memory(work, lambda: _added_up(work, U, sigma), ill)
     verified: Verified | None = None
     if work.plan.check is not Check.NONE:
         verified = yield Local("verification", lambda: _verified_by_rows(work, U, sigma, Vt_i))
     if work.plan.check is Check.ALL:
-        total = yield Sum("verified", backend.gram(Vt_i)[np.triu_indices(len(Vt_i))], bound=2.0)
-        verified = _with_orthogonality(work, verified, _symmetric(total, len(Vt_i)))
+        gram = backend.gram(Vt_i)
+        verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
     if work.keep is None:
         return OwnVectors(Vt_i, verified)
     work.keep.open(*Vt_i.shape)
@@ -158,21 +160,30 @@ def right_vectors(work: Work, W: Float) -> Float:
     return Vt_i
 
 
-def _correction(gram: Float) -> Script:
-    """C^T of the users' joint Gram matrix, upper triangular, from this user's part of it."""
-    r = len(gram)
-    # Entries of V^T V are at most 1, those of one user's part too, but for the rounding that is to be repaired.
-    total = yield Sum("orthogonality", gram[np.triu_indices(r)], bound=2.0)
-    C_t = backend.cholesky(_symmetric(total, r))
+def _correction(work: Work, gram: Float | None) -> Script:
+    """C^T of the users' joint Gram matrix, upper triangular, from this user's part of it; None where none is needed."""
+    total = yield from _joint_gram(work, "orthogonality", gram)
+    if total is None:
+        return None
+    C_t = backend.cholesky(total)
     if C_t is None:
         raise NumericalError("the right singular vectors lost their independence", "ask for fewer components")
     return C_t
 
 
-def _symmetric(upper: Float, r: int) -> Float:
-    G = np.zeros((r, r))
-    G[np.triu_indices(r)] = upper
-    return G + np.triu(G, 1).T
+def _joint_gram(work: Work, name: str, gram: Float | None) -> Script:
+    """The sum of the users' parts of ``V^T V``, of the planned size with zeros beyond the rank; None for zeros alone."""
+    r, rho = work.plan.planned_rank, 0 if gram is None else len(gram)
+    own = np.zeros((r, r))
+    if gram is not None:
+        own[:rho, :rho] = gram
+    total = yield from total_sum(work.plan, name, own[np.triu_indices(r)], work.own, NORM_WIDTH)
+    if gram is None:
+        return None
+    joint = np.zeros((r, r))
+    joint[np.triu_indices(r)] = total
+    joint += np.triu(joint, 1).T
+    return joint[:rho, :rho]
 
 
 def _gram(work: Work, W: Float) -> Float:

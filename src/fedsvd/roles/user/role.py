@@ -43,7 +43,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import planned_sums
+from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Mode
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
@@ -317,6 +317,8 @@ class User(Machine):
     def _on_answer(self, sender: Party, message: Factors | Solution) -> Step:
         """Step 6: what the CSP made of the sum, still under the masks."""
         expect_answer(self.plan, message)
+        if isinstance(message, Solution) and (needed := null_space_sum(self.plan, message.rank)) is not None:
+            self._planned[needed.name] = needed
         self._group.witness_answer(message)
         return self._go_on(message)
 

@@ -54,7 +54,7 @@ def centred(work: Work) -> Script:
         return Prepared(Dense(at_offset(reduced, offset)), mean=mean)
     sums = yield Local("means", lambda: _row_sums(work))
     widths = [noise.value_width(value) for value in sums.tolist()]
-    total = yield from wide_sum(plan, "mean", wide.integers(sums), widths, work.own)
+    total = yield from wide_sum("mean", wide.integers(sums), widths, work.own)
     mean = wide.rounded(total, plan.n)
     return Prepared(Streamed(work.source, mean, device=work.device), mean=mean)
 
@@ -69,13 +69,13 @@ def uncentred(work: Work) -> Script:
 
 def _joint_mean(work: Work, reduced: Reduced) -> Script:
     """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
-    assert reduced.shift is not None and reduced.offset_i is not None  # noqa: S101  (compressed with a shift)
+    assert reduced.shift is not None and reduced.offset_i is not None
     pair = zip(wide.integers(reduced.shift), wide.integers(reduced.offset_i), strict=True)
     own = [shift + offset for shift, offset in pair]
     n, n_i = work.plan.n, work.n_i
     spread = zip(deviations(reduced).tolist(), reduced.offset_i.tolist(), strict=True)
     widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
-    total = yield from wide_sum(work.plan, "mean", [n_i * value for value in own], widths, work.own)
+    total = yield from wide_sum("mean", [n_i * value for value in own], widths, work.own)
     offset = wide.rounded([n * value - joint for value, joint in zip(own, total, strict=True)], n)
     return wide.rounded(total, n), offset
 
@@ -92,7 +92,7 @@ def in_common_unit(work: Work, prepared: Prepared) -> Script:
 def joint_energy(work: Work, prepared: Prepared) -> Script:
     """The joint energy of every row, in units of 2^2E; negative totals count as zero."""
     own = yield Local("variances", lambda: _energy(work, prepared.A_i))
-    total = yield from wide_sum_of_floats(work.plan, "energy", own, work.own)
+    total = yield from wide_sum_of_floats("energy", own, work.own)
     return np.maximum(total, 0.0)
 
 
@@ -144,7 +144,7 @@ def _scaled(work: Work, A_i: Operand, *factors: float | Float) -> Operand:
         for factor in factors:
             A = A * (work.put(factor) if isinstance(factor, np.ndarray) else factor)
         return Dense(A)
-    assert isinstance(A_i, Streamed)  # noqa: S101
+    assert isinstance(A_i, Streamed)
     inverse = np.ones(work.source.shape[0]) if A_i.inverse is None else A_i.inverse
     for factor in factors:
         inverse = inverse * np.ravel(factor)

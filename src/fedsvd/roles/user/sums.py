@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import CHECK_STEP, FINE_STEP, planned_sums
+from fedsvd.protocol.sums import CHECK_STEP, FINE_STEP
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Script, Sum
 from fedsvd.secagg import bound, noise, wide, words128
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, pad
-from fedsvd.secagg.sums import PlannedSum
+from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 from fedsvd.secagg.tagged import SumSeeds, open_total, share
 from fedsvd.types import Float, Ring
 
@@ -64,7 +64,7 @@ class SumsOfUser:
         return self._sending
 
 
-def wide_sum(plan: SessionPlan, name: str, integers: list[int], widths: list[int], own: Seed) -> Script:
+def wide_sum(name: str, integers: list[int], widths: list[int], own: Seed) -> Script:
     """The exact total of these integers, in units of 2^-1074, each with noise within 2^w of them."""
     noisy = [
         value + added
@@ -72,23 +72,21 @@ def wide_sum(plan: SessionPlan, name: str, integers: list[int], widths: list[int
             integers, noise.uniform_integers(widths, Keystream(own.derive("noise", name))), strict=True
         )
     ]
-    cuts = _cuts(plan, name)
+    cuts = _cuts(SumKind.WIDE, len(noisy))
     total = yield Sum(name, lambda batch: wide.encode_integers(noisy[cuts[batch]]))
     return wide.decode_integers(total)
 
 
-def wide_sum_of_floats(plan: SessionPlan, name: str, values: Float, own: Seed) -> Script:
+def wide_sum_of_floats(name: str, values: Float, own: Seed) -> Script:
     """The total of these numbers, each with noise in its own last digit, rounded once."""
     flat = np.ravel(values)
     widths = [noise.value_width(value) for value in flat.tolist()]
-    return wide.rounded((yield from wide_sum(plan, name, wide.integers(flat), widths, own)))
+    return wide.rounded((yield from wide_sum(name, wide.integers(flat), widths, own)))
 
 
 def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int, step: int = FINE_STEP) -> Script:
     """The total of these numbers, of about unit size, in steps of 2^-step with uniform noise within 2^width steps."""
-    return (
-        yield from _total(plan, name, values, step, lambda count, stream: noise.uniform(width, count, stream), own)
-    )
+    return (yield from _total(plan, name, values, step, lambda count, stream: noise.uniform(width, count, stream), own))
 
 
 def checked_sum(plan: SessionPlan, name: str, values: Float, own: Seed, deviation: float) -> Script:
@@ -104,7 +102,8 @@ def checked_sum(plan: SessionPlan, name: str, values: Float, own: Seed, deviatio
 def _total(
     plan: SessionPlan, name: str, values: Float, step: int, draw: Callable[[int, Keystream], Ring], own: Seed
 ) -> Script:
-    flat, cuts = np.ravel(values), _cuts(plan, name)
+    flat = np.ravel(values)
+    cuts = _cuts(SumKind.TOTAL, flat.size)
 
     def encoded(batch: int) -> Ring:
         part = flat[cuts[batch]]
@@ -121,7 +120,6 @@ def bound_sum(name: str, exponent: int | None, own: Seed) -> Script:
     return bound.decode(total)
 
 
-def _cuts(plan: SessionPlan, name: str) -> list[slice]:
-    (planned,) = (found for found in planned_sums(plan) if found.name == name)
-    starts = np.cumsum((0, *planned.batches)).tolist()
+def _cuts(kind: SumKind, count: int) -> list[slice]:
+    starts = np.cumsum((0, *even_batches(kind, count))).tolist()
     return [slice(start, stop) for start, stop in zip(starts[:-1], starts[1:], strict=True)]
