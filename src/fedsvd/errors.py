@@ -3,7 +3,8 @@
     FedSVDError
     ├─ ConfigError (ValueError)            FSVD-100  before anything is sent; names the field and the allowed range
     │  ├─ ReleaseRefused                   FSVD-110  the plan releases more than a party's policy allows; each rule
-    │  └─ NoDevice                         FSVD-111  the GPU that was asked for is not on this machine
+    │  ├─ NoDevice                         FSVD-111  the GPU that was asked for is not on this machine
+    │  └─ ApprovalSpent                    FSVD-113  the job was approved, and has already run
     ├─ ShapeError (ValueError)             FSVD-101  expected, got
     ├─ MissingExtra (ImportError)          FSVD-102  an optional dependency; names the extra to install
     ├─ DataError (ValueError)              FSVD-200  the data at rest is not a matrix we can use
@@ -32,7 +33,10 @@
     │     ├─ PlanMismatch                  FSVD-413  digests differ
     │     ├─ MalformedFrame                FSVD-414  one error for every malformed byte: no oracle
     │     ├─ PeerAborted                   FSVD-415
-    │     └─ NotSealed                     FSVD-416  a sealed message or a signature that does not verify
+    │     ├─ NotSealed                     FSVD-416  a sealed message or a signature that does not verify
+    │     ├─ SumAltered                    FSVD-417  the tag of a secure sum does not fit: the CSP changed the sum
+    │     ├─ AnswerRefused                 FSVD-418  an answer of the CSP that no honest CSP gives; nothing was computed
+    │     └─ SplitView                     FSVD-419  the users did not all receive the same results
     ├─ TransportError                      FSVD-500
     │  ├─ PeerLost                         FSVD-501
     │  ├─ TimedOut                         FSVD-502
@@ -70,6 +74,10 @@ class ReleaseRefused(ConfigError):
 
 class NoDevice(ConfigError):
     code = "FSVD-111"
+
+
+class ApprovalSpent(ConfigError):
+    code = "FSVD-113"
 
 
 class ShapeError(FedSVDError, ValueError):
@@ -186,6 +194,18 @@ class PeerAborted(RemoteProtocolError):
 
 class NotSealed(RemoteProtocolError):
     code = "FSVD-416"
+
+
+class SumAltered(RemoteProtocolError):
+    code = "FSVD-417"
+
+
+class AnswerRefused(RemoteProtocolError):
+    code = "FSVD-418"
+
+
+class SplitView(RemoteProtocolError):
+    code = "FSVD-419"
 
 
 class TransportError(FedSVDError):
