@@ -23,7 +23,6 @@ The upper triangle is made by panels of rows, so that a caller can send one and 
 the dither comes as an argument.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -138,21 +137,6 @@ def row_panels(m: int, most: int = MOST_WORDS) -> list[tuple[int, int]]:
         panels.append((start, stop))
         start = stop
     return panels
-
-
-def unit(F1: float, c: float = 1.0) -> float:
-    """``F = 2^(1 + ceil(log2(1.001 c F1)))``: in this unit the entries of c A_i are below 1/2, of the sum below 1/4."""
-    size = 1.001 * c * F1
-    if not 0.0 < size < math.inf:
-        raise ConfigError("the unit of a Gram matrix needs a norm above zero", "a zero matrix is not shared at all")
-    mantissa, power = math.frexp(size)
-    return math.ldexp(1.0, power if mantissa == 0.5 else power + 1)
-
-
-def dither_deviation(F1: float, N: int, c: float = 1.0) -> float:
-    """The deviation of the normals that are rounded to dither, in steps of the grid, for shares of N columns in all."""
-    F = unit(F1, c)
-    return max(math.ldexp(c * F1 / F, GRID_BITS - 52) / math.sqrt(N), 4.0)
 
 
 def exact_products_hold(on: Array) -> bool:

@@ -25,7 +25,10 @@ _BLOCK = 1024  # reflectors kept together; half of the square below the last blo
 
 @dataclass(frozen=True, repr=False)
 class Reflectors:
-    """An orthogonal n x n matrix ``Q = (H_0 ... H_{n-1}) D``, never stored as such."""
+    """An orthogonal n x n matrix ``Q = (H_0 ... H_{n-1}) D``, never stored as such.
+
+    Where only the first columns of Q matter, the reflectors after them are left out.
+    """
 
     n: int
     blocks: tuple[tuple[Array, Array], ...]  # (V, tau), rows from the block's first reflector on
@@ -60,8 +63,7 @@ class Reflectors:
         return self.left(xp.eye(self.n, dtype=self.signs.dtype, device=self.signs.device))
 
     def _from_left(self, X: Array, transposed: bool) -> Array:
-        starts = range(0, self.n, _BLOCK)
-        order = list(zip(starts, self.blocks, strict=True))
+        order = [(k * _BLOCK, block) for k, block in enumerate(self.blocks)]
         xp = namespace(X)
         for start, (V, tau) in order if transposed else reversed(order):
             if start == 0:
@@ -72,13 +74,17 @@ class Reflectors:
         return X
 
 
-def draw(n: int, normals: Normals, on: Array | None = None) -> Reflectors:
-    """A Haar-random orthogonal matrix from n (n + 1) / 2 normals; in the library and on the device of ``on``."""
-    if n < 1:
-        raise ConfigError(f"an orthogonal matrix needs n >= 1, got n={n}")
-    drawn = [_draw_block(n - start, min(_BLOCK, n - start), normals) for start in range(0, n, _BLOCK)]
+def draw(n: int, normals: Normals, on: Array | None = None, *, columns: int | None = None) -> Reflectors:
+    """A Haar-random orthogonal matrix from n (n + 1) / 2 normals; in the library and on the device of ``on``.
+
+    With ``columns`` given, only that many first columns have the law of a Haar matrix's, and cost normals.
+    """
+    k = n if columns is None else columns
+    if not 1 <= k <= n:
+        raise ConfigError(f"an orthogonal matrix needs n >= 1 and 1 to n columns, got n={n} and {k} columns")
+    drawn = [_draw_block(n - start, min(_BLOCK, k - start), normals) for start in range(0, k, _BLOCK)]
     blocks = tuple((V, tau) for V, tau, _ in drawn)
-    signs = np.concatenate([block_signs for _, _, block_signs in drawn])
+    signs = np.concatenate([*(block_signs for _, _, block_signs in drawn), np.ones(n - k)])
     if on is not None:
         blocks = tuple((like(V, on), like(tau, on)) for V, tau in blocks)
         signs = like(signs, on)
