@@ -19,7 +19,7 @@ import numpy as np
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
-from fedsvd.linalg.exact_gram import unit
+from fedsvd.linalg.widen import unit
 from fedsvd.protocol.sums import EIGEN_VECTORS
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.randomness.keystream import Keystream

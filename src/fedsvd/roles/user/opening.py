@@ -13,14 +13,14 @@ import numpy as np
 
 from fedsvd.errors import UnexpectedMessage
 from fedsvd.linalg import backend
+from fedsvd.linalg.answers import accepts, rank_shown
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.dense_svd import dense_svd, rank
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.linalg.signs import signs_of
-from fedsvd.linalg.wide_factor import WideFactor, expect_accepted, factor
+from fedsvd.linalg.wide_factor import WideFactor, factor
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Mode
-from fedsvd.roles.user.answers import leading_columns
 from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.requests import Common, Local, Script, Sum, Upload
 from fedsvd.roles.user.share import Unit, batches_of, common_unit, share
@@ -88,10 +88,11 @@ def _by_users(work: Work, prepared: Prepared) -> Script:
     joint, unit = yield from joint_factor(work, prepared)
     content: bytes = yield Common("answer", lambda: _answer(joint.R, r, plan.n), plan.relay_bytes)
     U, sigma = _read_answer(content, plan.M, r)
+    if not work.leads:
+        cut = max(plan.m, plan.n) * 2.0**-52
+        yield Local("acceptance", lambda: accepts(joint.R, backend.like(U, joint.R), backend.like(sigma, joint.R), cut))
     found = int(np.count_nonzero(sigma))
     U, sigma = U[:, :found], sigma[:found]
-    if not work.leads:
-        yield Local("acceptance", lambda: expect_accepted(joint.R, work.put(U), work.put(sigma)))
     scale = unit.F / unit.c
     energy = math.ldexp((backend.norm(joint.R) * scale) ** 2, 2 * prepared.E)
     released = np.ldexp(sigma * scale, prepared.E)
@@ -127,7 +128,7 @@ def _orthogonality(U: Float) -> float:
 def _by_provider(work: Work, prepared: Prepared) -> Script:
     answer, unit = yield from upload_gram(work, prepared)
     factors: Factors = answer
-    found = leading_columns(factors.U_masked)
+    found = rank_shown(factors.U_masked)
     U: Float = yield Local("unmask", lambda: to_numpy(unit.left_t(work.put(factors.U_masked[:, :found]))))
     sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * (unit.F / unit.c)
     checked: Checked = yield from check_factors(work, prepared, U, sigma)

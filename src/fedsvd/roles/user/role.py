@@ -229,7 +229,7 @@ class User(Machine):
                 return self._share()
             case Upload():
                 return State.UPLOADING, (Send(CSP, Ready(digest)),)
-            case Common(purpose, make, most):
+            case Common(purpose, make):
                 if self.me == user(1):
                     return self._compute(purpose, make, self._announce)
                 return self._listen(State.RELAYING)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.linalg.backend import like, namespace, to_numpy
-from fedsvd.linalg.exact_gram import Slices, dither_deviation, row_panels, sliced, unit
+from fedsvd.linalg.exact_gram import Slices, row_panels, sliced
 from fedsvd.linalg.householder import Reflectors
+from fedsvd.linalg.widen import dither_deviation, draw_rows, unit, widen
 from fedsvd.masks.orthogonal import orthogonal, secret_scale
 from fedsvd.protocol.tasks import Mode
 from fedsvd.randomness.keystream import Keystream
@@ -56,22 +57,13 @@ def common_unit(work: Work, F1: float) -> Unit:
 
 def share(work: Work, L_i: Array, F1: float, common: Unit) -> Slices:
     """``A_i + D_i`` on its grid; L_i in units of 2^E."""
-    plan, q_i = work.plan, work.plan.widths[work.i]
-    A = common.left(_widened(work, L_i, q_i))
-    deviation = dither_deviation(F1, plan.N, common.c)
-    D_i = np.rint(deviation * Keystream(work.own.derive("D", "gram")).normal(A.shape))
-    return sliced(A * (common.c / common.F), D_i if isinstance(A, np.ndarray) else like(D_i, A))
-
-
-def _widened(work: Work, L_i: Array, q_i: int) -> Array:
-    """``[L_i 0] T_i``, T_i Haar and this user's own."""
-    xp = namespace(L_i)
-    wide = xp.zeros((L_i.shape[0], q_i), dtype=xp.float64, device=L_i.device)
-    wide[:, : L_i.shape[1]] = L_i
+    plan, own = work.plan, work.own
     on = None if work.device is None else work.device.like
-    T_i = orthogonal(q_i, Keystream(work.own.derive("T", "gram")), on)
-    turned: Array = T_i.right(wide)
-    return turned
+    normals = Keystream(own.derive("T", "gram")).normal
+    T_t = draw_rows(L_i.shape[1], plan.widths[work.i], normals, on)
+    A = widen(common.left(L_i * (common.c / common.F)), T_t)
+    D_i = np.rint(dither_deviation(F1, plan.N, common.c) * Keystream(own.derive("D", "gram")).normal(tuple(A.shape)))
+    return sliced(A, D_i if isinstance(A, np.ndarray) else like(D_i, A))
 
 
 def batches_of(work: Work, share_i: Slices) -> Callable[[int], Ring]:

@@ -37,11 +37,7 @@ class Prepared:
     mean: Float | None = None
     energy: Float | None = None  # of every row, all users together, in the data's own units squared
     scales: Float | None = None
-
-    @property
-    def zero(self) -> bool:
-        """Whether all users' data is zero."""
-        return self.F1 == 0.0
+    zero: bool = False  # all users' data is zero
 
 
 def centred(work: Work) -> Script:
@@ -69,7 +65,8 @@ def uncentred(work: Work) -> Script:
 
 def _joint_mean(work: Work, reduced: Reduced) -> Script:
     """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
-    assert reduced.shift is not None and reduced.offset_i is not None
+    assert reduced.shift is not None
+    assert reduced.offset_i is not None
     pair = zip(wide.integers(reduced.shift), wide.integers(reduced.offset_i), strict=True)
     own = [shift + offset for shift, offset in pair]
     n, n_i = work.plan.n, work.n_i
@@ -85,7 +82,7 @@ def in_common_unit(work: Work, prepared: Prepared) -> Script:
     exponent = yield Local("norm", lambda: _exponent(work, prepared.A_i))
     E = yield from bound_sum("bound", exponent, work.own)
     if E is None:
-        return replace(prepared, E=0, F1=0.0)
+        return replace(prepared, zero=True)
     return replace(prepared, A_i=times_power(work, prepared.A_i, -E), E=E)
 
 

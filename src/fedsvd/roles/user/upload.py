@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError
+from fedsvd.linalg.answers import rank_shown
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.upload import batches
-from fedsvd.roles.user.answers import leading_columns
 from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masking import Operand
@@ -42,7 +42,7 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
     plan, masks = work.plan, work.masks
     B = entry_bound(work, prepared.F1)
     factors: Factors = yield masked_upload(work, column_or_row_panels(work, prepared.A_i, B))
-    r = factors.U_masked.shape[1] if plan.tall or plan.published else leading_columns(factors.U_masked)
+    r = factors.U_masked.shape[1] if plan.tall or plan.published else rank_shown(factors.U_masked)
     U: Float = yield from left_vectors(work, factors, r)
     sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:r] * (B / masks.c)
     checked: Checked | None = None

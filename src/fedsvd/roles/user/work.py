@@ -59,7 +59,7 @@ class Work:
 
     def commitment(self) -> bytes:
         """A salted commitment to the data: to its contents where the source can name them, else to its shape."""
-        named = getattr(self.source, "fingerprint", lambda: b"")()
+        named = getattr(self.source, "content_digest", lambda: b"")()
         salt = self.own.derive("commitment").reveal()
         return hashlib.sha256(salt + repr(self.source.shape).encode() + named).digest()
 
