@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedsvd.protocol.tasks import Check, Item, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
 M, WIDTHS = 4, (3, 2)
-SCHEMES = ("compressed", "mixing", "aligned", "paper")
+SCHEMES = ("sum", "mask", "paper")
 
 
 def parts(k: int = 2, rows: int = M) -> list[Float]:
@@ -32,7 +32,7 @@ def tall(k: int = 2, **asked) -> Federation:
     """Rows in two windows of a matrix that its memory does not hold: they stream, and so does U."""
     rows, width = 1100, sum(WIDTHS[i % 2] for i in range(k))
     X = [X_i + 0.1 for X_i in parts(k, rows)]
-    return Federation(X, Task.SVD, V, memory=48 * width * (rows // 2 + 50), **({"scheme": "mixing"} | asked))
+    return Federation(X, Task.SVD, V, memory=48 * width * (rows // 2 + 50), **({"scheme": "mask"} | asked))
 
 
 def pca(k: int = 2, **asked) -> Federation:
@@ -72,8 +72,8 @@ def row_ids(k: int = 2, **asked) -> Federation:
 CASES: dict[str, Callable[..., Federation]] = {
     "svd": svd,
     "svd dealt by the TA": lambda k=2: svd(k, trust=Trust.AUTHORITY),
-    "svd compressed": lambda k=2: svd(k, scheme="compressed"),
-    "svd aligned": lambda k=2: svd(k, scheme="aligned"),
+    "svd opened by the CSP": lambda k=2: svd(k, mode=Mode.B),
+    "svd under masks": lambda k=2: svd(k, scheme="mask"),
     "svd as published": lambda k=2: svd(k, scheme="paper", block_size=3),
     "svd of a tall matrix": tall,
     "svd of a tall matrix without own parts": lambda k=2: tall(k, release=(Item.COMPONENTS, Item.SPECTRUM)),
@@ -88,7 +88,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "pca with spectrum and unit variance": lambda k=2: pca(
         k, unit_variance=True, release=(Item.COMPONENTS, Item.SPECTRUM, Item.MEAN)
     ),
-    "pca mixing": lambda k=2: pca(k, scheme="mixing"),
+    "pca opened by the users": lambda k=2: pca(k, mode=Mode.A),
+    "pca under masks": lambda k=2: pca(k, scheme="mask"),
     "lr vertical": lr_vertical,
     "lr vertical with score": lambda k=2: lr_vertical(k, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)),
     "lr vertical ridge": lambda k=2: lr_vertical(k, alpha=0.5),
@@ -97,9 +98,9 @@ CASES: dict[str, Callable[..., Federation]] = {
         k, centre=False, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
     ),
     "lr vertical of lost rank": lr_lost_rank,
-    "lr vertical aligned": lambda k=2: lr_vertical(k, scheme="aligned"),
     "lr vertical as published": lambda k=2: lr_vertical(k, scheme="paper", block_size=3),
     "lr horizontal": lr_horizontal,
+    "lr horizontal opened by the users": lambda k=2: lr_horizontal(k, mode=Mode.A),
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
     "predict": predict,
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),

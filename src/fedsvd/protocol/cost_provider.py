@@ -6,7 +6,7 @@ from fedsvd.protocol.cost_user import Account, Step
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
 from fedsvd.protocol.tasks import Item, Task
-from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
+from fedsvd.protocol.traffic import Expected, kept, words_after, words_before
 from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
 
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
@@ -15,8 +15,8 @@ _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data d
 def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
     """Every stage of the CSP."""
     provider = Account()
-    words = max((words for _, words in [*sums_before(plan), *sums_after(plan, expected)]), default=0)
-    together = sum(words for _, words in [*sums_before(plan), *sums_after(plan, expected)])
+    words = max((words for _, words in [*words_before(plan), *words_after(plan, expected)]), default=0)
+    together = sum(words for _, words in [*words_before(plan), *words_after(plan, expected)])
     ids = float(plan.m * plan.check_ids)
     work = Work(memory=8.0 * plan.k * (together + 2 * ids))
     provider.step("sums", work, max(2.0 * words, (2 * plan.k + 1) * ids), keeps=ids * plan.k)

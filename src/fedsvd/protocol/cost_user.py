@@ -14,7 +14,7 @@ from fedsvd.protocol.cost_masks import kept_right, left, own_columns, right_colu
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Task
-from fedsvd.protocol.traffic import Expected, kept, sums_after, sums_before
+from fedsvd.protocol.traffic import Expected, kept, words_after, words_before
 from fedsvd.protocol.upload import batches
 from fedsvd.secagg.wide import WORDS
 
@@ -108,7 +108,7 @@ class _User(Account):
     def operand(self) -> None:
         """A_i, centred where the task asks for it, and its norm."""
         plan, rows = self.plan, self.rows
-        for name, words in sums_before(plan):
+        for name, words in words_before(plan):
             self.sum(name, words)
         if not plan.compress or (plan.task in (Task.SVD, Task.LSA) and self.n_i <= plan.m):
             self.read_in_place()
@@ -146,7 +146,7 @@ class _User(Account):
         if not plan.published:
             self.step("statistics", Work(memory=size, gemm=2.0 * self.rows * self.n_i * plan.targets), piece)
         self.step("statistics", Work(memory=32 * labels), 3 * labels, keeps=labels)
-        for name, words in sums_before(plan):
+        for name, words in words_before(plan):
             self.sum(name, words)
 
     # --- the upload -----------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class _User(Account):
             self.own_panels(r)
 
     def correct(self, r: int) -> None:
-        for name, words in sums_after(self.plan, self.expected):
+        for name, words in words_after(self.plan, self.expected):
             self.sum(name, words)
             square = float(r * r)
             work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
@@ -264,7 +264,7 @@ class _User(Account):
         plan, square, check = self.plan, float(r * r), self.plan.check
         n_i = min(self.n_i, SAMPLED_PANELS * self.panel) if check is Check.SAMPLE else self.n_i
         work = Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)
-        for name, words in sums_after(plan, self.expected):
+        for name, words in words_after(plan, self.expected):
             self.sum(name, words)
             if name == "orthogonality":
                 work = work * 2 + Work(solve=2.0 * square * n_i)
@@ -294,7 +294,7 @@ class _User(Account):
         lost = plan.N - self.expected.rank
         self.step("unmask", Work(gemm=2.0 * self.width * plan.N * (t + lost)), float(plan.N * (t + lost) * 3))
         scored = plan.releases(Item.SCORE) and not plan.biased
-        for name, words in sums_after(plan, self.expected):
+        for name, words in words_after(plan, self.expected):
             if not name.startswith("score"):
                 self.sum(name, words)
         if scored:

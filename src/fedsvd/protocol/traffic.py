@@ -1,8 +1,8 @@
-"""What a plan will make the parties say, before anybody says it: every message of a session, with empty stand-ins.
+"""What a plan will make the parties send, before anything is sent: every message of a session, with empty stand-ins.
 
-The messages are the real ones, and ``messages.size`` counts them as the metered transport does, so the count is exact
-wherever shapes decide. Two things depend on the data: the rank, and whether S_1 > 16 S_r, which asks for one more
-users-only sum; both are arguments (``Expected``). A session that starts again after an overflow is not foreseen.
+The messages are the real ones, and ``messages.size`` counts them as the metered transport does, so the count is exact.
+Nearly all of it follows from the plan; the rank, which decides the null space of a regression and the paper's answers,
+is an argument (``Expected``). A session that starts again after an overflow is not foreseen.
 """
 
 from collections import Counter
@@ -16,12 +16,12 @@ from fedsvd.protocol.messages import (
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
+    Countersigned,
     FactorRows,
     Factors,
     Finished,
     KeyBook,
     KeyOffer,
-    MaskedBatch,
     Message,
     PaddedBatch,
     Ready,
@@ -35,21 +35,24 @@ from fedsvd.protocol.messages import (
     SumShare,
     size,
 )
-from fedsvd.protocol.parties import CSP, TA, Party, user
+from fedsvd.protocol.letters import deals
+from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Scheme, Task, Trust
+from fedsvd.protocol.sums import null_space_sum, planned_sums, sums_after, sums_before
+from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import batches
-from fedsvd.secagg.wide import WORDS
+from fedsvd.secagg.sums import TAG_WORDS, PlannedSum
 from fedsvd.types import Float, Ring
 
 Said = tuple[Party, Party, Message, int]  # from, to, what, how many times
+GROUP_PART = 1 << 26  # bytes of a group-sealed message (``roles/user/agreement.py``)
 _SEALED = 25  # bytes a seal adds: version, number, tag
-_KEY, _SEED, _SIGNATURE = 32, 32, 64
+_KEY, _SEED, _SIGNATURE, _DIGEST, _LENGTH = 32, 32, 64, 32, 8
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What the data decides: the rank, and whether the right singular vectors want their correction."""
+    """What the data decides, and how its owner stores results: the rank, whether V must be corrected."""
 
     rank: int
     corrected: bool = True
@@ -77,40 +80,76 @@ def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[tuple[str, s
 def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """Every message of a session that meets no trouble; the order between links is free."""
     yield from _keys(plan)
-    yield from _sums(plan, sums_before(plan))
-    if plan.task is not Task.PREDICT:
+    yield from _sums(plan, expected)
+    if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
         yield from _upload(plan)
         yield from _answer(plan, expected)
-    yield from _sums(plan, sums_after(plan, expected))
+    yield from _common(plan, expected)
     for party in plan.users:
-        yield party, CSP, Finished(plan.digest), 1
+        yield from _to_all(plan, party, _DIGEST)
+        yield from _to_all(plan, party, _SIGNATURE)
+        yield party, CSP, Finished(plan.digest, bytes(_DIGEST)), 1
+        yield CSP, party, Countersigned(plan.digest, bytes(_SIGNATURE if plan.csp_identity else 0)), 1
 
 
 def _keys(plan: SessionPlan) -> Iterator[Said]:
-    """Step 1 and 2: keys, the group seed, row ids."""
+    """Steps 1 and 2: keys, seeds, row ids."""
     digest, holders = plan.digest, [party for party in plan.parties if party != CSP]
-    dealer = TA if plan.trust is Trust.AUTHORITY else user(1)
-    offers = {party: (bytes(_KEY), bytes(_SEED if party == dealer else 0), bytes(_SIGNATURE)) for party in holders}
+    seeds = {party: _SEED * len(deals(plan, party)) for party in holders}
+    offers = {party: (bytes(_KEY), bytes(seeds[party]), bytes(_SIGNATURE)) for party in holders}
     for party in holders:
         yield party, CSP, KeyOffer(digest, *offers[party]), 1
         if party != TA:
             yield CSP, party, KeyBook(digest, tuple((other, *offers[other]) for other in holders)), 1
-    for party in plan.users:
-        if party != dealer:
-            slices = _slices(plan, party.index - 1) if plan.published else []
-            whole = 8 * plan.masked_rows**2 if plan.dense_masks else 0
-            yield from _letter(plan, dealer, party, _SEED + sum(8 * rows * own for rows, own in slices) + whole)
+    for dealer in holders:
+        for party in plan.users:
+            if party != dealer and seeds[dealer]:
+                yield from _letter(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
     if plan.check_ids:
         for party in plan.users:
             yield party, CSP, RowIds(digest, _words(plan.m)), 1
             yield CSP, party, RowsAgree(digest), 1
 
 
+def _dealt_masks(plan: SessionPlan, dealer: Party, party: Party) -> int:
+    """Bytes of masks that the TA of the paper's scheme deals behind its seed."""
+    if not plan.published or dealer != TA:
+        return 0
+    whole = 8 * plan.masked_rows**2 if plan.dense_masks else 0
+    return sum(8 * rows * own for rows, own in _slices(plan, party.index - 1)) + whole
+
+
+def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
+    """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
+    if plan.task is Task.PREDICT or (plan.task is Task.LR and plan.mode is not Mode.A):
+        return
+    columns = (plan.M if plan.full_matrices else kept(plan, expected)) if plan.mode is not Mode.A else 0
+    length = -(-columns // 8)
+    if plan.mode is Mode.A:
+        length = 8 * (plan.m * plan.targets + 1) if plan.task is Task.LR else 8 * (plan.M + 1) * plan.planned_rank
+    yield from _to_all(plan, user(1), length)
+
+
+def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Said]:
+    """A group-sealed message, in parts of at most 2^26 bytes."""
+    whole = length + _LENGTH
+    for start in range(0, whole, GROUP_PART):
+        sealed = _bytes_of(_SEALED + min(GROUP_PART, whole - start))
+        yield origin, CSP, Relay(plan.digest, ALL, sealed), 1
+        for party in plan.users:
+            if party != origin:
+                yield CSP, party, Relayed(plan.digest, origin, sealed), 1
+
+
 def _letter(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Said]:
-    # As long as a letter, and no longer in memory: the slices of a wide Q are gigabytes.
-    sealed = cast(bytes, np.broadcast_to(np.uint8(0), _SEALED + length))
+    sealed = _bytes_of(_SEALED + length)
     yield origin, CSP, Relay(plan.digest, to, sealed), 1
     yield CSP, to, Relayed(plan.digest, origin, sealed), 1
+
+
+def _bytes_of(length: int) -> bytes:
+    # As long as a sealed message, and no longer in memory: the slices of a wide Q are gigabytes.
+    return cast(bytes, np.broadcast_to(np.uint8(0), length))
 
 
 def _slices(plan: SessionPlan, i: int) -> list[tuple[int, int]]:
@@ -122,62 +161,47 @@ def _width(own: slice) -> int:
     return int(own.stop - own.start)
 
 
-def sums_before(plan: SessionPlan) -> Iterator[tuple[str, int]]:
-    """Users-only sums before the upload: name, and words of a share (a number without a bound costs many)."""
-    rows = plan.m if plan.by_rows else plan.M
-    if plan.task is Task.PREDICT:
-        return
-    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.by_rows):
-        if plan.centre:
-            if plan.compress:
-                yield "shift", WORDS * (rows + 1)
-            yield "mean", WORDS * rows
-        if plan.unit_variance or plan.task is Task.LR:
-            yield "energy", WORDS * rows
-    yield "norm", WORDS * (2 + plan.targets if plan.stacks_labels else 1)
+def sums_of(plan: SessionPlan, expected: Expected) -> tuple[PlannedSum, ...]:
+    """Every sum of a session: the plan's, and the null space of a regression that loses rank."""
+    lost = null_space_sum(plan, expected.rank)
+    return planned_sums(plan) if lost is None else (*planned_sums(plan), lost)
 
 
-def sums_after(plan: SessionPlan, expected: Expected) -> Iterator[tuple[str, int]]:
-    """Users-only sums after the answer."""
-    r, t = expected.rank, plan.targets
-    own_vectors = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and not plan.published
-    words = kept(plan, expected) * (kept(plan, expected) + 1) // 2
-    if own_vectors and expected.corrected and words and (plan.by_rows or plan.check is not Check.SAMPLE):
-        yield "orthogonality", words
-    if own_vectors and plan.check is Check.ALL:
-        yield "verified", words
-    if plan.stacks_labels:
-        lost = plan.N - r
-        if lost:
-            yield "null space", WORDS * lost * (2 * lost + t)
-        if plan.centre:
-            yield "intercept", WORDS * t
-    if plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE) and not plan.biased):
-        yield "score norm", WORDS
-        yield "scores", plan.m * t
+def words_before(plan: SessionPlan) -> list[tuple[str, int]]:
+    """The sums up to the opening: name, and uint64 words of a share."""
+    return [(planned.name, planned.length * planned.kind.columns) for planned in sums_before(plan)]
 
 
-def _sums(plan: SessionPlan, sums: Iterator[tuple[str, int]]) -> Iterator[Said]:
-    for name, words in sums:
-        for party in plan.users:
-            yield party, CSP, SumShare(plan.digest, name, _words(words)), 1
-            if name != "scores" or party.index == plan.label_user:
-                yield CSP, party, SumReply(plan.digest, name, _words(words)), 1
+def words_after(plan: SessionPlan, expected: Expected) -> list[tuple[str, int]]:
+    """The sums after it, the null space of a regression that loses rank among them."""
+    lost = null_space_sum(plan, expected.rank)
+    found = sums_after(plan) if lost is None else (*sums_after(plan), lost)
+    return [(planned.name, planned.length * planned.kind.columns) for planned in found]
+
+
+def _sums(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
+    digest, first = plan.digest, True
+    for planned in sums_of(plan, expected):
+        for batch in range(len(planned.batches)):
+            words, tag = _words(*planned.shape(batch)), _words(TAG_WORDS)
+            commitment = bytes(_DIGEST if first else 0)
+            commitments = (commitment,) * plan.k if first else ()
+            first = False
+            for party in plan.users:
+                yield party, CSP, SumShare(digest, planned.name, batch, words, tag, commitment), 1
+                if planned.receiver in (None, party.index):
+                    yield CSP, party, SumReply(digest, planned.name, batch, words, tag, commitments), 1
 
 
 def _upload(plan: SessionPlan) -> Iterator[Said]:
-    """Step 4: requests and batches, those of one shape together."""
+    """Step 5: requests and batches, those of one shape together."""
     digest = plan.digest
-    shapes = Counter((batch.shape, 0 if plan.by_rows else batch.panel) for batch in batches(plan))
-    for i, party in enumerate(plan.users):
-        yield party, CSP, Ready(digest, (0, 0)), 1
-        for ((rows, width), panel), times in shapes.items():
+    shapes = Counter(batch.shape for batch in batches(plan))
+    for party in plan.users:
+        yield party, CSP, Ready(digest), 1
+        for shape, times in shapes.items():
             yield CSP, party, BatchRequest(digest, 0), times
-            if plan.scheme is Scheme.ALIGNED:
-                own = plan.widths[i] + plan.targets if plan.by_rows else _slices(plan, i)[panel][1]
-                yield party, CSP, MaskedBatch(digest, 0, _numbers(rows, own)), times
-            else:
-                yield party, CSP, PaddedBatch(digest, 0, _words(rows, width)), times
+            yield party, CSP, PaddedBatch(digest, 0, _words(*shape)), times
 
 
 def kept(plan: SessionPlan, expected: Expected) -> int:
@@ -186,7 +210,7 @@ def kept(plan: SessionPlan, expected: Expected) -> int:
 
 
 def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
-    """Steps 5 and 6: what the CSP tells the users, signs, and eq. 6 in the paper's scheme."""
+    """Step 6: what the CSP answers, and eq. 6 in the paper's scheme."""
     digest, r = plan.digest, kept(plan, expected)
     if plan.task is Task.LR:
         features = plan.N if plan.by_rows else plan.m
@@ -195,13 +219,14 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
             yield CSP, party, Solution(digest, _numbers(features, plan.targets), null, expected.rank, 0.0), 1
         return
     columns, rows = (plan.M, plan.N) if plan.full_matrices else (r, r)
-    sigma = _numbers(min(plan.M, plan.N) if plan.full_matrices else r) if plan.releases(Item.SPECTRUM) else None
+    if not plan.published and not plan.tall:
+        columns = plan.planned_rank  # zero columns beyond the rank
+    values = min(plan.M, plan.N) if plan.full_matrices else columns
+    sigma = _numbers(values) if plan.releases(Item.SPECTRUM) else None
     for i, party in enumerate(plan.users):
         yield CSP, party, Factors(digest, _numbers(0 if plan.tall else plan.M, columns), sigma, 0.0, 0.0), 1
         if plan.tall:
             yield from _rows(plan, party, columns)
-        if i:
-            yield from _letter(plan, user(1), party, -(-columns // 8))
         if plan.published and plan.task is not Task.PCA and plan.releases(Item.OWN_PART):
             blinded = tuple(_numbers(*shape) for shape in _slices(plan, i))
             yield party, CSP, BlindedRightMask(digest, blinded), 1
