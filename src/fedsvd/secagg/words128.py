@@ -146,7 +146,8 @@ def to_numbers(words: Ring, step: int, *, unit: int = 0) -> Float:
     lost = low << (np.uint64(64) - right) != 0
     leading = (high << (np.uint64(63) - (right - one)) | (low >> (right - one)) >> one) | lost.astype(np.uint64)
     leading = np.where(places == 0, low, leading)
-    numbers: Float = np.ldexp(leading.astype(np.float64), (places + (unit - step)).astype(np.int32))
+    with np.errstate(over="ignore", under="ignore"):
+        numbers: Float = np.ldexp(leading.astype(np.float64), (places + (unit - step)).astype(np.int32))
     if not np.isfinite(numbers).all():
         raise FixedPointOverflow("a secure sum leaves the range of float64", "scale the data down")
     numbers[negative] *= -1.0

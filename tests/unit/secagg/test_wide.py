@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import FixedPointOverflow, ShapeError
 from fedsvd.secagg import wide
-from fedsvd.secagg.wide import WORDS, decode, encode
+from fedsvd.secagg.wide import WORDS, decode, decode_integers, encode, encode_integers, integers, rounded
 
 SMALLEST = 5e-324
 LARGEST = float(np.finfo(float).max)
@@ -156,3 +156,46 @@ def test_an_encoding_shows_its_place_in_one_number_at_most_in_three_words():
         assert np.count_nonzero(encode(np.array([value]))) <= 3
     assert WORDS == 67
     assert wide.encode(np.ones(4)).nbytes == 4 * 67 * 8
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(-(2**2144) + 1, 2**2144 - 1) | st.sampled_from([0, -1, 2**2144 - 1]), max_size=5))
+def test_integers_of_any_size_survive_exactly(values):
+    digits = encode_integers(values)
+    assert digits.shape == (len(values), WORDS)
+    assert decode_integers(digits) == values
+
+
+@settings(max_examples=200)
+@given(st.lists(numbers, max_size=5))
+def test_a_float64_is_the_same_digits_by_either_way(values):
+    floats = np.array(values, dtype=float)
+    assert integers(floats) == [Fraction(value) * 2**1074 for value in values]
+    np.testing.assert_array_equal(encode_integers(integers(floats)), encode(floats))
+
+
+@settings(max_examples=100)
+@given(st.lists(st.integers(-(2**2130), 2**2130), min_size=1, max_size=6), st.integers(1, 10**9))
+def test_the_total_of_integers_is_exact_and_rounded_once(values, n):
+    total = np.zeros((1, WORDS), np.uint64)
+    for value in values:
+        total += encode_integers([value])
+    assert decode_integers(total) == [sum(values)]
+    try:
+        mean = float(Fraction(sum(values), n << 1074))
+    except OverflowError:
+        with pytest.raises(FixedPointOverflow, match="range of float64"):
+            rounded(decode_integers(total), n)
+        return
+    assert rounded(decode_integers(total), n).tolist() == [mean]
+
+
+@pytest.mark.parametrize("value", [2**2144, -(2**2144), 2**5000])
+def test_an_integer_with_too_many_bits_is_refused_and_not_shown(value):
+    with pytest.raises(FixedPointOverflow, match="more than 2144 bits"):
+        encode_integers([1, value])
+
+
+def test_a_float64_that_is_not_finite_is_no_integer():
+    with pytest.raises(FixedPointOverflow, match="not finite"):
+        integers(np.array([1.0, np.inf]))
