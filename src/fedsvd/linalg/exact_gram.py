@@ -45,7 +45,8 @@ _DIGIT = (1 << SLICE_BITS) - 1
 _PANEL = 1792  # columns that are multiplied at once
 _MOST_COLUMNS = _PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
 _BLOCKS = 8  # at least so many blocks of rows, so that little is computed left of the diagonal
-_LEAST_BLOCK, _MOST_BLOCK = 128, 512  # rows; more would leave the cache
+_LEAST_BLOCK, _MOST_BLOCK = 128, 256  # rows
+_NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
 _FAR_BLOCK = 1 << 22  # entries that a device takes at once
 _TEST_ROWS = 1024
 
@@ -54,7 +55,7 @@ _TEST_ROWS = 1024
 class Slices:
     """A matrix on the grid 2^-63 as three float64 matrices of whole numbers, each (m, q)."""
 
-    parts: tuple[Array, Array, Array]
+    parts: tuple[Array, ...]
     triangular: bool = False  # whether all entries right of the diagonal are zero: they are then not multiplied
 
     def __repr__(self) -> str:
@@ -67,12 +68,18 @@ class Slices:
 
     def rows(self, start: int, stop: int) -> Array:
         """The upper triangle of ``A A^T`` in rows start to stop, row after row from its diagonal on: words (n, 2)."""
-        xp = namespace(self.parts[0])
-        column = like(np.arange(self.shape[0]), self.parts[0])
-        pieces = [
+        xp, m = namespace(self.parts[0]), self.shape[0]
+        column = like(np.arange(m), self.parts[0])
+        pieces = (
             words[column[None, place.start :] >= column[place, None]] for place, words in self.blocks(start, stop)
-        ]
-        return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=0)
+        )
+        count = (stop - start) * (2 * m - start - stop + 1) // 2
+        packed = xp.empty((count, 2), dtype=xp.uint64 if xp is np else xp.int64, device=self.parts[0].device)
+        end = 0
+        for piece in pieces:
+            packed[end : end + piece.shape[0], :] = piece
+            end += piece.shape[0]
+        return packed
 
     def blocks(self, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
         """Rows start to stop, some at a time: their place, and their words from the column of the first one on.
@@ -96,31 +103,42 @@ class Slices:
         digits: list[Array] = []
         for left, right in pairwise(ends):
             S = [part[start:, left:right] for part in self.parts]
-            found = [cast(T, xp.int64) for T in _products(xp, S, stop - start)]
+            products, found = _products(xp, S, stop - start), []
+            while products:  # one by one, so that each is given back before the next is copied
+                found.append(cast(products.pop(0), xp.int64))
             digits = [a + b for a, b in zip(digits, found, strict=True)] if digits else found
         return digits
 
 
 def sliced(A: Array, D: Array | None = None, *, triangular: bool = False) -> Slices:
     """The slices of ``rint(2^63 A) + D`` for A and whole numbers D (dither), both (m, q), |A| <= 1/2, |D| <= 2^15."""
-    xp = namespace(A) if D is None else namespace(A, D)
-    m, q = A.shape
+    xp, (m, q) = namespace(A) if D is None else namespace(A, D), A.shape
     if not 1 <= q <= _MOST_COLUMNS or m < 1:
         raise ShapeError(f"an exact Gram matrix of {m} x {q}: at least 1 x 1, at most {_MOST_COLUMNS} columns")
-    if not float(xp.max(xp.abs(A))) <= 0.5:  # NaN compares false
-        raise FixedPointOverflow("an entry of a share is beyond half of its unit", "check the joint norm")
-    parts, rest = [], A
-    for bits in (SLICE_BITS, 2 * SLICE_BITS, 3 * SLICE_BITS):
-        # Every step is exact but for the last rounding: what is left has fewer bits than the entry itself.
-        S = xp.round(rest * 2.0**bits)
-        parts.append(S)
-        rest = rest - S * 2.0**-bits if bits < GRID_BITS else rest
     if D is not None:
         expect_shape("D", D, m, q)
+    parts = tuple(xp.empty((m, q), dtype=A.dtype, device=A.device) for _ in range(3))
+    step = max(1, (_NEAR_BLOCK if xp is np else _FAR_BLOCK) // q)
+    for start in range(0, m, step):
+        place = slice(start, min(start + step, m))
+        for part, S in zip(parts, _slices_of(xp, A[place, :], None if D is None else D[place, :]), strict=True):
+            part[place, :] = S
+    return Slices(parts, triangular)
+
+
+def _slices_of(xp: Any, A: Array, D: Array | None) -> tuple[Array, Array, Array]:
+    # Every step is exact but for the last rounding: what is left has fewer bits than the entry itself.
+    S_0 = xp.round(A * 2.0**SLICE_BITS)
+    rest = A - S_0 * 2.0**-SLICE_BITS
+    S_1 = xp.round(rest * 2.0 ** (2 * SLICE_BITS))
+    S_2 = xp.round((rest - S_1 * 2.0 ** (-2 * SLICE_BITS)) * 2.0**GRID_BITS)
+    if not float(xp.max(xp.abs(A))) <= 0.5:  # NaN compares false
+        raise FixedPointOverflow("an entry of a share is beyond half of its unit", "check the joint norm")
+    if D is not None:
         if not bool(xp.all((xp.abs(D) <= MOST_DITHER) & (xp.round(D) == D))):
             raise ConfigError(f"dither is whole numbers of at most {MOST_DITHER} in magnitude")
-        parts[2] = parts[2] + D
-    return Slices((parts[0], parts[1], parts[2]), triangular)
+        S_2 = S_2 + D
+    return S_0, S_1, S_2
 
 
 def row_panels(m: int, most: int = MOST_WORDS) -> list[tuple[int, int]]:
