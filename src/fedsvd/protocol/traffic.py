@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from fedsvd.protocol.letters import deals
 from fedsvd.protocol.messages import (
     BatchRequest,
     BlindedRightFactor,
@@ -35,7 +36,6 @@ from fedsvd.protocol.messages import (
     SumShare,
     size,
 )
-from fedsvd.protocol.letters import deals
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums, sums_after, sums_before

@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.trusted_authority import TrustedAuthority
+from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
+from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.driver import Driver, Run
@@ -39,7 +42,7 @@ from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
 from fedsvd.sealing.agree import AgreementKey
-from fedsvd.sealing.sign import SigningKey
+from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import Float, SessionId
 
@@ -53,6 +56,7 @@ class Outcome:
     parties: tuple[Any, ...]
     certificate: Certificate
     views: Views | None = None
+    agreement: Agreement | None = None  # what all users and the CSP signed
 
 
 Progress = Callable[[str, str, int, int], None]  # party, stage, done, total
@@ -102,9 +106,11 @@ def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[
     m, counts = _shapes(study, matrices)
     keys = {user(i + 1): SigningKey(secret.derive("identity", i + 1)) for i in range(len(parties))}
     keys[TA] = SigningKey(secret.derive("identity", "ta"))
+    keys[CSP] = SigningKey(secret.derive("identity", "csp"))
     identities = tuple(keys[party].public.hex() for party in [*map(user, range(1, len(parties) + 1)), TA])
     session = SessionId(secret.derive("session").reveal()[:16].hex())
     planned = plan_study(study, m, counts, session, identities)
+    planned = replace(planned, plan=replace(planned.plan, csp_identity=keys[CSP].public.hex()))
     if planned.plan.trust is Trust.PEERS:
         return planned, keys
     # There is no job here to write on the ticket: the session itself will do.
@@ -145,7 +151,9 @@ def assemble(
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan
-    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch), engine.device)]
+    signer = partial(sign, keys[CSP], CERTIFICATE)
+    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch), engine.device, signer)]
+    memo: dict[bytes, Any] = {}  # a factorisation of the same words is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
     for i, party in enumerate(parties):
@@ -157,7 +165,12 @@ def assemble(
             party.labels if plan.stacks_labels else None,
             party.ids,
             party.weights,
-            {"allocate": room(plan, scratch), **_extras(progress, me, engine), **(extras(plan, i) if extras else {})},
+            {
+                "allocate": room(plan, scratch),
+                "memo": memo,
+                **_extras(progress, me, engine),
+                **(extras(plan, i) if extras else {}),
+            },
             _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             engine.device,
             engine.each,
@@ -183,7 +196,8 @@ def _run_once(
     side_by_side = 1 if pick is not first_sent else _side_by_side(plan, engine)
     run = Driver(session.machines, Hub(pick), record, side_by_side).run()
     results = tuple(run.results[party] for party in plan.users)
-    return Outcome(plan, session.why, results, certificate_of(plan, run), run.views)
+    agreement = next(machine.agreement for machine in session.machines if isinstance(machine, User))
+    return Outcome(plan, session.why, results, certificate_of(plan, run), run.views, agreement)
 
 
 def _side_by_side(plan: SessionPlan, engine: Engine) -> int:
@@ -219,7 +233,7 @@ def _secrets(random_state: int | None) -> Callable[[str], Seed]:
 
 def certificate_of(plan: SessionPlan, run: Run) -> Certificate:
     """What can be said of a finished session's results."""
-    verified = run.results[CSP]
+    verified = run.results[CSP] or run.results.get(user(1))  # in mode A the users factorise
     return Certificate(
         plan_digest=plan.digest,
         residual=getattr(verified, "residual", 0.0),
