@@ -61,7 +61,7 @@ def main() -> None:
             rows += [row.record() for row in ica_table(subject, repeats=repeats, quick=not arguments.full, told=told)]
         else:
             halves = np.array_split(subject.X, 2)
-            for scheme in (arguments.scheme,) if arguments.scheme else ("blocks", "compressed", "mixing"):
+            for scheme in (arguments.scheme,) if arguments.scheme else ("blocks", "sum", "mask"):
                 found = calibrate(subject.name, halves, scheme, repeats=arguments.repeats or 24, told=told)
                 rows.append({**found.record(), "shape": list(subject.X.shape)})
                 print(rows[-1]["uniformity"], "leaks" if found.leaks else "nothing seen", flush=True)

@@ -44,7 +44,7 @@ def run(device: Device, items: int, users: int, components: int, window: int = 9
         "lsa",
         "horizontal",
         components=components,
-        scheme="mixing",
+        scheme="mask",
         memory=8 * 6 * items * (window + 100),
         window=window,
     )

@@ -63,7 +63,7 @@ def run(device: Device, m: int, samples: int) -> dict[str, Any]:
     sources = [Planted(m, (0, half)), Planted(m, (half, samples))]
     parties = [PartyData(TimedSource(source, clock).T) for source in sources]
     # All of X', its copy and the factors: on the host's side of the plan this asks for nothing.
-    study = Study("pca", "horizontal", components=5, scheme="compressed", memory=max(70 * m * m, 1 << 28))
+    study = Study("pca", "horizontal", components=5, scheme="sum", memory=max(70 * m * m, 1 << 28))
     device.synchronise()
     started = time.perf_counter()
     outcome = run_study(study, parties, policy=Policy.permissive(), device=device)

@@ -91,7 +91,7 @@ def studies(device: Device) -> dict[str, float]:
     beyond = {"memory": 20_000_000, "window": 1024}
     tasks = {
         "svd compressed": (Study("svd", "horizontal"), rows, None),
-        "svd mixing": (Study("svd", "vertical", scheme="mixing", **beyond), long, None),
+        "svd mixing": (Study("svd", "vertical", scheme="mask", **beyond), long, None),
         "pca": (Study("pca", "horizontal", components=3), rows, None),
         "lsa": (Study("lsa", "vertical", components=5, **beyond), long, None),
         "lr vertical": (Study("lr", "vertical", targets=1, label_user=1), columns, RNG.normal(size=(9000, 1))),

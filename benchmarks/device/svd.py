@@ -39,7 +39,7 @@ def run(device: Device, m: int, columns: int) -> dict[str, Any]:
     gemm = gemm_rate(device, 8192 if device.name.startswith("cuda") else 512)
     addresses = [f"synthetic://{m}x{columns}?seed=7&columns={a}:{b}" for a, b in ((0, half), (half, columns))]
     parties = [PartyData(TwoPasses(SyntheticSource(address), clock)) for address in addresses]
-    study = Study("svd", "vertical", scheme="compressed", check=Check.ALL, memory=8 << 30)
+    study = Study("svd", "vertical", scheme="sum", check=Check.ALL, memory=8 << 30)
     device.synchronise()
     started = time.perf_counter()
     outcome = run_study(

@@ -104,7 +104,7 @@ def _job(name: str, asked: dict[str, Any]) -> str:
         for party, (start, stop) in zip(("north", "south"), halves, strict=True)
     ]
     head = f'[job]\nname = "{name}"\ntask = "{asked["task"]}"\nsplit = "{asked["split"]}"\n'
-    head += f'components = {asked["components"]}\nmemory = "{asked["memory"]}"\n[masks]\nscheme = "mixing"\n'
+    head += f'components = {asked["components"]}\nmemory = "{asked["memory"]}"\n[masks]\nscheme = "mask"\n'
     return "\n".join([head, *parties])
 
 

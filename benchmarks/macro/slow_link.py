@@ -38,7 +38,7 @@ def main(method: str | None) -> int:
         print(f"over the link: {_said(over_link)}", flush=True)
         bare = _study(job, sigma, None)
         print(f"over bare loopback: {_said(bare)}")
-    study = {"task": "svd", "scheme": "compressed", "features": FEATURES, "samples": SAMPLES, "users": 2}
+    study = {"task": "svd", "scheme": "sum", "features": FEATURES, "samples": SAMPLES, "users": 2}
     record = {"study": study, "link": record, "over_link": over_link, "loopback": bare, "machine": fingerprint()}
     RESULT.write_text(json.dumps(record, indent=1) + "\n")
     print(f"written: benchmarks/results/{RESULT.name}")
@@ -56,7 +56,7 @@ def _laid_out(root: Path) -> tuple[Job, np.ndarray]:
         file.flush()
         del file
     data = [{"name": name, "data": str(root / f"{name}.npy")} for name in ("a", "b")]
-    job = {"job": {"name": "slow-link", "task": "svd"}, "masks": {"scheme": "compressed"}, "party": data}
+    job = {"job": {"name": "slow-link", "task": "svd"}, "masks": {"scheme": "sum"}, "party": data}
     return job_from(job, root), np.linalg.svd(triangle, compute_uv=False)
 
 

@@ -36,14 +36,14 @@ def X():
 
 
 def test_csp_and_a_user_learn_the_gram_matrix_of_every_other_and_this_is_stated(X, colluder):
-    outcome = watched(columns(X, WIDTHS), scheme="mixing")
+    outcome = watched(columns(X, WIDTHS), scheme="mask")
     for i in (1, 2):
         A_i, X_i = csp_and_user(seen_by_csp(outcome), colluder(), i), columns(X, WIDTHS)[i]
         assert gap(A_i @ A_i.T, X_i @ X_i.T) < 1e-12
 
 
 def test_but_its_columns_only_as_well_as_any_rotation_of_them_would_show(X, colluder):
-    outcome = watched(columns(X, WIDTHS), scheme="mixing")
+    outcome = watched(columns(X, WIDTHS), scheme="mask")
     score, p = beyond_rotation(csp_and_user(seen_by_csp(outcome), colluder(), 1).T, columns(X, WIDTHS)[1].T)
     assert score < 0.6
     assert p > 0.01
@@ -52,7 +52,7 @@ def test_but_its_columns_only_as_well_as_any_rotation_of_them_would_show(X, coll
 @pytest.mark.usefixtures("without_rotations")
 def test_without_the_local_rotation_they_would_read_the_columns_themselves(X, colluder):
     """The correction undone: the same attack, the same data."""
-    outcome = watched(columns(X, WIDTHS), scheme="mixing")
+    outcome = watched(columns(X, WIDTHS), scheme="mask")
     A_i, X_i = csp_and_user(seen_by_csp(outcome), colluder(), 1), columns(X, WIDTHS)[1]
     assert gap(A_i, X_i) < 1e-12
     score, p = beyond_rotation(A_i.T, X_i.T)
@@ -61,7 +61,7 @@ def test_without_the_local_rotation_they_would_read_the_columns_themselves(X, co
 
 
 def test_a_user_of_one_column_is_read_up_to_its_sign_and_this_is_stated(X, colluder):
-    outcome = watched(columns(X, WIDTHS), scheme="mixing")
+    outcome = watched(columns(X, WIDTHS), scheme="mask")
     A_i, x = csp_and_user(seen_by_csp(outcome), colluder(), 2)[:, 0], X[:, -1]
     assert min(gap(A_i, x), gap(-A_i, x)) < 1e-12
 
@@ -71,7 +71,7 @@ def test_a_short_user_is_rotated_across_all_windows_not_inside_each(colluder, mo
     monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
     X = np.random.default_rng(2).standard_normal((M, 1200))
     parts = columns(X, (1197, 3))
-    outcome = watched(parts, scheme="mixing", window=512)
+    outcome = watched(parts, scheme="mask", window=512)
     assert [window.columns[1].stop - window.columns[1].start for window in outcome.plan.right_windows] == [1, 1, 1]
     A_i = csp_and_user(seen_by_csp(outcome), colluder(), 1)
     assert gap(A_i @ A_i.T, parts[1] @ parts[1].T) < 1e-12
@@ -84,7 +84,7 @@ def test_a_short_users_coefficients_come_back_through_its_one_rotation(monkeypat
     X = rng.standard_normal((900, 600))
     y = X @ rng.standard_normal((600, 1))
     study = {"targets": 1, "label_user": 1, "labels": [y, None], "centre": False}
-    outcome = watched(columns(X, (597, 3)), Task.LR, scheme="mixing", window=520, **study)
+    outcome = watched(columns(X, (597, 3)), Task.LR, scheme="mask", window=520, **study)
     assert len(outcome.plan.right_windows) == 2
     found = np.concatenate([party.coefficients[0] for party in outcome.parties])
     np.testing.assert_allclose(found, np.linalg.lstsq(X, y[:, 0])[0], rtol=1e-9)
@@ -93,7 +93,7 @@ def test_a_short_users_coefficients_come_back_through_its_one_rotation(monkeypat
 def test_compressed_users_show_their_gram_matrix_and_not_one_record(colluder):
     rng = np.random.default_rng(3)
     parts = [rng.gamma(1.0, size=(n_i, 12)) for n_i in (40, 50)]
-    outcome = watched(parts, split=Split.HORIZONTAL, scheme="compressed")
+    outcome = watched(parts, split=Split.HORIZONTAL, scheme="sum")
     A_i = csp_and_user(seen_by_csp(outcome), colluder(), 1)
     assert gap(A_i @ A_i.T, parts[1].T @ parts[1]) < 1e-12
     assert A_i.shape == (12, 12)

@@ -49,15 +49,15 @@ def test_eq_6_hands_the_csp_every_users_share_in_the_papers_scheme_and_this_is_w
 
 def test_without_eq_6_there_is_nothing_to_project_on(X):
     with pytest.raises(ConfigError):
-        share_of(seen_by_csp(watched(columns(X, WIDTHS), scheme="mixing")), 1)
+        share_of(seen_by_csp(watched(columns(X, WIDTHS), scheme="mask")), 1)
 
 
 SCHEMES = [
-    ("compressed", Task.SVD, {}),
-    ("mixing", Task.SVD, {}),
-    ("compressed", Task.PCA, {"split": Split.HORIZONTAL, "components": 3, "unit_variance": True}),
-    ("mixing", Task.LR, {"targets": 1, "label_user": 3, "check_ids": True, "ids": [IDS] * 3}),
-    ("mixing", Task.SVD, {"check_ids": True, "ids": [IDS] * 3}),
+    ("sum", Task.SVD, {}),
+    ("mask", Task.SVD, {}),
+    ("sum", Task.PCA, {"split": Split.HORIZONTAL, "components": 3, "unit_variance": True}),
+    ("mask", Task.LR, {"targets": 1, "label_user": 3, "check_ids": True, "ids": [IDS] * 3}),
+    ("mask", Task.SVD, {"check_ids": True, "ids": [IDS] * 3}),
 ]
 
 
@@ -96,7 +96,7 @@ def overlap(payload, share):
 
 def test_the_overlap_of_a_bare_share_would_be_noticed(X, truth):
     """The check above can fail: a share without its pads has all of its energy in its own directions."""
-    outcome = watched(columns(X, WIDTHS), scheme="mixing")
+    outcome = watched(columns(X, WIDTHS), scheme="mask")
     for i, rank in zip((1, 2, 3), WIDTHS, strict=True):
         bare, share = truth.bare[i, "upload", 0], truth.share(outcome, i)
         assert np.linalg.matrix_rank(share) == rank

@@ -100,14 +100,14 @@ def test_fewer_known_columns_than_b_do_not(table):
 
 
 def test_under_haar_masks_known_columns_say_nothing(table):
-    plan, Y = seen(columns(table, (30, 50)), scheme="mixing")
+    plan, Y = seen(columns(table, (30, 50)), scheme="mask")
     assert (plan.left, plan.right) == (Form.HAAR, Form.HAAR)
     at_chance(gram(opened(Y, table[:, :B])), gram(table))
 
 
 @pytest.mark.usefixtures("small_mixing")
 def test_under_mixing_masks_known_columns_say_nothing(table):
-    plan, Y = seen(columns(table, (30, 50)), scheme="mixing", block_size=B)
+    plan, Y = seen(columns(table, (30, 50)), scheme="mask", block_size=B)
     assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
     at_chance(gram(opened(Y, table[:, :B])), gram(table))
 
@@ -154,7 +154,7 @@ def test_the_papers_column_of_ones_gives_away_its_image_under_p(truth):
 def test_our_regression_masks_no_column_of_ones(truth):
     X, y = regression(4)
     lr = {"targets": 1, "label_user": 1, "labels": [y, None]}
-    plan, Y = seen(columns(X, (50, 49)), Task.LR, scheme="mixing", **lr)
+    plan, Y = seen(columns(X, (50, 49)), Task.LR, scheme="mask", **lr)
     assert not plan.biased
     Y = Y[:, : plan.N]
     # Centred columns are orthogonal to the ones, so even their span is.
@@ -168,7 +168,7 @@ def test_a_constant_column_in_the_data_is_found_under_blocks_and_not_under_haar(
     plan, Y = seen(columns(X, (50, 50)), **PAPER, **FACTORS)
     found = constant_direction(Y[:, plan.right_windows[-1].outputs], blocks(Y))
     assert cosine(found, P_times_ones(truth, 600)) > 1.0 - 1e-9
-    plan, Y = seen(columns(X, (50, 50)), scheme="mixing")
+    plan, Y = seen(columns(X, (50, 50)), scheme="mask")
     assert plan.left is Form.HAAR
     assert best_cosine(Y, P_times_ones(truth, 600)) < CHANCE
 
@@ -177,6 +177,6 @@ def test_a_constant_column_in_the_data_is_found_under_blocks_and_not_under_haar(
 def test_a_constant_column_is_not_found_under_mixing_masks(truth):
     X, _ = regression(5)
     X = np.concatenate((X, np.ones((600, 1))), axis=1)
-    plan, Y = seen(columns(X, (50, 50)), scheme="mixing", block_size=B)
+    plan, Y = seen(columns(X, (50, 50)), scheme="mask", block_size=B)
     assert plan.left is Form.MIXING
     assert best_cosine(Y, P_times_ones(truth, 600)) < CHANCE

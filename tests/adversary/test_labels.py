@@ -36,7 +36,7 @@ def fit(X, y):
 
 def test_the_csp_learns_residual_norms_and_this_is_stated(data):
     X, y = data
-    outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mixing", labels=[y, None], **VERTICAL)
+    outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
     joint = X_masked(outcome.plan, csp_view(outcome))
     _, shown = fit(joint[:, :-1], joint[:, -1:])
     c = np.linalg.svd(joint[:, :-1], compute_uv=False)[0] / np.linalg.svd(X, compute_uv=False)[0]
@@ -51,7 +51,7 @@ def norms(w):
 def test_the_csp_does_not_learn_the_norm_of_the_coefficients(data):
     """w' is w + a under a rotation: its norm is that of the sum, and a is larger than w."""
     X, y = data
-    outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mixing", labels=[y, None], **VERTICAL)
+    outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
     joint = X_masked(outcome.plan, csp_view(outcome))
     w_masked, true = fit(joint[:, :-1], joint[:, -1:])[0], fit(X, y)[0]
     assert np.linalg.norm(w_masked) > 2.0 * np.linalg.norm(true)
@@ -60,7 +60,7 @@ def test_the_csp_does_not_learn_the_norm_of_the_coefficients(data):
 def test_the_aligned_scheme_adds_labels_up_or_it_would_show_the_norms_of_all_but_the_label_holders_coefficients(data):
     """Every user's columns stand alone there. Were its blinding bare beside them, a_i could be told and taken off."""
     X, y = data
-    outcome = watched(columns(X, WIDTHS), Task.LR, scheme="aligned", labels=[y, None], **VERTICAL)
+    outcome = watched(columns(X, WIDTHS), Task.LR, scheme=labels=[y, None], **VERTICAL)
     view, plan = csp_view(outcome), outcome.plan
     shares = np.concatenate([Y_i_masked(plan, view, i) for i in (1, 2)], axis=1)
     said = [message.y_i_padded for _, message in view.of(CSP, MaskedBatch)]
@@ -87,7 +87,7 @@ def test_a_user_sees_the_others_coefficients_only_plus_a_secret(data, monkeypatc
     """w' goes to all users, who all know Q: of user 2's part user 1 gets T_2^T (w_2 + a_2), a norm and no more."""
     X, y = data
     truth = Truth(monkeypatch)
-    outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mixing", labels=[y, None], **VERTICAL)
+    outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
     ((_, solution),) = view_of(outcome, user(1)).of(user(1), Solution)
     seen = truth.masks[1].Q.right_t(0, 1, solution.w_masked.T)
     partner = outcome.parties[1].coefficients
@@ -100,7 +100,7 @@ def test_regressions_on_split_rows_hide_the_fit_from_the_csp(data):
     """The label row goes up as y + a^T X, a from the group seed: what the CSP solves for is w + a."""
     X, y = data
     study = {"targets": 1, "split": Split.HORIZONTAL, "centre": False}
-    outcome = watched(np.split(X, [90]), Task.LR, scheme="compressed", labels=np.split(y, [90]), **study)
+    outcome = watched(np.split(X, [90]), Task.LR, scheme="sum", labels=np.split(y, [90]), **study)
     joint = X_masked(outcome.plan, csp_view(outcome))
     w_masked, residual = fit(joint[:-1].T, joint[-1:].T)
     true, own = fit(X, y)

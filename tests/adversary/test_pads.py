@@ -26,7 +26,7 @@ PCA = {"task": Task.PCA, "split": Split.HORIZONTAL, "components": 4, "unit_varia
 @pytest.fixture(scope="module", params=["svd", "pca"])
 def outcome(request):
     if request.param == "svd":
-        return watched(columns(TABLE, WIDTHS), scheme="mixing")
+        return watched(columns(TABLE, WIDTHS), scheme="mask")
     return watched(np.split(TABLE, [10, 25]), **PCA)
 
 
@@ -59,7 +59,7 @@ def test_shares_of_fewer_than_all_users_are_uniform(outcome):
 
 def test_no_word_comes_twice_in_a_run_nor_in_two_runs_on_the_same_data():
     """Beyond chance, which for some 20,000 words of 64 bits is 1e-11. Two runs: secrets from the operating system."""
-    runs = [watched(columns(TABLE, WIDTHS), scheme="mixing", random_state=None) for _ in range(2)]
+    runs = [watched(columns(TABLE, WIDTHS), scheme="mask", random_state=None) for _ in range(2)]
     views = [csp_view(run) for run in runs]
     words = [np.concatenate([payload.ravel() for payload in payloads(view)]) for view in views]
     assert min(map(len, words)) > 2000
@@ -70,7 +70,7 @@ def test_no_word_comes_twice_in_a_run_nor_in_two_runs_on_the_same_data():
 
 
 def test_one_random_state_gives_one_run_so_it_is_for_tests_alone():
-    first, second = (watched(columns(TABLE, WIDTHS), scheme="mixing", random_state=5) for _ in range(2))
+    first, second = (watched(columns(TABLE, WIDTHS), scheme="mask", random_state=5) for _ in range(2))
     assert all(map(np.array_equal, payloads(csp_view(first)), payloads(csp_view(second))))
 
 
@@ -98,7 +98,7 @@ def test_a_share_that_comes_twice_ends_the_session(kind):
 
 
 def test_a_share_of_another_session_ends_the_session():
-    outcome, other = (watched(columns(TABLE, WIDTHS), scheme="mixing", random_state=state) for state in (1, 2))
+    outcome, other = (watched(columns(TABLE, WIDTHS), scheme="mask", random_state=state) for state in (1, 2))
     csp = ServiceProvider(outcome.plan, choose_store)
     speaker, message = other.views.heard[CSP][0]
     (abort,) = csp.receive(speaker, message)

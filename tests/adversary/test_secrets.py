@@ -203,7 +203,7 @@ def test_warnings_carry_counts_and_no_data(seeds):
 
 
 def test_every_seed_has_256_bits_and_no_two_are_alike(seeds):
-    watched(columns(table(), WIDTHS), random_state=None, scheme="mixing")
+    watched(columns(table(), WIDTHS), random_state=None, scheme="mask")
     assert {len(secret) for secret in seeds} == {SIZE} == {32}
     # A seed may be made again from the same parts (both ends of a pair derive theirs); none is trivial.
     assert all(len(set(secret)) > 8 for secret in seeds)

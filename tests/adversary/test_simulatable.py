@@ -66,7 +66,7 @@ def p_values(tables, *states, **study):
     return plan, [same_law(statistic(Y), statistic(Z)) for statistic in (np.ravel, tile_energies, leverages)]
 
 
-@pytest.mark.parametrize("scheme", ["compressed", "mixing"])
+@pytest.mark.parametrize("scheme", ["sum", "mask"])
 def test_under_haar_masks_the_csp_cannot_tell_a_table_from_any_other_of_equal_singular_values(tables, scheme):
     plan, found = p_values(tables, 1, 2, scheme=scheme)
     assert (plan.left, plan.right) == (Form.HAAR, Form.HAAR)
@@ -76,7 +76,7 @@ def test_under_haar_masks_the_csp_cannot_tell_a_table_from_any_other_of_equal_si
 def test_under_mixing_masks_the_same_tests_tell_nothing_apart_though_no_theorem_says_so(tables, monkeypatch):
     monkeypatch.setattr(planning, "HAAR_LEFT_LIMIT", 1)
     monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
-    plan, found = p_values(tables, 3, 4, scheme="mixing", block_size=B)
+    plan, found = p_values(tables, 3, 4, scheme="mask", block_size=B)
     assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
     assert min(found) > ACCEPTED
 
@@ -90,7 +90,7 @@ def test_under_the_papers_block_masks_the_csp_tells_them_apart_at_once(tables):
 
 def test_the_csp_learns_the_spectrum_and_this_is_stated(tables):
     """The theorem's other half: cS is what it does learn, c between 1 and 2 and the same for all of S."""
-    outcome = watched(columns(tables[0], WIDTHS), scheme="compressed")
+    outcome = watched(columns(tables[0], WIDTHS), scheme="sum")
     seen = np.linalg.svd(X_masked(outcome.plan, csp_view(outcome)), compute_uv=False)
     c = seen / np.linalg.svd(tables[0], compute_uv=False)
     assert c.max() / c.min() == pytest.approx(1.0, abs=1e-10)
@@ -101,7 +101,7 @@ def test_the_exponent_of_the_upload_says_the_norm_within_a_factor_of_two_and_no_
     """f is a function of c ||X||, which follows from cS: two tables of equal S and equal c have equal exponents."""
     ready = []
     for table in tables:
-        outcome = watched(columns(table, WIDTHS), scheme="compressed", random_state=9)
+        outcome = watched(columns(table, WIDTHS), scheme="sum", random_state=9)
         ready.append({message.exponents for _, message in csp_view(outcome).of(CSP, Ready)})
     assert ready[0] == ready[1]
     assert len(ready[0]) == 1
@@ -111,7 +111,7 @@ def test_masks_are_drawn_anew_for_every_run(tables):
     """A mask that came back would make two uploads of one table comparable; their singular vectors are strangers."""
     sides = []
     for _ in range(2):
-        outcome = watched(columns(tables[0], WIDTHS), scheme="mixing", random_state=None)
+        outcome = watched(columns(tables[0], WIDTHS), scheme="mask", random_state=None)
         U, _, Vt = np.linalg.svd(X_masked(outcome.plan, csp_view(outcome)), full_matrices=False)
         sides.append((U, Vt.T))
     for first, second in zip(*sides, strict=True):
@@ -135,7 +135,7 @@ def divisions():
     return {"evenly": (orthogonal(M, rng) * sigma) @ orthogonal(N, rng)[:M], "to one": alone}
 
 
-@pytest.mark.parametrize("scheme", ["compressed", "mixing"])
+@pytest.mark.parametrize("scheme", ["sum", "mask"])
 @pytest.mark.parametrize("way", ["evenly", "to one"])
 def test_the_last_bits_of_the_sum_do_not_tell_how_the_data_is_divided(divisions, scheme, way):
     outcome = watched(columns(divisions[way], (N // 2, N // 2)), scheme=scheme)
@@ -146,4 +146,4 @@ def test_unfilled_they_would(divisions, monkeypatch):
     """A float64 ends in zeros where the word goes on; a sum that does says that both users' terms are large."""
     monkeypatch.setattr(dither, "fill", lambda payload, least, stream: payload)
     for way in divisions:
-        assert last_bits(watched(columns(divisions[way], (N // 2, N // 2)), scheme="mixing")) < CERTAIN
+        assert last_bits(watched(columns(divisions[way], (N // 2, N // 2)), scheme="mask")) < CERTAIN

@@ -76,7 +76,7 @@ def test_a_window_that_holds_one_partys_columns_alone_shows_their_spectrum_and_t
     """A partner with fewer columns than there are windows is missing from some of them."""
     monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
     X = np.random.default_rng(3).standard_normal((30, 1200)) * np.geomspace(1, 5, 1200)
-    outcome = watched(columns(X, (1199, 1)), scheme="mixing", window=602)
+    outcome = watched(columns(X, (1199, 1)), scheme="mask", window=602)
     plan = outcome.plan
     assert [own.stop - own.start for own in plan.right_windows[0].columns] == [599, 0]
     window = plan.right_windows[0]

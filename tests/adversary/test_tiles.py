@@ -64,7 +64,7 @@ def test_the_papers_masks_show_every_tile_spectrum_exactly_and_all_empty_tiles()
     assert np.array_equal(empty_tiles(Y, Cuts.of_width(Y.shape, b)), ~full)
 
 
-@pytest.mark.parametrize("scheme", ["compressed", "mixing"])
+@pytest.mark.parametrize("scheme", ["sum", "mask"])
 def test_haar_masks_show_no_tile(scheme):
     b = 10
     X, _ = sparse_table(60, 123, b)
@@ -77,7 +77,7 @@ def test_haar_masks_show_no_tile(scheme):
 def test_mixing_masks_show_no_tile():
     b = 10
     X, _ = sparse_table(60, 123, b)
-    plan, Y = seen(X, scheme="mixing", block_size=b)
+    plan, Y = seen(X, scheme="mask", block_size=b)
     assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
     no_tile_stands_out(Y, X, b)
 
@@ -115,7 +115,7 @@ def test_the_order_of_sorted_digits_shows_through_block_masks_and_not_through_ha
     X, labels = sorted_digits()
     _, Y = seen(X, block_size=8, **PAPER)
     assert clusters_agree(Y, labels, 8) > 0.55
-    plan, Y = seen(X, scheme="mixing")
+    plan, Y = seen(X, scheme="mask")
     assert plan.right is Form.HAAR
     assert abs(clusters_agree(Y, labels, 8)) < 0.1
 
@@ -123,7 +123,7 @@ def test_the_order_of_sorted_digits_shows_through_block_masks_and_not_through_ha
 @pytest.mark.usefixtures("small_mixing")
 def test_the_order_of_sorted_digits_does_not_show_through_a_mixing_mask():
     X, labels = sorted_digits()
-    plan, Y = seen(X, scheme="mixing", block_size=8)
+    plan, Y = seen(X, scheme="mask", block_size=8)
     assert len(plan.right_windows) == 1
     assert abs(clusters_agree(Y, labels, 8)) < 0.1
 
@@ -133,7 +133,7 @@ def test_the_order_of_sorted_mnist_shows_through_block_masks_and_not_through_haa
     X, labels = sorted_mnist()
     _, Y = seen(X, block_size=28, **PAPER)
     assert clusters_agree(Y, labels, 28) > 0.85
-    _, Y = seen(X, scheme="mixing", components=5, release=(Item.COMPONENTS, Item.SPECTRUM))
+    _, Y = seen(X, scheme="mask", components=5, release=(Item.COMPONENTS, Item.SPECTRUM))
     assert abs(clusters_agree(Y, labels, 28)) < 0.1
 
 
@@ -141,7 +141,7 @@ def test_the_order_of_sorted_mnist_shows_through_block_masks_and_not_through_haa
 def test_each_window_of_a_mixing_mask_shows_its_own_spectrum_and_this_is_stated():
     """Windows follow the order of the records: sorted data differs from window to window, and the CSP can see it."""
     X, _ = sorted_digits()
-    plan, Y = seen(X, scheme="mixing", window=600)
+    plan, Y = seen(X, scheme="mask", window=600)
     assert len(plan.right_windows) > 2
     halves = X[:, : X.shape[1] // 2], X[:, X.shape[1] // 2 :]
     for window in plan.right_windows:

@@ -130,7 +130,7 @@ class House:
             kit = self.kits[f"party/{name}"]
             (kit / "site.toml").write_text(f'[data]\ndefault = "{path}"\n')
             (kit / "policy.toml").write_text(
-                'records_for_full = 1\nrecords = 1\nschemes = ["compressed", "mixing", "paper"]\n'
+                'records_for_full = 1\nrecords = 1\nschemes = ["sum", "mask", "paper"]\n'
             )
         return self
 

@@ -20,7 +20,7 @@ FITTED_BAR = 1e-12
 """Fitted values of a regression, relative to the norm of the labels."""
 
 M, N = 12, 30
-SCHEMES = ("compressed", "mixing", "aligned", "paper")
+SCHEMES = ("sum", "mask", "paper")
 CUTS = {
     "even": (15,),
     "one column": (1,),

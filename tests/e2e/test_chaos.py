@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsvd.error
 # Which task reaches a state that an SVD among peers does not.
 ELSEWHERE = {
     ("user", "CHECKING"): {"split": "vertical", "id": "id"},
-    ("user", "FETCHING"): {"split": "vertical", "id": "id", "scheme": "mixing", "rows": 2400, "memory": 300_000},
+    ("user", "FETCHING"): {"split": "vertical", "id": "id", "scheme": "mask", "rows": 2400, "memory": 300_000},
     ("user", "RECOVERING"): {"scheme": "paper", "authority": True},
 }
 

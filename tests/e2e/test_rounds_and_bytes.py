@@ -19,7 +19,7 @@ def study(task, n, m=20, k=2, **asked):
     X = rng.normal(size=(m, n)) * np.logspace(0, -3, m)[:, None]
     tables = [np.ascontiguousarray(X_i.T) for X_i in np.array_split(X, k, axis=1)]
     labels = [rng.normal(size=len(table)) for table in tables] if task is Task.LR else None
-    return Federation(tables, task, H, labels=labels, scheme="compressed", **asked)
+    return Federation(tables, task, H, labels=labels, scheme="sum", **asked)
 
 
 @pytest.mark.parametrize("task", [Task.SVD, Task.PCA, Task.LSA, Task.LR])

@@ -49,7 +49,7 @@ def ratings():
 
 
 def study(**asked):
-    return Study(Task.LSA, Split.VERTICAL, components=R, scheme="mixing", memory=MEMORY, **asked)
+    return Study(Task.LSA, Split.VERTICAL, components=R, scheme="mask", memory=MEMORY, **asked)
 
 
 def planned():
@@ -99,7 +99,7 @@ def test_the_next_batch_is_asked_for_before_a_panel_is_put_away(parties, tmp_pat
 
 def test_all_of_a_matrix_long_on_both_sides_is_refused_before_anything_is_said(parties, tmp_path):
     with pytest.raises(ConfigError, match="does not fit a memory budget"):
-        run_study(Study(Task.SVD, Split.VERTICAL, scheme="mixing", memory=MEMORY), parties, scratch=tmp_path)
+        run_study(Study(Task.SVD, Split.VERTICAL, scheme="mask", memory=MEMORY), parties, scratch=tmp_path)
 
 
 def test_without_a_scratch_folder_what_does_not_fit_is_an_error_with_a_fix():

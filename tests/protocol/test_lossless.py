@@ -27,7 +27,7 @@ HEARD_BY_THE_CSP = {KeyOffer, Relay, SumShare, Ready, PaddedBatch, Finished}
 @given(
     joint=joints(),
     split=st.sampled_from(Split),
-    scheme=st.sampled_from(["auto", "compressed", "mixing", "aligned", "paper"]),
+    scheme=st.sampled_from(["auto", "sum", "mask", "paper"]),
     trust=st.sampled_from(Trust),
     block=st.integers(1, 5),
     order=st.integers(0, 9),
@@ -53,7 +53,7 @@ def test_each_user_recovers_its_own_part_and_nothing_is_lost(joint, split, schem
 
 
 @settings(max_examples=30)
-@given(joint=joints(), scheme=st.sampled_from(["compressed", "mixing", "aligned"]), alpha=st.sampled_from([0.0, 0.5]))
+@given(joint=joints(), scheme=st.sampled_from(["sum", "mask"]), alpha=st.sampled_from([0.0, 0.5]))
 def test_a_vertical_regression_finds_the_least_squares_of_the_joint_table(joint, scheme, alpha):
     """The squared error is unique even where coefficients are not; it feels the condition number where it is zero."""
     X = joint.X / max(np.abs(joint.X).max(), 1e-300)

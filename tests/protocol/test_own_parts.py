@@ -27,7 +27,7 @@ def parts(spread: float) -> list[np.ndarray]:
 
 
 def study(**asked) -> Study:
-    return Study(Task.SVD, Split.VERTICAL, scheme="compressed", memory=SMALL, **asked)
+    return Study(Task.SVD, Split.VERTICAL, scheme="sum", memory=SMALL, **asked)
 
 
 def run(X, keep=None, **asked):

@@ -37,7 +37,7 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     """A plan that the default policy has nothing against, unless ``fields`` say otherwise."""
     fields.setdefault("release", RELEASED_BY_DEFAULT[task])
     fields.setdefault("split", Split.HORIZONTAL)
-    fields.setdefault("scheme", Scheme.COMPRESSED)
+    fields.setdefault("scheme", Scheme.SUM)
     if task is Task.LR:
         fields.setdefault("targets", 1)
         fields.setdefault("label_user", 1)
@@ -132,7 +132,7 @@ def test_components_and_coefficients_want_ten(task):
 
 
 def test_where_columns_are_split_columns_are_counted():
-    asked = plan(Task.LR, (4, 12), m=500, split=Split.VERTICAL, scheme=Scheme.MIXING)
+    asked = plan(Task.LR, (4, 12), m=500, split=Split.VERTICAL, scheme=Scheme.MASK)
     assert found(asked)["records"].text.startswith("party 1 brings 4 columns, 10 are asked for")
 
 
@@ -157,9 +157,9 @@ def test_a_policy_may_forbid_tasks():
 
 
 def test_a_window_of_one_partys_columns_is_found():
-    asked = plan(counts=(2000, 1, 1000), scheme=Scheme.MIXING, right=Form.MIXING, window=512, m=50)
+    asked = plan(counts=(2000, 1, 1000), scheme=Scheme.MASK, right=Form.MIXING, window=512, m=50)
     assert "windows" not in found(asked)  # two parties share every window
-    asked = plan(counts=(2000, 1), scheme=Scheme.MIXING, right=Form.MIXING, window=512, m=50)
+    asked = plan(counts=(2000, 1), scheme=Scheme.MASK, right=Form.MIXING, window=512, m=50)
     finding = found(asked)["windows"]
     assert finding.below
     assert finding.text.startswith("3 of 4 windows of the mask hold one party's columns alone, because another party")
@@ -188,7 +188,7 @@ def test_the_papers_warnings_have_this_jobs_numbers():
 
 
 def test_the_aligned_scheme_is_warned_of():
-    finding = found(plan(scheme=Scheme.ALIGNED, counts=(150, 300, 400)))["aligned"]
+    finding = found(plan(scheme=counts=(150, 300, 400)))["aligned"]
     assert finding.text.endswith("only as strong as the smallest n_i, 150")
 
 
@@ -196,26 +196,26 @@ def test_published_leaks_are_below_a_policy_only_where_it_leaves_the_scheme_out(
     for fields in (PAPER, {"scheme": Scheme.ALIGNED}):
         assert not any(finding.below for finding in findings(plan(**fields), EVERY_SCHEME))
         assert all(finding.below for finding in findings(plan(**fields), Policy()))
-    assert found(plan(), Policy(schemes=(Scheme.MIXING,)))["scheme"].below
+    assert found(plan(), Policy(schemes=(Scheme.MASK,)))["scheme"].below
 
 
 @pytest.mark.parametrize("scheme", Scheme)
 def test_schemes_that_show_the_csp_more_need_the_owners_word_and_the_finding_says_how(scheme, sent):
     asked = Study(Task.SVD, scheme=scheme, block_size=4)
-    if scheme in (Scheme.COMPRESSED, Scheme.MIXING):
+    if scheme in (Scheme.SUM, Scheme.MASK):
         run_study(asked, parties(100, 100, 100), policy=Policy(enforce=True))
         return
     with pytest.raises(ReleaseRefused) as refusal:
         run_study(asked, parties(100, 100, 100), policy=Policy(enforce=True))
     assert sent == []
-    assert f'schemes = ["compressed", "mixing", "{scheme}"] into policy.toml' in refusal.value.fault
+    assert f'schemes = ["sum", "mask", "{scheme}"] into policy.toml' in refusal.value.fault
 
 
 @settings(max_examples=50)
 @given(
     st.sampled_from(list(Task)),
     st.lists(st.integers(1, 500), min_size=2, max_size=5),
-    st.sampled_from([Scheme.COMPRESSED, Scheme.MIXING, Scheme.ALIGNED]),
+    st.sampled_from([Scheme.SUM, Scheme.MASK]),
     st.sampled_from(list(Split)),
     st.integers(1, 60),
 )
@@ -237,7 +237,7 @@ def test_the_ledger_speaks_of_this_plan():
     shapes = "shapes (3 parties, 20 rows, 900 columns)"
     assert f"singular values up to one secret factor in [1, 2), {shapes}, nothing else." in lines()
     assert "4 windows in one common rotated basis; that this is all is tested, not proven" in lines(
-        counts=(2000, 7), m=50, scheme=Scheme.MIXING, right=Form.MIXING, window=512
+        counts=(2000, 7), m=50, scheme=Scheme.MASK, right=Form.MIXING, window=512
     )
     assert "Every party can compute the sum of the others' Gram matrices (20 x 20)." in lines()
     assert "With two parties, each can compute the other's Gram matrix exactly" in lines(counts=(200, 300))
@@ -369,7 +369,7 @@ def test_a_published_leak_is_warned_of_even_where_it_is_allowed_and_enforced():
 
 
 def test_a_permissive_policy_is_silent(sent):
-    for scheme in ("auto", "aligned", "paper"):
+    for scheme in ("auto", "paper"):
         run_study(Study(Task.SVD, scheme=scheme), parties(20, 1), policy=Policy.permissive())
     assert sent
 

@@ -20,7 +20,7 @@ from .cases import svd, tall
 
 M, WIDTHS = 2400, (7, 12, 1)
 MEMORY = 48 * sum(WIDTHS) * 600
-SCHEMES = ("mixing", "aligned", "paper")
+SCHEMES = ("mask", "paper")
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 
@@ -32,7 +32,7 @@ def parts(condition=1e6):
 
 
 def federation(tmp_path, task=Task.SVD, split=Split.VERTICAL, **asked):
-    asked = {"scheme": "mixing", "memory": MEMORY, "block_size": 200 if asked.get("scheme") == "paper" else 0} | asked
+    asked = {"scheme": "mask", "memory": MEMORY, "block_size": 200 if asked.get("scheme") == "paper" else 0} | asked
     tables = parts() if split is Split.VERTICAL else [X_i.T.copy() for X_i in parts()]
     return Federation(tables, task, split, scratch=tmp_path, **asked)
 

@@ -70,7 +70,7 @@ def test_a_factor_that_went_wrong_while_panels_came_in_is_not_used(make, monkeyp
 def folded():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1300))
-    return Federation(np.split(X, [400], axis=1), scheme="mixing", memory=48 * 8 * 560)
+    return Federation(np.split(X, [400], axis=1), scheme="mask", memory=48 * 8 * 560)
 
 
 def test_what_is_released_was_verified_to_rounding():

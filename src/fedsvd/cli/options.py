@@ -15,8 +15,8 @@ class SchemeName(StrEnum):
     """A scheme, or the choice of one by cost."""
 
     AUTO = "auto"
-    COMPRESSED = "compressed"
-    MIXING = "mixing"
+    COMPRESSED = "sum"
+    MIXING = "mask"
     ALIGNED = "aligned"
     PAPER = "paper"
 

@@ -38,8 +38,8 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
         Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
-    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None

@@ -33,8 +33,8 @@ class FederatedLSA(FederatedFactors):
         Latent dimensions.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different documents over the same terms, or different terms of the same documents.
-    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None

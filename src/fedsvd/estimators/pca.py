@@ -42,8 +42,8 @@ class FederatedPCA(FederatedTransformer):
     release_spectrum : bool, default=True
         Release the singular values to all parties. Without them the parties learn no more than the mean and the
         top subspace, and the attributes about explained variance are missing.
-    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None

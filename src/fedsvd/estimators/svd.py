@@ -25,8 +25,8 @@ class FederatedSVD(FederatedFactors):
         Parties hold different samples of the same features, or different features of the same samples.
     full_matrices : bool, default=False
         Square ``U_`` and ``components_``, as NumPy has them; with ``scheme="paper"`` only, and for small tables.
-    scheme : {"auto", "compressed", "mixing", "aligned", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "compressed" or "mixing" by cost.
+    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
+        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None

@@ -73,7 +73,7 @@ def _checks(plan: SessionPlan) -> list[PlannedSum]:
     if plan.published or plan.mode is Mode.A or plan.task is Task.PREDICT:
         return []
     if plan.task is Task.LR:
-        return [] if plan.by_rows else [_total("residual", plan.m * plan.targets, CHECK_STEP)]
+        return [] if plan.mode is not Mode.B else [_total("residual", plan.m * plan.targets, CHECK_STEP)]
     r = plan.planned_rank
     found = [_total("eigen", EIGEN_VECTORS * plan.m + 1, CHECK_STEP)]
     if plan.releases(Item.SPECTRUM):

@@ -74,7 +74,7 @@ def test_a_result_is_not_overwritten_unless_asked_and_that_is_said_before_the_wo
 
 
 def test_svd_in_one_line(fedsvd, by_rows):
-    assert fedsvd("svd", *by_rows.options(), "--id", "patient", "--out", "o", "--scheme", "mixing").code == 0
+    assert fedsvd("svd", *by_rows.options(), "--id", "patient", "--out", "o", "--scheme", "mask").code == 0
     D = by_rows.joint.drop(columns="patient").to_numpy()
     left = [np.load(f"o/parties/{name}/left_vectors.npy") for name, _ in by_rows.parties]
     close((np.vstack(left) * np.load("o/singular_values.npy")) @ np.load("o/components.npy"), D)

@@ -125,7 +125,7 @@ def test_a_fitted_estimator_holds_no_secret_no_role_and_nothing_said(kind):
 @quiet
 @pytest.mark.parametrize("kind", ALL)
 def test_parameters_are_read_set_and_cloned(kind):
-    estimator = kind(scheme="mixing", policy=Policy(records=3), memory=1 << 24)
+    estimator = kind(scheme="mask", policy=Policy(records=3), memory=1 << 24)
     copy = clone(estimator)
     assert copy.get_params() == estimator.get_params()
     assert copy.set_params(scheme="auto").scheme == "auto"

@@ -39,7 +39,7 @@ def test_every_scheme_and_trust_gives_the_pca_of_the_joint_table(scheme, trust):
     pca = FederatedPCA(4, scheme=scheme, trust=trust).fit(cut(D, DIVISIONS["three"], 0))
     assert_equal(pca, D, PCA(4, svd_solver="full").fit(D))
     assert pca.rank_ == 4
-    assert pca.plan_.scheme == ("compressed" if scheme == "auto" else scheme)
+    assert pca.plan_.scheme == ("sum" if scheme == "auto" else scheme)
 
 
 @pytest.mark.parametrize("shape", [(40, 11), (11, 40), (20, 20), (30, 1)], ids=str)
@@ -109,7 +109,7 @@ def test_a_constant_table_is_refused():
 
 def test_a_large_mean_costs_no_digits_of_the_components():
     D = table(90, 5, mean=0.0)
-    far = FederatedPCA(scheme="compressed").fit(cut(D + 2.0**26, DIVISIONS["three"], 0))
+    far = FederatedPCA(scheme="sum").fit(cut(D + 2.0**26, DIVISIONS["three"], 0))
     near = PCA(svd_solver="full").fit((D + 2.0**26) - 2.0**26)
     np.testing.assert_allclose(
         far.singular_values_, near.singular_values_, rtol=0, atol=1e-13 * near.singular_values_[0]

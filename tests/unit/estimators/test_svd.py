@@ -156,6 +156,6 @@ def test_other_types_are_computed_in_float64(dtype):
 
 def test_a_small_memory_budget_changes_nothing():
     D = table(3000, 6)
-    svd = FederatedSVD(memory=1 << 20, scheme="mixing").fit(parts(D, "horizontal"))
+    svd = FederatedSVD(memory=1 << 20, scheme="mask").fit(parts(D, "horizontal"))
     assert_equal(svd, D, "horizontal")
     assert svd.plan_.memory == 1 << 20

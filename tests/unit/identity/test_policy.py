@@ -40,12 +40,12 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path):
 def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
     policy = policy_of(
         tmp_path,
-        'tasks = ["pca"]\nschemes = ["compressed", "mixing"]\nparties_for_full = 5\nconsent_to_two = true\n'
+        'tasks = ["pca"]\nschemes = ["sum", "mask"]\nparties_for_full = 5\nconsent_to_two = true\n'
         "records_for_full = 1000\nmost_components = 7\nchanged_records = 0\n",
     )
     assert policy == Policy(
         tasks=(Task.PCA,),
-        schemes=(Scheme.COMPRESSED, Scheme.MIXING),
+        schemes=(Scheme.SUM, Scheme.MASK),
         parties_for_full=5,
         consent_to_two=True,
         records_for_full=1000,

@@ -64,7 +64,7 @@ def test_without_mini_batches_a_share_is_one_message(tmp_path):
 
 
 @pytest.mark.parametrize("switch", ["dense_masks", "whole_shares"])
-@pytest.mark.parametrize("asked", [{"task": Task.SVD, "scheme": "mixing"}, {"task": Task.LR, "scheme": "paper"}])
+@pytest.mark.parametrize("asked", [{"task": Task.SVD, "scheme": "mask"}, {"task": Task.LR, "scheme": "paper"}])
 def test_the_switches_are_the_papers_alone(switch, asked):
     study = Study(**asked, split=Split.VERTICAL, targets=int(asked["task"] is Task.LR), label_user=1, **{switch: True})
     with pytest.raises(ConfigError, match="ablation"):

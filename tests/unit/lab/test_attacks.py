@@ -23,7 +23,7 @@ PAPER = {"scheme": "paper", "block_size": 12, "components": 1, "release": (Item.
 
 
 @pytest.mark.parametrize(
-    "study", [{"scheme": "paper", "block_size": 5}, {"scheme": "mixing"}, {"scheme": "compressed"}]
+    "study", [{"scheme": "paper", "block_size": 5}, {"scheme": "mask"}, {"scheme": "sum"}]
 )
 def test_the_referee_knows_the_masks_of_a_recorded_run(study):
     rng = np.random.default_rng(1)
@@ -35,7 +35,7 @@ def test_the_referee_knows_the_masks_of_a_recorded_run(study):
 
 
 def test_the_lab_may_ask_for_a_form_of_mask_that_the_plan_would_not_choose():
-    run = record_tables([np.eye(20), np.eye(20)], scheme="mixing", forms=(Form.MIXING, Form.MIXING))
+    run = record_tables([np.eye(20), np.eye(20)], scheme="mask", forms=(Form.MIXING, Form.MIXING))
     assert (run.plan.left, run.plan.right) == (Form.MIXING, Form.MIXING)
 
 
@@ -46,7 +46,7 @@ def test_the_alternating_attack_reads_ratings_through_block_masks_and_nothing_th
     estimate = alternating_ica(run.csp.Y, cuts, WholeNumbers())
     ordered = referee(run, estimate, cuts)
     assert exact_entries(np.clip(ordered, 0, 5), D)[0] > 0.9
-    for scheme in ("compressed", "mixing"):
+    for scheme in ("sum", "mask"):
         run = record_tables(np.array_split(D, 2), scheme=scheme)
         found = alternating_ica(run.csp.Y, Cuts.of_width(run.csp.Y.shape, 12), WholeNumbers(passes=30)).found.T
         masked = run.csp.Y.T
@@ -126,7 +126,7 @@ def test_p_values_over_many_runs_are_uniform_for_our_schemes_and_not_for_block_m
     D = ratings(40, 50, seed=11)
     D = D[:, np.argsort(-np.count_nonzero(D, axis=0))]  # popular ones first, as tables often come
     tables = np.array_split(D, 2)
-    for scheme in ("compressed", "mixing"):
+    for scheme in ("sum", "mask"):
         found = calibrate("ratings", tables, scheme, b=10, repeats=20, draws=29)
         assert min(found.uniform.values()) > ACCEPTED
         assert not found.leaks
@@ -147,7 +147,7 @@ def test_the_table_has_the_papers_rows_and_ours():
     )
     attacks = {(row.scheme, row.attack) for row in rows}
     assert ("-", "random values") in attacks
-    for scheme in ("blocks", "compressed", "mixing"):
+    for scheme in ("blocks", "sum", "mask"):
         assert {(scheme, "masked, no attack"), (scheme, "alternating"), (scheme, "whitened, one side")} <= attacks
     assert {row.b for row in rows if row.attack == "ICA(b)"} == {6, 12}
     assert rows[0].published == 0.49313

@@ -19,7 +19,7 @@ from fedsvd.types import SessionId
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
-SCHEMES = ("compressed", "mixing", "aligned", "paper")
+SCHEMES = ("sum", "mask", "paper")
 OWN_SCHEMES = SCHEMES[:3]
 
 
@@ -207,11 +207,11 @@ def alone(federation, party):
         (250, 6_000, V, Task.SVD, {}),
         (1_500, 250, V, Task.SVD, {}),
         (6_000, 200, H, Task.PCA, {"components": 5}),
-        (100, 6_000, V, Task.SVD, {"scheme": "mixing"}),
+        (100, 6_000, V, Task.SVD, {"scheme": "mask"}),
         (12_000, 30, V, Task.LR, {}),
         (300, 800, V, Task.SVD, {"scheme": "paper"}),
     ],
-    ids=["compressed", "tall", "pca", "mixing", "regression", "paper"],
+    ids=["sum", "tall", "pca", "mask", "regression", "paper"],
 )
 def test_the_memory_of_a_user_is_right_to_a_fifth(samples, features, split, task, asked):
     if task is Task.LR:

@@ -37,7 +37,7 @@ PLAN = SessionPlan(
     SessionId("one"),
     Task.SVD,
     Split.VERTICAL,
-    Scheme.MIXING,
+    Scheme.MASK,
     Trust.AUTHORITY,
     m=3,
     counts=(2, 2),

@@ -14,7 +14,7 @@ from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PLAN = SessionPlan(
-    SessionId("s"), Task.SVD, Split.VERTICAL, Scheme.MIXING, Trust.PEERS, m=3, counts=(2, 2), release=(Item.COMPONENTS,)
+    SessionId("s"), Task.SVD, Split.VERTICAL, Scheme.MASK, Trust.PEERS, m=3, counts=(2, 2), release=(Item.COMPONENTS,)
 )
 
 

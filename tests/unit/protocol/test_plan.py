@@ -19,7 +19,7 @@ PLAN = SessionPlan(
     SessionId("a session"),
     Task.SVD,
     Split.VERTICAL,
-    Scheme.MIXING,
+    Scheme.MASK,
     Trust.PEERS,
     m=6,
     counts=(4, 9),
@@ -30,7 +30,7 @@ OTHER = {
     "session": "another",
     "task": Task.LSA,
     "split": Split.HORIZONTAL,
-    "scheme": Scheme.COMPRESSED,
+    "scheme": Scheme.SUM,
     "trust": Trust.AUTHORITY,
     "m": 7,
     "counts": (9, 4),
@@ -140,7 +140,7 @@ def test_the_papers_bias_is_a_column_of_the_last_user():
     plan = regression(scheme=Scheme.PAPER)
     assert (plan.biased, plan.widths) == (True, (4, 10))
     assert not regression(scheme=Scheme.PAPER, centre=False).biased
-    assert not regression(scheme=Scheme.MIXING).biased
+    assert not regression(scheme=Scheme.MASK).biased
 
 
 @given(

@@ -16,7 +16,7 @@ from fedsvd.types import SessionId
 SMALL = 8 * 6 * 20 * 20  # holds a factor of 20 rows, not a matrix of 20 x 200
 
 
-def plan(task=Task.SVD, scheme=Scheme.MIXING, memory=1 << 30, right=Form.HAAR, **changes):
+def plan(task=Task.SVD, scheme=Scheme.MASK, memory=1 << 30, right=Form.HAAR, **changes):
     return SessionPlan(
         session=SessionId("a session"),
         task=task,

@@ -19,7 +19,7 @@ COUNTS = (6, 11)
 GROUP, OWN = explicit.seed(1), explicit.seed(2)
 
 
-def plan(m, *, task=Task.SVD, scheme=Scheme.MIXING, memory=1 << 30, window=65_536, targets=0):
+def plan(m, *, task=Task.SVD, scheme=Scheme.MASK, memory=1 << 30, window=65_536, targets=0):
     return SessionPlan(
         session=SessionId("a session"),
         task=task,

@@ -151,7 +151,7 @@ def test_a_matrix_beyond_the_csp_s_memory_is_kept_and_factorised_by_the_cluster(
     rng = np.random.default_rng(6)
     D = rng.normal(size=(3500, 6)) * 10 @ rng.normal(size=(6, 700)) + rng.normal(size=(3500, 700))
     parties = [PartyData(open_source(part)) for part in np.array_split(D, 2)]
-    study = Study(Task.LSA, Split.HORIZONTAL, components=3, scheme=Scheme.MIXING, memory=18_000_000)
+    study = Study(Task.LSA, Split.HORIZONTAL, components=3, scheme=Scheme.MASK, memory=18_000_000)
     outcome = run_study(study, parties, engine=cluster, scratch=tmp_path, random_state=4)
     assert kept
     U, sigma, _ = np.linalg.svd(D.T, full_matrices=False)

@@ -193,9 +193,9 @@ def test_a_job_becomes_a_study_with_the_tables_labels_and_ids_of_its_parties(tmp
 
 def test_a_named_authority_means_that_it_deals_the_masks(tmp_path):
     files = hospitals(tmp_path)
-    job = read_job(files.job(task="svd", id="patient", authority=True, masks='scheme = "mixing"\nblock_size = 32'))
+    job = read_job(files.job(task="svd", id="patient", authority=True, masks='scheme = "mask"\nblock_size = 32'))
     study = prepare(job).study
-    assert (study.trust, study.scheme, study.block_size) == (Trust.AUTHORITY, "mixing", 32)
+    assert (study.trust, study.scheme, study.block_size) == (Trust.AUTHORITY, "mask", 32)
     assert study.memory == DEFAULT_MEMORY
 
 

@@ -54,7 +54,7 @@ def test_a_full_disk_is_an_error_of_the_house(tmp_path):
 
 
 def plan(**changes):
-    about = {"split": Split.VERTICAL, "task": Task.SVD, "scheme": Scheme.COMPRESSED, "trust": Trust.PEERS, **changes}
+    about = {"split": Split.VERTICAL, "task": Task.SVD, "scheme": Scheme.SUM, "trust": Trust.PEERS, **changes}
     release = (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART)
     return SessionPlan(SessionId("s"), m=1000, counts=(1500, 5000), release=release, window=WINDOW_LIMIT, **about)
 

@@ -21,21 +21,21 @@ def plan(m, counts, task=Task.SVD, split=H, **asked):
 
 def test_long_parties_are_compressed_and_short_ones_are_not():
     long, short = planned(100, (5000, 50)), planned(100, (90, 50))
-    assert (long.plan.scheme, long.plan.compress) == (Scheme.COMPRESSED, True)
-    assert (short.plan.scheme, short.plan.compress) == (Scheme.MIXING, False)
+    assert (long.plan.scheme, long.plan.compress) == (Scheme.SUM, True)
+    assert (short.plan.scheme, short.plan.compress) == (Scheme.MASK, False)
     assert long.why != short.why
     assert long.plan.widths == (100, 50)
 
 
 def test_a_vertical_regression_is_never_compressed():
-    for scheme in ("auto", "compressed"):
+    for scheme in ("auto", "sum"):
         found = plan(100, (5, 5), Task.LR, V, targets=1, label_user=1, scheme=scheme)
-        assert (found.scheme, found.compress) == (Scheme.MIXING, False)
+        assert (found.scheme, found.compress) == (Scheme.MASK, False)
 
 
 def test_a_factor_that_costs_more_than_it_saves_is_not_made():
-    assert plan(21_000, (50_000, 50_000), components=3).scheme is Scheme.MIXING
-    assert plan(3000, (9000, 9000), memory=1 << 28).scheme is Scheme.MIXING
+    assert plan(21_000, (50_000, 50_000), components=3).scheme is Scheme.MASK
+    assert plan(3000, (9000, 9000), memory=1 << 28).scheme is Scheme.MASK
 
 
 @pytest.mark.parametrize("scheme", Scheme)
@@ -61,16 +61,16 @@ def test_the_papers_scheme_has_a_ta_and_blocks():
     ],
 )
 def test_short_sides_have_haar_masks_and_long_ones_mix(m, counts, left, right):
-    found = plan(m, counts, scheme="mixing")
+    found = plan(m, counts, scheme="mask")
     assert (found.left, found.right) == (left, right)
 
 
 def test_windows_fit_the_budget_and_a_budget_without_a_window_is_refused():
-    found = plan(10, (8192, 8193), scheme="mixing", memory=48 * 10 * 1000)
+    found = plan(10, (8192, 8193), scheme="mask", memory=48 * 10 * 1000)
     assert found.window == 1000
     assert max(window.width for window in found.right_windows) <= 1000
     with pytest.raises(ConfigError, match="allow at least 245760 bytes"):
-        plan(10, (8192, 8193), scheme="mixing", memory=48 * 10 * 511)
+        plan(10, (8192, 8193), scheme="mask", memory=48 * 10 * 511)
 
 
 def test_more_users_make_a_wider_joint_factor():

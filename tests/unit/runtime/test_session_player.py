@@ -28,7 +28,7 @@ from fedsvd.transport.metered import Meter, Metered
 from fedsvd.types import Digest, SessionId
 
 PLAN = SessionPlan(
-    SessionId("5e" * 16), Task.SVD, Split.VERTICAL, Scheme.MIXING, Trust.PEERS, 3, (2, 2), (Item.COMPONENTS,)
+    SessionId("5e" * 16), Task.SVD, Split.VERTICAL, Scheme.MASK, Trust.PEERS, 3, (2, 2), (Item.COMPONENTS,)
 )
 ONE, TWO = user(1), user(2)
 

@@ -21,9 +21,9 @@ from fedsvd.protocol.tasks import Item
 from fedsvd.types import Float
 
 SCHEMES: dict[str, dict[str, Any]] = {
-    "compressed": {"scheme": "compressed"},
+    "sum": {"scheme": "sum"},
     # Data this small would get haar masks; the heuristic form is the one that needs the evidence.
-    "mixing": {"scheme": "mixing", "forms": (Form.MIXING, Form.MIXING)},
+    "mask": {"scheme": "mask", "forms": (Form.MIXING, Form.MIXING)},
     "blocks": {"scheme": "paper"},
 }
 _ITERATIONS = 50

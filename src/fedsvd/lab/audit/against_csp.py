@@ -29,7 +29,7 @@ def spectrum(run: Recorded) -> Finding:
     """What every scheme shows, and under haar masks all there is."""
     proven = masks_are_haar(run.plan)
     rest = "proven to be all" if proven else "that this is all is tested, not proven"
-    if run.plan.scheme in (Scheme.PAPER, Scheme.ALIGNED):
+    if run.plan.scheme in (Scheme.PAPER):
         rest = "and more, below"
     text = f"the {min(run.plan.M, run.plan.N)} singular values up to one factor in [1, 2), and shapes: {rest}"
     return Finding(CSP, "the spectrum of the masked matrix", Verdict.STATED, text)

@@ -138,6 +138,6 @@ def recommendation(subject: Audited, plan: SessionPlan) -> tuple[str, str]:
         why = "its masks are dense Haar matrices on both sides: by proof the CSP learns the singular values and no more"
     else:
         why = "no attack here does better on it than chance; for masks this long that is tested, not proven"
-    if plan.scheme in (Scheme.PAPER, Scheme.ALIGNED):
+    if plan.scheme in (Scheme.PAPER):
         why += f"; {plan.scheme} shows the CSP more"
     return str(ours.scheme), why

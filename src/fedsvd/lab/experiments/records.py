@@ -10,11 +10,11 @@ from fedsvd.lab.experiments.rows import Measurement
 FOLDER = Path(__file__).parents[4] / "benchmarks" / "results"
 _RECORDS = {
     "SVD": (
-        ("scale-50m.json", "record, local rung", "compressed"),
-        ("h200-svd-50m.json", "record, one H200", "compressed"),
+        ("scale-50m.json", "record, local rung", "sum"),
+        ("h200-svd-50m.json", "record, one H200", "sum"),
     ),
-    "LSA": (("h200-lsa.json", "record, one H200", "mixing"),),
-    "LR": (("h200-lr-50m.json", "record, one H200", "mixing"),),
+    "LSA": (("h200-lsa.json", "record, one H200", "mask"),),
+    "LR": (("h200-lr-50m.json", "record, one H200", "mask"),),
 }
 
 

@@ -14,16 +14,19 @@ from fedsvd.compress.centre import unit_scales
 from fedsvd.errors import UnexpectedMessage, VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.least_squares import Fit, least_squares
+from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Mode
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
+from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import joint_factor, upload_gram
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
+from fedsvd.roles.user.upload import column_or_row_panels, entry_bound, masked_upload
 from fedsvd.roles.user.work import Dense, Work
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +54,8 @@ def script(work: Work) -> Script:
     rows = _scales(work, about, energy, deviation)
     prepared: Prepared = yield Local("scale", lambda: _prepared(work, about, rows))
     prepared = yield from with_norm(work, prepared)
-    fit: Fit = yield from (_by_users if plan.mode is Mode.A else _by_provider)(work, prepared, rows)
+    routes = {Mode.A: _by_users, Mode.B: _by_provider, None: _under_masks}
+    fit: Fit = yield from routes[plan.mode](work, prepared, rows)
     d_y = 1.0 / np.where(rows.inverse[f:] > 0, rows.inverse[f:], 1.0)
     w = fit.w * rows.inverse[:f, None] * d_y
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
@@ -74,30 +78,65 @@ def _scales(work: Work, about: Prepared, energy: Float, deviation: Float) -> _Ro
     _, powers = np.frexp(np.sqrt(energy + ridge))
     inverse = np.where(deviation > 0, np.ldexp(1.0, -powers), 0.0)
     a = np.zeros((f, t))
-    if plan.mode is Mode.B:
+    if plan.mode is not Mode.A and not plan.published:
         a = 2.0 * Keystream(work.masks.seed.derive("a", "gram")).normal((f, t))
     return _Rows(inverse, a)
 
 
 def _prepared(work: Work, about: Prepared, rows: _Rows) -> Prepared:
-    """L_i with scaled rows, user 1's with the ridge's columns, label rows blinded; in the unit 2^E' that these imply."""
+    """A_i with scaled rows, user 1's with the ridge's columns, label rows blinded; in the unit 2^E' that these imply."""
     plan, f = work.plan, work.plan.m
-    assert isinstance(about.A_i, Dense)
-    A = about.A_i.A_i * work.put(rows.inverse[:, None])
-    xp = namespace(A)
-    ridge = plan.ridge_columns > 0 and work.leads
-    if ridge:
-        scaled = math.ldexp(math.sqrt(plan.alpha), -about.E) * rows.inverse[:f]
-        columns = np.zeros((plan.M, f))
-        columns[np.arange(f), np.arange(f)] = scaled
-        A = xp.concat((A, work.put(columns)), axis=1)
-    if plan.mode is Mode.B:
-        A[f:, :] += xp.matrix_transpose(work.put(rows.a)) @ A[:f, :]
-    if ridge and A.shape[1] > plan.M:
-        A = xp.matrix_transpose(qr_r(xp.matrix_transpose(A)))
-    largest = 8.0 * plan.m * math.sqrt(plan.targets) if plan.mode is Mode.B else math.sqrt(plan.M)
+    ridge = np.zeros(0)
+    if plan.ridge_columns and work.leads:
+        ridge = math.ldexp(math.sqrt(plan.alpha), -about.E) * rows.inverse[:f]
+    largest = 8.0 * plan.m * math.sqrt(plan.targets) if rows.a.any() else math.sqrt(plan.M)
     unit = math.ceil(math.log2(max(largest, 1.0)))
-    return replace(about, A_i=Dense(A * math.ldexp(1.0, -unit)), E=unit)
+    inverse = np.ldexp(rows.inverse, -unit)
+    width = plan.widths[work.i] - len(ridge)
+    if isinstance(about.A_i, Dense):
+        width = about.A_i.A_i.shape[1]
+    blinded = Blinded(about.A_i, work.put(inverse[:, None]), work.put(rows.a), work.put(np.ldexp(ridge, -unit)), width)
+    if not isinstance(about.A_i, Dense):
+        return replace(about, A_i=blinded, E=unit)
+    A = blinded.columns(0, width + len(ridge))
+    if len(ridge) and A.shape[1] > plan.M:
+        xp = namespace(A)
+        A = xp.matrix_transpose(qr_r(xp.matrix_transpose(A)))
+    return replace(about, A_i=Dense(A), E=unit)
+
+
+@dataclass(frozen=True, repr=False)
+class Blinded:
+    """A_i scaled row by row, its label rows plus ``a^T`` of its feature rows, and the ridge's columns at the end."""
+
+    inner: Operand
+    inverse: Array  # as a column
+    a: Array
+    ridge: Array  # the diagonal of the ridge's columns; empty without one
+    width: int  # columns of the data part
+
+    def columns(self, start: int, stop: int) -> Array:
+        f, rows = self.a.shape[0], self.inverse.shape[0]
+        data = self.inner.columns(min(start, self.width), min(stop, self.width)) * self.inverse
+        first, last = max(start - self.width, 0), max(stop - self.width, 0)
+        xp = namespace(data)
+        eye = xp.eye(rows, last - first, k=-first, dtype=xp.float64, device=data.device)
+        A = xp.concat((data, eye * self.ridge[first:last]), axis=1)
+        A[f:, :] += self.a.T @ A[:f, :]
+        return A
+
+    def rows(self, start: int, stop: int) -> Array:
+        return self.columns(0, self.width + self.ridge.shape[0])[start:stop, :]
+
+
+def _under_masks(work: Work, prepared: Prepared, rows: _Rows) -> Script:
+    """The mask family and the paper's scheme: ``[X y]^T`` goes up under masks, label rows beside P's rows."""
+    B = entry_bound(work, prepared.F1)
+    solution: Solution = yield masked_upload(work, column_or_row_panels(work, prepared.A_i, B))
+    w = to_numpy(unmask_left(work.put(solution.w_masked), work.masks.P)) - rows.a
+    if solution.null_masked.shape[1]:
+        w = _least_norm(rows, to_numpy(unmask_left(work.put(solution.null_masked), work.masks.P)), w)
+    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual)
 
 
 def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:
