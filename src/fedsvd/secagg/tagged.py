@@ -6,6 +6,8 @@
 The keys alpha of a tag and the group pad follow from the users' seed, which neither the CSP nor a TA has. Where one
 user alone receives the sum they follow from that user's own seed: it deals ``tag_seed`` to the senders, sealed,
 and never sends the seed of the pad. The CSP's side is ``aggregate.TaggedSum``; it never imports this file.
+
+Not covered: a CSP together with a user who holds the keys alpha can alter a sum, and with a sender one for a receiver.
 """
 
 import hmac
