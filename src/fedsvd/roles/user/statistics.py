@@ -180,7 +180,8 @@ def panels_of(work: Work, A_i: Operand) -> "list[Array] | object":
     """A_i in panels along the side by which it will go up, which is the one it is read along."""
     if isinstance(A_i, Dense):
         return [A_i.A_i]
-    plan, width = work.plan, work.plan.widths[work.i]
+    plan = work.plan
+    width = work.n_i if isinstance(A_i, Streamed) else plan.widths[work.i]  # the latter with a ridge's columns
     length, across, read = (plan.M, width, A_i.rows) if plan.by_rows else (width, plan.M, A_i.columns)
     step = work.panel(across)
     return (read(start, min(start + step, length)) for start in range(0, length, step))
