@@ -15,9 +15,8 @@ class SchemeName(StrEnum):
     """A scheme, or the choice of one by cost."""
 
     AUTO = "auto"
-    COMPRESSED = "sum"
-    MIXING = "mask"
-    ALIGNED = "aligned"
+    SUM = "sum"
+    MASK = "mask"
     PAPER = "paper"
 
 

@@ -14,7 +14,8 @@ from fedsvd.protocol.cost import predict
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.upload import upload_bytes
 from fedsvd.runtime.calibration import calibrate as measured
 from fedsvd.runtime.job import read_job
 from fedsvd.runtime.job_data import Prepared, prepare
@@ -91,12 +92,17 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
     else:
         lines.append("the norm of its data, under a pad that only the total survives")
-    upload = 8 * sum(rows * width for rows, width in plan.panels)
-    form = "masked by rotations that the CSP does not know"
-    if plan.scheme is Scheme.ALIGNED:
-        lines.append(f"its own columns of the matrix, {form}, not padded")
+    upload = size(upload_bytes(plan))
+    if plan.mode is Mode.A:
+        lines.append(
+            f"its Gram matrix of {plan.M} x {plan.M} as exact integers ({upload}), padded: parties open the sum"
+        )
+    elif plan.mode is Mode.B:
+        mask = "under a rotation that the CSP does not know"
+        lines.append(f"its Gram matrix of {plan.M} x {plan.M} as exact integers ({upload}), {mask}, and padded")
     else:
-        lines.append(f"its share of {plan.M} x {plan.N} numbers ({size(upload)}), {form}, and padded")
+        form = "masked by rotations that the CSP does not know"
+        lines.append(f"its share of {plan.M} x {plan.N} numbers ({upload}), {form}, and padded")
     if plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
         lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
     if plan.releases(Item.SCORE):

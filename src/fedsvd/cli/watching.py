@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from fedsvd.cli.voice import Voice, duration, size
-from fedsvd.protocol.tasks import Scheme
+from fedsvd.protocol.upload import upload_bytes
 from fedsvd.runtime.enlisting import job_of, plan_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.types import SessionId
@@ -121,9 +121,7 @@ class Pace:
         if self._upload[0] != digest and record["plan"] is not None:
             file, told = job_of(record["file"]), record["plan"]
             plan = plan_of(file, record["enlisted"], SessionId(told["session"]), told["certain_bound"])
-            shared = plan.scheme is not Scheme.ALIGNED  # there, every party sends its own columns alone
-            upload = 8 * sum(rows * width for rows, width in plan.panels) if shared else None
-            self._upload = digest, upload
+            self._upload = digest, upload_bytes(plan)
         return self._upload[1]
 
 

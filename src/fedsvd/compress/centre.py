@@ -33,7 +33,7 @@ def deviations(reduced: Reduced) -> Float:
 
 
 def at_offset(reduced: Reduced, offset: Float) -> Array:
-    """A_i with ``A_i A_i^T = (X_i - mean)(X_i - mean)^T``: the local factor, and ``sqrt(n_i) (mean_i - mean)`` beside it.
+    """A_i with ``A_i A_i^T = (X_i - mean)(X_i - mean)^T``: the local factor and ``sqrt(n_i) (mean_i - mean)``.
 
     ``offset`` is ``mean_i - mean``, formed exactly and rounded once (``statistics.py`` of the user's role).
     """

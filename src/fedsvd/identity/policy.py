@@ -20,7 +20,7 @@ _DEFAULTS = Policy(enforce=True)
 # Key, least value, comment; None as the least value where the key is no number.
 _RULES: tuple[tuple[str, int | None, str], ...] = (
     ("tasks", None, "What may be computed."),
-    ("schemes", None, 'How data is hidden. "paper" and "aligned" show the CSP more: see the threat model.'),
+    ("schemes", None, 'How data is hidden. "paper" shows the CSP more: see the threat model.'),
     (
         "parties_for_full",
         2,

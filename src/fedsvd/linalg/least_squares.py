@@ -1,4 +1,4 @@
-"""Least squares on a factor: w of least residual over the rank that is above rounding, and a basis of the null space."""
+"""Least squares on a factor: w over the rank that is above rounding, and a basis of the null space."""
 
 from dataclasses import dataclass
 

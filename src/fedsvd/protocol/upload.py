@@ -45,6 +45,11 @@ def batches(plan: SessionPlan) -> tuple[Batch, ...]:
     return tuple(cut)
 
 
+def upload_bytes(plan: SessionPlan) -> int:
+    """Bytes of one user's share: of the Gram matrix, or of the masked matrix."""
+    return 8 * sum(rows * width for rows, width in (batch.shape for batch in batches(plan)))
+
+
 def fits_whole(plan: SessionPlan) -> bool:
     """Whether X', its factors and a working copy fit the CSP's budget."""
     return plan.memory >= 8 * 4 * plan.M * plan.N

@@ -1,7 +1,7 @@
 """From what a person asks for to a plan: which family, which mode, which masks.
 
-The rules are those of the specification, section 1: the sum family where the common side is short, else the mask family;
-and in the sum family mode A, where users open the joint Gram matrix, exactly where the release determines it in any case.
+The rules are those of the specification, section 1: the sum family where the common side is short, else the mask
+family; and in the sum family mode A, where users open the joint Gram matrix, where the release determines it anyway.
 """
 
 import math

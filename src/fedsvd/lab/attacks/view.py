@@ -17,7 +17,7 @@ import numpy as np
 from fedsvd.data.open import open_source
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.masks.right import RightMask
-from fedsvd.protocol.messages import BlindedRightMask, MaskedBatch, PaddedBatch, Ready
+from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
@@ -29,6 +29,7 @@ from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
+from fedsvd.secagg import fixed_point
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import Float
 
@@ -123,7 +124,7 @@ def _record(study: Study, parties: Sequence[PartyData], secret: Seed) -> Recorde
 def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:
     """User i's masks, derived again from the seeds of this run."""
     dealer = secret.derive("secret", "ta" if plan.trust is Trust.AUTHORITY else 1)
-    group, own = dealer.derive("group"), secret.derive("secret", i + 1).derive("own")
+    group, own = dealer.derive("masks"), secret.derive("secret", i + 1).derive("own")
     if not plan.published:
         return Masks(plan, i, group, own)
     # Here the TA deals each user slices of a Q of its own; the referee has all of it, and calls it by the same names.
@@ -132,24 +133,11 @@ def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:
 
 
 def X_masked(plan: SessionPlan, heard: Views) -> Float:
-    """The sum of all shares, read as signed fixed point; in the aligned scheme the shares beside each other."""
-    if not heard.of(CSP, PaddedBatch):
-        return np.concatenate([Y_i_masked(plan, heard, i) for i in range(1, plan.k + 1)], axis=1)
-    (_, ready), *_ = heard.of(CSP, Ready)
-    matrix, labels = ready.exponents
+    """The sum of all shares, read as signed fixed point in the unit that the CSP is not told."""
     panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
     cut = batches(plan)
     for _, message in heard.of(CSP, PaddedBatch):
         batch = cut[message.batch]
         panels[batch.panel][batch.rows] += message.payload
     joint = np.concatenate(panels, axis=0 if plan.by_rows else 1).astype(np.int64).astype(np.float64)
-    width = plan.N if plan.by_rows else joint.shape[1]
-    joint[:, :width] *= 2.0**-matrix
-    joint[:, width:] *= 2.0**-labels
-    return joint
-
-
-def Y_i_masked(plan: SessionPlan, heard: Views, i: int) -> Float:
-    """The aligned scheme's bare upload of user i, as the CSP heard it."""
-    said = [message.Y_i_masked for speaker, message in heard.of(CSP, MaskedBatch) if speaker.index == i]
-    return np.concatenate(said, axis=0 if plan.by_rows else 1)
+    return joint * 2.0**-fixed_point.BITS

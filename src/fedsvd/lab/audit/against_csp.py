@@ -12,7 +12,7 @@ from fedsvd.lab.attacks.procrustes import KnownColumns, from_known_columns
 from fedsvd.lab.attacks.score import exact_entries, gap, score, uniformity
 from fedsvd.lab.attacks.tiles import empty_tiles, tile_spectra
 from fedsvd.lab.attacks.unmix import Cuts, unmixed_rows
-from fedsvd.lab.attacks.view import Recorded, Y_i_masked
+from fedsvd.lab.attacks.view import Recorded
 from fedsvd.lab.audit.finding import Finding, Picture, Verdict, agreement_picture, null_picture, spread_picture
 from fedsvd.lab.audit.subject import Audited
 from fedsvd.linalg.windows import block_width
@@ -142,17 +142,6 @@ def of_published_masks(subject: Audited, run: Recorded) -> Iterator[Finding]:
         norms = label_counts(run.csp.y, run.plan.left_windows)
         text = f"the norm of the labels in each of {len(norms)} blocks; of labels 0 and 1 how many are 1"
         yield Finding(CSP, "masked labels", Verdict.LEAKS, text)
-
-
-def of_aligned_shares(subject: Audited, run: Recorded) -> Iterator[Finding]:
-    """The aligned scheme adds nothing up: every party's singular values stand by themselves."""
-    if run.plan.scheme is not Scheme.ALIGNED:
-        return
-    shown = np.linalg.svd(Y_i_masked(run.plan, run.csp.heard, 2)[: run.plan.masked_rows], compute_uv=False)
-    own = np.linalg.svd(subject.X_i(2), compute_uv=False)[: len(shown)]
-    error = gap(shown[: len(own)] / shown[0], own / own[0])
-    text = f"each party's own singular values up to one factor (party 2's: error {error:.0e}), and joint geometry"
-    yield Finding(CSP, "every share by itself", Verdict.LEAKS, text, figures={"error": error})
 
 
 def _width(run: Recorded) -> int:

@@ -148,7 +148,7 @@ def from_two_runs(subject: Audited, run: Recorded) -> Iterator[Finding]:
 
 def of_colluders(subject: Audited, run: Recorded) -> Iterator[Finding]:
     """The CSP with party 1's masks, against you."""
-    if subject.study.task is Task.LR or run.plan.scheme.value == "aligned":
+    if subject.study.task is Task.LR:
         return
     A_2 = csp_and_user(run.csp, run.masks[0], 1)
     true = subject.X_i(2)

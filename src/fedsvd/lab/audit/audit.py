@@ -101,7 +101,6 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
     take("two runs", lambda: against_users.from_two_runs(subject, first), 0.1)
     take("collusion", lambda: against_users.of_colluders(subject, first), 0.05)
     take("block masks", lambda: against_csp.of_published_masks(subject, first), 0.05)
-    take("shares", lambda: against_csp.of_aligned_shares(subject, first), 0.05)
     if subject.study.task is not Task.LR:
         take("ICA over several runs", lambda: _several(subject, first, seed, left, budget), 0.3)
     told(f"block widths ({max(left(), 0):.0f} s left)")

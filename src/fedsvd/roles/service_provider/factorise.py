@@ -1,9 +1,9 @@
 """Step 6 (paper 3): factorise, verify, and only then answer.
 
-``U', S'`` of what was collected: from the exact joint Gram matrix (sum family), by a dense SVD, from the folded factor, from that and a second pass over what was kept
-beside it, or as the top r of a matrix long on both sides by block Krylov. For regressions: least squares on the folded
-factor of ``[X' y']``, by SVD with a relative rank cut-off. The CSP needs no randomness: Krylov's start block is made of
-columns of X' taken from every window.
+``U', S'`` of what was collected: from the exact joint Gram matrix (sum family), by a dense SVD, from a folded factor,
+from that and a second pass over what was stored, or as the top r of a matrix long on both sides by block Krylov. For
+regressions: least squares on a factor of ``[X' y']``, by SVD with a relative rank cut-off. The CSP needs no randomness:
+Krylov's start block is made of columns of X'.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The Computation Service Provider: adds up padded shares, factorises, verifies, answers.
 
-It neither makes nor removes a mask, and imports nothing that could: no masks, no randomness, no keys, no pads. It relays
-sealed messages it cannot read and adds up sums it cannot read. In mode A it does nothing else: the users open the sum.
+It neither makes nor removes a mask, and imports nothing that could: no masks, no randomness, no keys, no pads. It
+relays sealed messages it cannot read and adds up sums it cannot read. In mode A it does nothing else.
 """
 
 from collections import Counter, deque

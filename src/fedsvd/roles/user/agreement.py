@@ -1,7 +1,7 @@
 """Step 9: what users say to all other users, and how they agree on what they saw before anything is released.
 
 Group-sealed messages go from one user to all others through the CSP, under keys that follow from the users' seed: one
-key for each message, so that no nonce repeats. They prove that *some user* wrote them, and messages of one sender open in
+key for each message, so that no nonce repeats. They prove that *some user* wrote them; messages of one sender open in
 the order in which it sent them.
 
 The *digest* covers every total that all users hold and every answer of the CSP, in order, under a key of the users, so

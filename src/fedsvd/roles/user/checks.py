@@ -28,7 +28,7 @@ from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import Prepared, panels_of, squared_norm
 from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum
 from fedsvd.roles.user.work import Dense, Work
-from fedsvd.types import Array, Float
+from fedsvd.types import Float
 
 ROUNDING = 2.0**-53
 
@@ -137,7 +137,7 @@ def _products(work: Work, A_i: Operand, U: Float) -> _Products:
 
 def _accumulated(work: Work, A_i: Operand, U: Float) -> Float:
     """``A_i^T U`` of a matrix that is read by rows."""
-    W: Array = np.zeros((work.n_i, U.shape[1]))
+    W: Float = np.zeros((work.n_i, U.shape[1]))
     for part, _ in work.row_panels("checks"):
         rows = A_i.rows(part.start, part.stop)
         W += to_numpy(namespace(rows).matrix_transpose(rows) @ work.put(U[part]))

@@ -1,7 +1,7 @@
 """Regression on split rows: the sum family on ``[X_i y_i]^T``, rows scaled by powers of two (specification, 4.4).
 
-In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all users
-take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all. A ridge is columns
+In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
+users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all. A ridge is columns
 ``[sqrt(lambda) I; 0]`` that user 1 folds into its factor.
 """
 
@@ -38,7 +38,7 @@ class _Rows:
 
     @property
     def f(self) -> int:
-        return self.a.shape[0]
+        return int(self.a.shape[0])
 
 
 def script(work: Work) -> Script:
@@ -84,7 +84,7 @@ def _scales(work: Work, about: Prepared, energy: Float, deviation: Float) -> _Ro
 
 
 def _prepared(work: Work, about: Prepared, rows: _Rows) -> Prepared:
-    """A_i with scaled rows, user 1's with the ridge's columns, label rows blinded; in the unit 2^E' that these imply."""
+    """A_i with scaled rows, user 1's with the ridge's columns, label rows blinded; in the unit 2^E' these imply."""
     plan, f = work.plan, work.plan.m
     ridge = np.zeros(0)
     if plan.ridge_columns and work.leads:

@@ -114,7 +114,7 @@ def _answer(R: Array, r: int, n: int) -> bytes:
 def _read_answer(content: bytes, M: int, r: int) -> tuple[Float, Float]:
     if len(content) != 8 * (M + 1) * r:
         raise UnexpectedMessage("user 1's answer has another length than the plan says")
-    numbers = np.frombuffer(content, "<f8").astype(np.float64)
+    numbers: Float = np.frombuffer(content, "<f8").astype(np.float64)
     return numbers[: M * r].reshape(M, r), numbers[M * r :]
 
 
@@ -152,5 +152,5 @@ def _sign_bits(U: Float) -> bytes:
 def _read_signs(content: bytes, r: int) -> Float:
     if len(content) != -(-r // 8):
         raise UnexpectedMessage("the message of signs has another length than U has columns")
-    signs: Float = 1.0 - 2.0 * np.unpackbits(np.frombuffer(content, np.uint8), count=r)
-    return signs
+    negative = np.unpackbits(np.frombuffer(content, np.uint8), count=r)
+    return 1.0 - 2.0 * negative.astype(np.float64)

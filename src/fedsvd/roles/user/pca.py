@@ -38,7 +38,7 @@ class PCAResult:
     sigma: Float | None
     scores_i: Any  # an array (n_i, r), what its sink made of it, or None
     scales: Float | None
-    total_energy: float | None  # sum of all squared centred entries, where the spectrum is released
+    total_energy: float  # sum of all squared centred entries, where the spectrum is released, else 0
     rank: int
     residual: float
     orthogonality: float
@@ -65,9 +65,9 @@ def script(work: Work) -> Script:
     if plan.releases(Item.OWN_PART) and not isinstance(work.keep, Nowhere):
         scores_i = yield Local("scores", lambda: scores(work, mean, scales, opened.U))
     spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None
-    energy = opened.total_energy if spectrum is not None else None
+    total = 0.0 if spectrum is None or opened.total_energy is None else opened.total_energy
     quality = opened.residual, opened.orthogonality
-    return PCAResult(mean, opened.U, spectrum, scores_i, scales, energy, opened.rank, *quality, opened.checked)
+    return PCAResult(mean, opened.U, spectrum, scores_i, scales, total, opened.rank, *quality, opened.checked)
 
 
 def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:

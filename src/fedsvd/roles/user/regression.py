@@ -77,7 +77,8 @@ def vertical(work: Work) -> Script:
 
 def _powers_of_two(noisy: Float) -> Float:
     """The scales of the labels, powers of two, from a total that carries noise in their last digits."""
-    return np.ldexp(1.0, np.rint(np.log2(noisy)).astype(int))
+    powers: Float = np.ldexp(1.0, np.rint(np.log2(noisy)).astype(int))
+    return powers
 
 
 def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> Script:

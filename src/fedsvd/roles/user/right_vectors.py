@@ -172,7 +172,7 @@ def _correction(work: Work, gram: Float | None) -> Script:
 
 
 def _joint_gram(work: Work, name: str, gram: Float | None) -> Script:
-    """The sum of the users' parts of ``V^T V``, of the planned size with zeros beyond the rank; None for zeros alone."""
+    """The sum of the users' parts of ``V^T V``, of the planned size; None where zeros alone were summed."""
     r, rho = work.plan.planned_rank, 0 if gram is None else len(gram)
     own = np.zeros((r, r))
     if gram is not None:

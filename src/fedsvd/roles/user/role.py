@@ -6,19 +6,14 @@ Whatever takes long (shares, pads, tags, factors) is a ``Compute`` effect; ``_th
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsvd.data.source import MatrixSource
 from fedsvd.errors import LocalProtocolError, UnexpectedMessage
-from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
-from fedsvd.protocol.letters import SessionKeys, commitment, dealer, deals
-from fedsvd.protocol.machine import Machine, Step, Table, table
+from fedsvd.protocol.machine import Step, Table, table
 from fedsvd.protocol.messages import (
     BatchRequest,
     Begin,
@@ -34,62 +29,21 @@ from fedsvd.protocol.messages import (
     Ready,
     Relay,
     Relayed,
-    RowIds,
     RowsAgree,
     RowsRequest,
     Solution,
     SumReply,
     SumShare,
 )
-from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
+from fedsvd.protocol.parties import ALL, CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Mode
-from fedsvd.randomness.keystream import Each
-from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import pca, prediction, regression, svd
-from fedsvd.roles.user.agreement import Agreement, Group
+from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_rows
-from fedsvd.roles.user.dealt import NOTHING, dealt_masks
-from fedsvd.roles.user.masking import Masks
-from fedsvd.roles.user.requests import Common, Fetch, Local, Recover, Request, Script, Sum, Upload
-from fedsvd.roles.user.row_ids import hashed_ids
-from fedsvd.roles.user.sums import SumsOfUser
-from fedsvd.roles.user.work import Work
-from fedsvd.sealing.agree import AgreementKey
-from fedsvd.sealing.sign import SigningKey
-from fedsvd.secagg.keys import pad_keys
-from fedsvd.secagg.pads import PadsOnce
-from fedsvd.secagg.tagged import tag_seed
-from fedsvd.types import Float, Ring
-
-_SCRIPTS = {
-    "svd": svd.script,
-    "lsa": svd.script,
-    "pca": pca.script,
-    "lr": regression.script,
-    "predict": prediction.script,
-}
-
-
-class State(Enum):
-    NEW = auto()
-    KEYS = auto()
-    SEEDING = auto()
-    CHECKING = auto()
-    COMPUTING = auto()
-    SUMMING = auto()
-    UPLOADING = auto()
-    WAITING = auto()
-    FETCHING = auto()
-    RECOVERING = auto()
-    RELAYING = auto()
-    AGREEING = auto()
-    SIGNING = auto()
-    FINISHING = auto()
-    DONE = auto()
-    ABORTED = auto()
-
+from fedsvd.roles.user.requests import Common, Fetch, Local, Recover, Request, Sum, Upload
+from fedsvd.roles.user.seeding import Inputs, Seeding, State
+from fedsvd.types import Ring
 
 # What may follow when a script goes on: any state that one of its requests, or its end, stands for.
 _ON = {
@@ -105,102 +59,19 @@ _ON = {
 }
 
 
-@dataclass(frozen=True, repr=False)
-class Inputs:
-    """What a user brings to a session: its data, its identity, and its own 32 secret bytes."""
-
-    source: MatrixSource  # X_i, (m, n_i)
-    identity: SigningKey
-    secret: Seed
-    labels: Float | None = None
-    ids: NDArray[Any] | None = None
-    weights: tuple[Float, Float] | None = None
-    extras: dict[str, Any] | None = None  # checkpoint, progress
-    prekey: AgreementKey | None = None  # for the TA's message, where a TA deals
-    device: Device | None = None  # where this user computes; None for NumPy
-    each: Each | None = None  # ``map`` over several threads, for pads of large payloads
-
-
-class User(Machine):
+class User(Seeding):
     """User i in one session."""
 
-    STATES = State
-
     def __init__(self, me: Party, plan: SessionPlan, inputs: Inputs) -> None:
-        super().__init__(me, plan)
-        self._inputs = inputs
-        self._keys = SessionKeys(me, plan, inputs.secret, inputs.identity, inputs.prekey)
-        self._own = inputs.secret.derive("own")
-        self._once = PadsOnce()
+        super().__init__(me, plan, inputs)
         self._planned = {planned.name: planned for planned in planned_sums(plan)}
-        self._seeds: dict[str, Seed] = {}  # by name, once dealt
-        self._slices: bytes | None = None  # of Q, where a TA deals them (paper)
-        self._script: Script | None = None
         self._request: Request | None = None
         self._then: Callable[[Any], Step] | None = None
         self._next = 0  # the batch of the upload that may be asked for
         self._batch = 0  # the batch of the sum in hand
         self._totals: list[Ring] = []
         self._result: Any = None
-        # The paper's own scheme is there to be reproduced, as published, and not to be fast.
-        self._device = None if plan.published else inputs.device
         self.agreement: Agreement | None = None
-
-    # --- keys and seeds -------------------------------------------------------------------------------------------
-
-    def _on_begin(self, sender: Party, message: Begin) -> Step:
-        """Step 1: offer our session key, signed, with a commitment to every seed we deal."""
-        if dealer(self.plan) == TA:
-            # It must have sealed to our own prekey, or we would wait for a message to another key.
-            self._keys.read_prekeys()
-        made = {"tags": tag_seed(self._own)}
-        for name in deals(self.plan, self.me):
-            self._seeds[name] = made.get(name) or self._inputs.secret.derive(name)
-        return State.KEYS, (Send(CSP, self._keys.offer(b"".join(map(commitment, self._seeds.values())))),)
-
-    def _on_keys(self, sender: Party, message: KeyBook) -> Step:
-        """Check every key against the plan's identities; a dealer then seals its seeds to all others."""
-        self._keys.read(message)
-        content = b"".join(seed.reveal() for seed in self._seeds.values())
-        sealed = tuple(
-            Send(CSP, Relay(self.plan.digest, peer, self._keys.seal(peer, content)))
-            for peer in self.plan.users
-            if content and peer != self.me
-        )
-        state, effects = self._seeded()
-        return state, sealed + effects
-
-    def _on_seed(self, sender: Party, message: Relayed) -> Step:
-        """Step 2: a dealer's seeds, and from the TA of the paper's scheme our slices of Q behind them."""
-        names = deals(self.plan, message.origin)
-        if not names or names[0] in self._seeds:
-            raise UnexpectedMessage(f"a sealed message from {message.origin} where a seed is awaited")
-        seeds, rest = self._keys.open_seeds(message.origin, message.sealed)
-        self._seeds |= seeds
-        if self.plan.published and message.origin == TA:
-            self._slices = rest
-        return self._seeded()
-
-    def _seeded(self) -> Step:
-        plan, i, inputs, seeds = self.plan, self.me.index - 1, self._inputs, self._seeds
-        if not all(name in seeds for party in plan.parties for name in deals(plan, party)):
-            return State.SEEDING, ()
-        publics = {party.index: self._keys.publics[party.index] for party in plan.users}
-        self._pads = pad_keys(self._keys.mine, self.me.index, publics, plan.session, plan.digest)
-        self._sums = SumsOfUser(self._pads, seeds, self._own, self._once, inputs.each)
-        self._group = Group(self.me, plan, seeds["users"], inputs.identity)
-        extras = {"device": self._device, **(inputs.extras or {})}
-        allocate = extras.get("allocate", np.empty)
-        dealt = NOTHING if self._slices is None else dealt_masks(plan, i, self._slices, allocate)
-        self._slices = None
-        on = None if self._device is None else self._device.like
-        masks = Masks(plan, i, seeds["masks"], self._own, dealt.Q, on, inputs.each, dealt.P)
-        checks = seeds["users"].derive("checks")
-        self._work = Work(plan, i, inputs.source, masks, self._own, checks, inputs.labels, inputs.weights, **extras)
-        self._script = _SCRIPTS[plan.task.value](self._work)
-        if plan.check_ids:
-            return State.CHECKING, (Send(CSP, RowIds(plan.digest, hashed_ids(inputs.ids, seeds["users"]))),)
-        return self._go_on(None)
 
     def _on_rows_agree(self, sender: Party, message: RowsAgree) -> Step:
         return self._go_on(None)
@@ -394,9 +265,9 @@ class User(Machine):
 
     TABLE: ClassVar[Table] = table(
         # state, what arrives, who may say it, handler, where it may lead
-        (State.NEW, Begin, Role.USER, _on_begin, {State.KEYS}),
-        (State.KEYS, KeyBook, Role.CSP, _on_keys, {State.SEEDING, State.CHECKING, State.COMPUTING}),
-        (State.SEEDING, Relayed, Role.CSP, _on_seed, {State.SEEDING, State.CHECKING, State.COMPUTING}),
+        (State.NEW, Begin, Role.USER, Seeding._on_begin, {State.KEYS}),
+        (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING, State.CHECKING, State.COMPUTING}),
+        (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING, State.CHECKING, State.COMPUTING}),
         (State.CHECKING, RowsAgree, Role.CSP, _on_rows_agree, {State.COMPUTING}),
         (State.COMPUTING, Computed, Role.USER, _on_computed, _ON),
         (State.COMPUTING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),

@@ -6,6 +6,7 @@ carries the local mean as an exact pair ``s_i + delta_i``. Without compression a
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -149,7 +150,7 @@ def _scaled(work: Work, A_i: Operand, *factors: float | Float) -> Operand:
 
 
 def _exponent(work: Work, A_i: Operand) -> int | None:
-    """The exponent of ``||A_i||_F`` as ``frexp`` has it; None for zero. Powers are taken out before squares are taken."""
+    """The exponent of ``||A_i||_F`` as ``frexp`` has it, None for zero; powers are taken out before squares."""
     exponents, norms = [], []
     for panel in panels_of(work, A_i):
         xp = namespace(panel)
@@ -176,7 +177,7 @@ def squared_norm(work: Work, A_i: Operand) -> float:
     return math.fsum(backend.norm(panel) ** 2 for panel in panels_of(work, A_i))
 
 
-def panels_of(work: Work, A_i: Operand) -> "list[Array] | object":
+def panels_of(work: Work, A_i: Operand) -> Iterable[Array]:
     """A_i in panels along the side by which it will go up, which is the one it is read along."""
     if isinstance(A_i, Dense):
         return [A_i.A_i]

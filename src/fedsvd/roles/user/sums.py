@@ -5,8 +5,10 @@ sum's kind says, add the noise its row of the specification names, from this use
 """
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import CHECK_STEP, FINE_STEP
@@ -25,6 +27,9 @@ NORM_WIDTH = 50
 
 SPECTRUM_WIDTH = 46
 """Noise of ``diag`` and ``trace``: uniform within 2^46 steps."""
+
+
+Draw = Callable[[int, Keystream], NDArray[np.int64]]
 
 
 class SumsOfUser:
@@ -90,7 +95,7 @@ def total_sum(plan: SessionPlan, name: str, values: Float, own: Seed, width: int
 
 
 def checked_sum(plan: SessionPlan, name: str, values: Float, own: Seed, deviation: float) -> Script:
-    """The total of these numbers in steps of 2^-70, with rounded normal noise of this deviation, in units of the sum."""
+    """The total of these numbers in steps of 2^-70, with rounded normal noise of this deviation, in the sum's unit."""
     steps = deviation * 2.0**CHECK_STEP
     return (
         yield from _total(
@@ -99,9 +104,7 @@ def checked_sum(plan: SessionPlan, name: str, values: Float, own: Seed, deviatio
     )
 
 
-def _total(
-    plan: SessionPlan, name: str, values: Float, step: int, draw: Callable[[int, Keystream], Ring], own: Seed
-) -> Script:
+def _total(plan: SessionPlan, name: str, values: Float, step: int, draw: Draw, own: Seed) -> Script:
     flat = np.ravel(values)
     cuts = _cuts(SumKind.TOTAL, flat.size)
 
@@ -115,11 +118,11 @@ def _total(
 
 
 def bound_sum(name: str, exponent: int | None, own: Seed) -> Script:
-    """E of a power of two above every user's number, given this user's exponent of ``frexp``; None when all are zero."""
+    """E of a power of two above every user's number, given this user's ``frexp`` exponent; None when all are zero."""
     total = yield Sum(name, lambda batch: bound.encode(exponent, Keystream(own.derive("noise", name))))
     return bound.decode(total)
 
 
 def _cuts(kind: SumKind, count: int) -> list[slice]:
     starts = np.cumsum((0, *even_batches(kind, count))).tolist()
-    return [slice(start, stop) for start, stop in zip(starts[:-1], starts[1:], strict=True)]
+    return [slice(start, stop) for start, stop in pairwise(starts)]
