@@ -35,7 +35,8 @@ from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.roles.user.agreement import Agreement
-from fedsvd.roles.user.role import Inputs, User
+from fedsvd.roles.user.role import User
+from fedsvd.roles.user.seeding import Inputs
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.engine import ON_CPU, Engine

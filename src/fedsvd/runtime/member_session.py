@@ -16,7 +16,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
-from fedsvd.roles.user.role import Inputs, User
+from fedsvd.roles.user.role import User
+from fedsvd.roles.user.seeding import Inputs
 from fedsvd.runtime.enlisting import OwnPart, expect_same_plan, job_of
 from fedsvd.runtime.federation import room
 from fedsvd.runtime.member import Member
