@@ -34,9 +34,7 @@ Order = NDArray[np.int64]
 
 _EPS = 2.0**-53  # the unit roundoff; backend.EPS is twice that
 _LEAST_PIVOT = 2.0**-40  # relative to the square root of the largest diagonal entry
-_MOST_SHIFT = (
-    2.0**-20
-)  # no G whose residual could pass needs more, up to m = 2^16: it would have an eigenvalue below -h d
+_MOST_SHIFT = 2.0**-20  # of h: rounding makes up for less than m^2 eps, 2^-25 at m = 2^14; beyond, G is indefinite
 _DELTA_SHIFT = 2.0**-104
 _MOST_SHIFTS = 2.0**-92  # of h d h', relative to ||H||_F: an error of sqrt(h h')
 _MOST_DIAGONAL = 0.25 * (1.0 - _MOST_SHIFT)  # so that no entry of R_0 is above 1/2
@@ -65,9 +63,7 @@ def factor(G: Array) -> WideFactor:
     if size == 0.0:
         return WideFactor(H, 0.0, 0.0, 0.0)
     if d > _MOST_DIAGONAL:
-        raise FixedPointOverflow(
-            "the diagonal of a Gram matrix is beyond a quarter of its unit", "check the joint norm"
-        )
+        raise FixedPointOverflow("a diagonal entry of a Gram matrix is beyond 1/4 of its unit", "check the joint norm")
     order = _pivots(H, 2.0 * _EPS * math.sqrt(m) * d)
     R_0, h = _first(H, order, d)
     del H
