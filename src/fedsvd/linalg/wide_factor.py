@@ -19,6 +19,7 @@ Input is the upper triangle of G by rows as words in units of 2^-126, its diagon
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ _MOST_SHIFT = 2.0**-20  # of h: rounding makes up for less than m^2 eps, 2^-25 a
 _DELTA_SHIFT = 2.0**-104
 _MOST_SHIFTS = 2.0**-92  # of h d h', relative to ||H||_F: an error of sqrt(h h')
 _MOST_DIAGONAL = 0.25 * (1.0 - _MOST_SHIFT)  # so that no entry of R_0 is above 1/2
-_BLOCK = 1 << 18  # words that are rounded at once, while they are in the cache
+_NEAR, _FAR = 1 << 16, 1 << 22  # words that are rounded at once: in the cache, and on a device
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,10 +94,8 @@ def rounded(G: Array) -> Array:
     xp, m = namespace(G), side(G)
     order = like(np.arange(m), G)
     H = xp.empty((m, m), dtype=xp.float64, device=G.device)
-    step = max(1, _BLOCK // m)
-    for start in range(0, m, step):
-        place = slice(start, min(start + step, m))
-        _put(H, place, _to_unit(_words_at(G, m, order[place], order[start:])))
+    for place in _pieces(xp, m, m):
+        _put(H, place, _to_unit(_words_at(G, m, order[place], order[place.start :])))
     return H
 
 
@@ -166,10 +165,21 @@ def _differences(G: Array, order: Order, R: Array) -> Iterator[tuple[slice, Arra
 
     Some rows at a time, from the column of the first one on.
     """
-    m = R.shape[0]
+    xp, m = namespace(R), R.shape[0]
     placed = like(order, G)
-    for place, words in sliced(namespace(R).matrix_transpose(R), triangular=True).blocks(0, m):
-        yield place, _to_unit(ring128.subtract(_words_at(G, m, placed[place], placed[place.start :]), words))
+    for place, words in sliced(xp.matrix_transpose(R), triangular=True).blocks(0, m):
+        rows, columns = placed[place], placed[place.start :]
+        block = xp.empty(words.shape[:2], dtype=R.dtype, device=R.device)
+        for part in _pieces(xp, *block.shape):
+            block[part, :] = _to_unit(ring128.subtract(_words_at(G, m, rows[part], columns), words[part, :, :]))
+        yield place, block
+
+
+def _pieces(xp: Any, rows: int, width: int) -> Iterator[slice]:
+    """Rows of this width, as many at a time as are worked on quickly."""
+    step = max(1, (_NEAR if xp is np else _FAR) // width)
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
 
 
 def _words_at(G: Array, m: int, rows: Array, columns: Array) -> Array:

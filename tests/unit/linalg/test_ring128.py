@@ -23,12 +23,12 @@ def signed(value):
 
 
 def in_library(library, values):
-    words = ring128.from_ints(values)
-    return words if library.name == "numpy" else library.array(words.view(np.int64))
+    return ring128.to_device(ring128.from_ints(values), library.array(np.zeros(0)))
 
 
 def integers_in(library, words):
-    return ring128.to_ints(library.numpy(words).view(np.uint64))
+    assert library.numpy(words).dtype == (np.uint64 if library.name == "numpy" else np.int64)
+    return ring128.to_ints(ring128.to_host(words))
 
 
 def near_ties():
