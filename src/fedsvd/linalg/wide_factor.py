@@ -34,6 +34,9 @@ from fedsvd.types import Array
 Order = NDArray[np.int64]
 
 _EPS = 2.0**-53  # the unit roundoff; backend.EPS is twice that
+# The first h, over sqrt(m). Few tables need 2 eps, smooth ones far less: h' grows with m, and with a larger h than they
+# need those would be refused at thousands of features.
+_LEAST_SHIFT = _EPS / 8.0
 _LEAST_PIVOT = 2.0**-40  # relative to the square root of the largest diagonal entry
 _MOST_SHIFT = 2.0**-20  # of h: rounding makes up for less than m^2 eps, 2^-25 at m = 2^14; beyond, G is indefinite
 _DELTA_SHIFT = 2.0**-104
@@ -48,8 +51,7 @@ class WideFactor:
 
     R: Array
     residual: float  # ||G - R^T R||_F / ||G||_F, the difference taken exactly
-    shift: float  # h: what was added to G for R_0, relative to its largest diagonal entry
-    second_shift: float  # h': what was added to B
+    shifts: tuple[float, float]  # h, added to G for R_0, relative to its largest diagonal entry; h', added to B
 
     def __repr__(self) -> str:
         return f"WideFactor(m={self.R.shape[0]})"
@@ -62,7 +64,7 @@ def factor(G: Array) -> WideFactor:
     H = rounded(G)
     d, size = float(namespace(H).max(_diagonal(H))), backend.norm(H)
     if size == 0.0:
-        return WideFactor(H, 0.0, 0.0, 0.0)
+        return WideFactor(H, 0.0, (0.0, 0.0))
     if d > _MOST_DIAGONAL:
         raise FixedPointOverflow("a diagonal entry of a Gram matrix is beyond 1/4 of its unit", "check the joint norm")
     order = _pivots(H, 2.0 * _EPS * math.sqrt(m) * d)
@@ -78,7 +80,7 @@ def factor(G: Array) -> WideFactor:
         raise _lost()
     back = np.empty_like(order)
     back[order] = np.arange(m)
-    return WideFactor(namespace(R).take(R, like(back, R), axis=1), residual, h, second)
+    return WideFactor(namespace(R).take(R, like(back, R), axis=1), residual, (h, second))
 
 
 def side(G: Array) -> int:
@@ -115,7 +117,7 @@ def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
     """R_0 on the grid, and the h it took: ``R_0^T R_0 = H + h d I`` roughly, in the given order."""
     xp, m = namespace(H), H.shape[0]
     place = like(order, H)
-    h = 2.0 * _EPS * math.sqrt(m)
+    h = _LEAST_SHIFT * math.sqrt(m)
     R_0 = None
     while R_0 is None:
         if not (d > 0.0 and h <= _MOST_SHIFT):

@@ -105,7 +105,7 @@ def test_every_library_gives_a_factor_of_the_same_gram_matrix(library):
     there = ring128.to_device(G, library.array(np.zeros(0)))
     found = wide_factor.factor(there)
     assert difference(G, library.numpy(found.R)) <= 16 * EPS
-    assert 0.0 < found.shift < 1e-13
+    assert 0.0 < found.shifts[0] < 1e-13
 
 
 def test_every_entry_is_rounded_once(library):
@@ -146,7 +146,7 @@ def test_an_indefinite_matrix_is_refused(case):
 def test_an_eigenvalue_below_zero_by_less_than_rounding_takes_a_second_shift():
     # No sum of squares has one; it is refused only from where it would show in the singular values.
     found = wide_factor.factor(words_of([[2**122, 2**122 + 2**19], [2**122 + 2**19, 2**122]]))
-    assert 0.0 < found.second_shift < 1e-14
+    assert 0.0 < found.shifts[1] < 1e-14
     assert found.residual <= 64 * math.sqrt(2) * EPS
 
 
