@@ -78,7 +78,7 @@ def shares(parts, rng, masked):
     slices = []
     for L in factors:
         q = widen.width(m, L.shape[1])
-        A = widen.share(L, widen.draw_rows(L.shape[1], q, rng.standard_normal), F, c)
+        A = widen.widen((c / F) * L, widen.draw_rows(L.shape[1], q, rng.standard_normal))
         slices.append(exact_gram.sliced(A, np.rint(widen.dither_deviation(F1, N, c) * rng.standard_normal(A.shape))))
     return slices, F / c
 
