@@ -44,3 +44,14 @@ def spectrum(m: int, n: int) -> float:
 def gram(n: int) -> float:
     """Relative to S_1^2: a Gram matrix of n terms, computed by two routes."""
     return 8.0 * EPS * math.sqrt(max(n, 4))
+
+
+# Exact Gram matrices and their factors.
+
+RANK_DEFICIENT_BAR = 1e-14
+"""Singular values of the factor of an exact, rank-deficient Gram matrix, relative to S_1: none of many draws beyond."""
+
+
+def wide_spectrum(m: int) -> float:
+    """Relative to S_1: singular values by way of an exact m x m Gram matrix, dither and LAPACK's own SVD included."""
+    return 4.0 * EPS * math.sqrt(max(m, 4))

@@ -12,6 +12,7 @@ import math
 from fedsvd.errors import AnswerRefused, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.ring128 import cast
 from fedsvd.types import Array, expect_shape
 
 _EPS = 2.0**-53
@@ -58,7 +59,7 @@ def accepts(R: Array, U: Array, sigma: Array, cut: float) -> float:
     if not _norm_is_within(R - product @ xp.matrix_transpose(U), limit):
         raise _wrong()
     worst = _orthogonality(U) / (_ORTHOGONALITY * math.sqrt(m))
-    clear = int(xp.count_nonzero(sigma[:rho] > m * 2.0**-52 * top))
+    clear = _count(sigma[:rho] > m * 2.0**-52 * top)
     if clear:
         ratio = top / sigma[:clear]
         tolerance = 64.0 * m * _EPS * (ratio[:, None] + ratio[None, :])
@@ -71,7 +72,7 @@ def accepts(R: Array, U: Array, sigma: Array, cut: float) -> float:
 def rank_shown(U: Array) -> int:
     """The number of columns of U that are not zero."""
     xp = namespace(U)
-    return int(xp.count_nonzero(xp.any(U != 0.0, axis=0)))
+    return _count(xp.any(U != 0.0, axis=0))
 
 
 def _fault(U: Array, sigma: Array | None) -> str:
@@ -90,6 +91,11 @@ def _fault(U: Array, sigma: Array | None) -> str:
     if bool(xp.any(sigma[rho:] != 0.0)):
         return "a singular value has no singular vector"
     return ""
+
+
+def _count(mask: Array) -> int:
+    xp = namespace(mask)
+    return int(xp.sum(cast(mask, xp.int64)))
 
 
 def _deviation(Q: Array) -> Array:

@@ -45,7 +45,7 @@ _DIGIT = (1 << SLICE_BITS) - 1
 _PANEL = 1792  # columns that are multiplied at once
 _MOST_COLUMNS = _PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
 _BLOCKS = 8  # at least so many blocks of rows, so that little is computed left of the diagonal
-_LEAST_BLOCK, _MOST_BLOCK = 128, 256  # rows
+_LEAST_BLOCK, _MOST_BLOCK = 128, 192  # rows: with more, what is computed at once would outgrow the slices
 _NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
 _FAR_BLOCK = 1 << 22  # entries that a device takes at once
 _TEST_ROWS = 1024
@@ -102,11 +102,13 @@ class Slices:
         ends = [q * k // panels for k in range(panels + 1)]
         digits: list[Array] = []
         for left, right in pairwise(ends):
-            S = [part[start:, left:right] for part in self.parts]
-            products, found = _products(xp, S, stop - start), []
-            while products:  # one by one, so that each is given back before the next is copied
-                found.append(cast(products.pop(0), xp.int64))
-            digits = [a + b for a, b in zip(digits, found, strict=True)] if digits else found
+            products = _products(xp, [part[start:, left:right] for part in self.parts], stop - start)
+            for d in range(5):
+                T = cast(products.pop(0), xp.int64)  # one by one: each gives its memory back before the next
+                if left == 0:
+                    digits.append(T)
+                else:
+                    digits[d] += T
         return digits
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
-from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.backend import like, namespace, to_numpy
 from fedsvd.types import Array, Ring
 
 BITS = 128
@@ -100,6 +100,16 @@ def to_ints(words: Ring) -> list[int]:
     """The signed Python integers of NumPy words, in C order."""
     raw = np.ascontiguousarray(words, "<u8").tobytes()
     return [int.from_bytes(raw[at : at + 16], "little", signed=True) for at in range(0, len(raw), 16)]
+
+
+def to_device(words: Ring, on: Array) -> Array:
+    """NumPy words in the library, and on the device, of ``on``."""
+    return words if isinstance(on, np.ndarray) else like(words.view(np.int64), on)
+
+
+def to_host(words: Array) -> Ring:
+    """Words of any library as NumPy's, in host memory."""
+    return to_numpy(words).view(np.uint64)
 
 
 def expect_within(words: Array, bits: int = MOST_BITS) -> None:

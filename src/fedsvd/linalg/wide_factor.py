@@ -19,6 +19,7 @@ Input is the upper triangle of G by rows as words in units of 2^-126, its diagon
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +34,15 @@ from fedsvd.types import Array
 Order = NDArray[np.int64]
 
 _EPS = 2.0**-53  # the unit roundoff; backend.EPS is twice that
+# The first h, over sqrt(m). Few tables need 2 eps, smooth ones far less: h' grows with m, and with a larger h than they
+# need those would be refused at thousands of features.
+_LEAST_SHIFT = _EPS / 8.0
 _LEAST_PIVOT = 2.0**-40  # relative to the square root of the largest diagonal entry
-_MOST_SHIFT = (
-    2.0**-20
-)  # no G whose residual could pass needs more, up to m = 2^16: it would have an eigenvalue below -h d
+_MOST_SHIFT = 2.0**-20  # of h: rounding makes up for less than m^2 eps, 2^-25 at m = 2^14; beyond, G is indefinite
 _DELTA_SHIFT = 2.0**-104
 _MOST_SHIFTS = 2.0**-92  # of h d h', relative to ||H||_F: an error of sqrt(h h')
 _MOST_DIAGONAL = 0.25 * (1.0 - _MOST_SHIFT)  # so that no entry of R_0 is above 1/2
-_BLOCK = 1 << 18  # words that are rounded at once, while they are in the cache
+_NEAR, _FAR = 1 << 16, 1 << 22  # words that are rounded at once: in the cache, and on a device
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +51,7 @@ class WideFactor:
 
     R: Array
     residual: float  # ||G - R^T R||_F / ||G||_F, the difference taken exactly
-    shift: float  # h: what was added to G for R_0, relative to its largest diagonal entry
-    second_shift: float  # h': what was added to B
+    shifts: tuple[float, float]  # h, added to G for R_0, relative to its largest diagonal entry; h', added to B
 
     def __repr__(self) -> str:
         return f"WideFactor(m={self.R.shape[0]})"
@@ -63,11 +64,9 @@ def factor(G: Array) -> WideFactor:
     H = rounded(G)
     d, size = float(namespace(H).max(_diagonal(H))), backend.norm(H)
     if size == 0.0:
-        return WideFactor(H, 0.0, 0.0, 0.0)
+        return WideFactor(H, 0.0, (0.0, 0.0))
     if d > _MOST_DIAGONAL:
-        raise FixedPointOverflow(
-            "the diagonal of a Gram matrix is beyond a quarter of its unit", "check the joint norm"
-        )
+        raise FixedPointOverflow("a diagonal entry of a Gram matrix is beyond 1/4 of its unit", "check the joint norm")
     order = _pivots(H, 2.0 * _EPS * math.sqrt(m) * d)
     R_0, h = _first(H, order, d)
     del H
@@ -81,7 +80,7 @@ def factor(G: Array) -> WideFactor:
         raise _lost()
     back = np.empty_like(order)
     back[order] = np.arange(m)
-    return WideFactor(namespace(R).take(R, like(back, R), axis=1), residual, h, second)
+    return WideFactor(namespace(R).take(R, like(back, R), axis=1), residual, (h, second))
 
 
 def side(G: Array) -> int:
@@ -97,10 +96,8 @@ def rounded(G: Array) -> Array:
     xp, m = namespace(G), side(G)
     order = like(np.arange(m), G)
     H = xp.empty((m, m), dtype=xp.float64, device=G.device)
-    step = max(1, _BLOCK // m)
-    for start in range(0, m, step):
-        place = slice(start, min(start + step, m))
-        _put(H, place, _to_unit(_words_at(G, m, order[place], order[start:])))
+    for place in _pieces(xp, m, m):
+        _put(H, place, _to_unit(_words_at(G, m, order[place], order[place.start :])))
     return H
 
 
@@ -120,7 +117,7 @@ def _first(H: Array, order: Order, d: float) -> tuple[Array, float]:
     """R_0 on the grid, and the h it took: ``R_0^T R_0 = H + h d I`` roughly, in the given order."""
     xp, m = namespace(H), H.shape[0]
     place = like(order, H)
-    h = 2.0 * _EPS * math.sqrt(m)
+    h = _LEAST_SHIFT * math.sqrt(m)
     R_0 = None
     while R_0 is None:
         if not (d > 0.0 and h <= _MOST_SHIFT):
@@ -170,10 +167,21 @@ def _differences(G: Array, order: Order, R: Array) -> Iterator[tuple[slice, Arra
 
     Some rows at a time, from the column of the first one on.
     """
-    m = R.shape[0]
+    xp, m = namespace(R), R.shape[0]
     placed = like(order, G)
-    for place, words in sliced(namespace(R).matrix_transpose(R), triangular=True).blocks(0, m):
-        yield place, _to_unit(ring128.subtract(_words_at(G, m, placed[place], placed[place.start :]), words))
+    for place, words in sliced(xp.matrix_transpose(R), triangular=True).blocks(0, m):
+        rows, columns = placed[place], placed[place.start :]
+        block = xp.empty(words.shape[:2], dtype=R.dtype, device=R.device)
+        for part in _pieces(xp, *block.shape):
+            block[part, :] = _to_unit(ring128.subtract(_words_at(G, m, rows[part], columns), words[part, :, :]))
+        yield place, block
+
+
+def _pieces(xp: Any, rows: int, width: int) -> Iterator[slice]:
+    """Rows of this width, as many at a time as are worked on quickly."""
+    step = max(1, (_NEAR if xp is np else _FAR) // width)
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
 
 
 def _words_at(G: Array, m: int, rows: Array, columns: Array) -> Array:

@@ -1,4 +1,4 @@
-"""From a factor L to the matrix whose exact Gram matrix is shared: its unit, its width, its dither's size (3.3, 3.4).
+"""From a factor L to the matrix A whose exact Gram matrix is shared: unit, width and dither (specification, 3.3, 3.4).
 
     A = (c / F) P [L 0] T,    P (m, m) and T (q, q) Haar-random, L (m, p), q = max(p, floor(m / 2) + 32)
 
@@ -53,9 +53,3 @@ def widen(L: Array, T_t: Reflectors) -> Array:
         raise ShapeError(f"the rows that were drawn are not those for a factor of {p} columns")
     zeros = xp.zeros((m, T_t.n - p), dtype=L.dtype, device=L.device)
     return T_t.right_t(xp.concat((L, zeros), axis=1))
-
-
-def share(L: Array, T_t: Reflectors, F: float, c: float = 1.0, P: Reflectors | None = None) -> Array:
-    """``(c / F) P [L 0] T``, (m, q); P is left out where the sum is opened by users."""
-    scaled = (c / F) * L
-    return widen(scaled if P is None else P.left(scaled), T_t)

@@ -1,0 +1,112 @@
+"""Words of the ring Z_2^128 add, negate and round as Python's integers do, in every library."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
+from fedsvd.linalg import ring128
+
+SIZE = 1 << 128
+integers = st.one_of(
+    st.integers(-(1 << 127), (1 << 127) - 1),
+    st.integers(-(1 << 66), 1 << 66),
+    st.sampled_from([0, 1, -1, 1 << 63, -(1 << 63), (1 << 64) - 1, 1 << 64, -(1 << 64), -(1 << 127), (1 << 127) - 1]),
+)
+lists = st.lists(integers, min_size=1, max_size=8)
+
+
+def signed(value):
+    value %= SIZE
+    return value - SIZE if value >> 127 else value
+
+
+def in_library(library, values):
+    return ring128.to_device(ring128.from_ints(values), library.array(np.zeros(0)))
+
+
+def integers_in(library, words):
+    assert library.numpy(words).dtype == (np.uint64 if library.name == "numpy" else np.int64)
+    return ring128.to_ints(ring128.to_host(words))
+
+
+def near_ties():
+    """Integers around those that lie half-way between two float64, and around powers of two."""
+    rng = np.random.default_rng(0)
+    found = [sign * ((1 << b) + d) for b in range(126) for d in (-2, -1, 0, 1, 2) for sign in (1, -1)]
+    for _ in range(3000):
+        bits = int(rng.integers(1, 73))
+        top = (int(rng.integers(1 << 52, 1 << 53)) << 1 | 1) << bits  # an odd last bit: half-way
+        below = int(rng.integers(0, 1 << min(bits, 62)))
+        found += [sign * (top + d) for d in (-below, -1, 0, 1, below) for sign in (1, -1)]
+    return [value for value in found if abs(value) <= 1 << 126]
+
+
+def test_python_integers_become_words_and_return():
+    values = [0, 1, -1, (1 << 127) - 1, -(1 << 127), 1 << 64, 12345678901234567890123]
+    words = ring128.from_ints(values)
+    assert words.shape == (7, 2)
+    assert words.dtype == np.uint64
+    assert [tuple(map(int, word)) for word in words[:3]] == [(0, 0), (1, 0), (2**64 - 1, 2**64 - 1)]
+    assert ring128.to_ints(words) == values
+
+
+@settings(max_examples=60, deadline=None)
+@given(a=lists, b=lists)
+def test_sums_and_differences_are_those_of_integers_modulo_the_ring(library, a, b):
+    pairs = list(zip(a, b, strict=False))
+    x, y = (in_library(library, [pair[side] for pair in pairs]) for side in (0, 1))
+    assert integers_in(library, ring128.add(x, y)) == [signed(p + q) for p, q in pairs]
+    assert integers_in(library, ring128.subtract(x, y)) == [signed(p - q) for p, q in pairs]
+    assert integers_in(library, ring128.negate(x)) == [signed(-p) for p, _ in pairs]
+
+
+@settings(max_examples=60, deadline=None)
+@given(a=integers, b=integers, c=integers)
+def test_words_are_a_commutative_group(library, a, b, c):
+    x, y, z = (in_library(library, [value]) for value in (a, b, c))
+    left, right = ring128.add(ring128.add(x, y), z), ring128.add(x, ring128.add(y, z))
+    assert integers_in(library, left) == integers_in(library, right)
+    assert integers_in(library, ring128.add(x, y)) == integers_in(library, ring128.add(y, x))
+    assert integers_in(library, ring128.add(x, ring128.negate(x))) == [0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=1, max_size=6), shift=st.integers(0, 127))
+def test_shifted_64_bit_integers_are_multiples_of_powers_of_two(library, values, shift):
+    words = ring128.from_int64(library.array(np.array(values, np.int64)), shift)
+    assert integers_in(library, words) == [signed(value << shift) for value in values]
+
+
+def test_words_round_to_the_nearest_float64_half_to_even(library):
+    values = near_ties()
+    rounded = library.numpy(ring128.to_float(in_library(library, values)))
+    np.testing.assert_array_equal(rounded, np.array([float(value) for value in values]))
+
+
+def test_whole_float64_numbers_become_words_exactly(library):
+    rng = np.random.default_rng(1)
+    values = np.concatenate([np.rint(np.ldexp(rng.standard_normal(40), e)) for e in range(0, 123, 3)])
+    values = np.concatenate([values, [2.0**63, -(2.0**63), 1.5 * 2.0**64, -1.0, 0.0, 2.0**125]])
+    assert integers_in(library, ring128.from_float(library.array(values))) == [int(value) for value in values]
+
+
+@pytest.mark.parametrize("value", [1 << 125, -(1 << 125), 0, -1])
+def test_words_up_to_the_bound_are_let_through(library, value):
+    ring128.expect_within(in_library(library, [value]))
+
+
+@pytest.mark.parametrize("value", [(1 << 125) + 1, -(1 << 125) - 1, (1 << 127) - 1, -(1 << 127)])
+def test_a_word_beyond_the_bound_is_an_overflow(library, value):
+    with pytest.raises(FixedPointOverflow, match="beyond 2\\^125"):
+        ring128.expect_within(in_library(library, [0, value, 3]))
+
+
+def test_what_are_not_words_is_refused():
+    with pytest.raises(ShapeError, match=r"\(\.\.\., 2\)"):
+        ring128.negate(np.zeros((4, 3), np.uint64))
+    with pytest.raises(ShapeError, match="float64"):
+        ring128.negate(np.zeros((4, 2)))
+    with pytest.raises(ConfigError, match="0 to 127"):
+        ring128.from_int64(np.zeros(1, np.int64), 128)
