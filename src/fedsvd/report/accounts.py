@@ -40,7 +40,10 @@ def accounts(subject: Subject) -> Section:
             for stage, began, took in bars
         ]
         table = grid("Seconds of every stage", ("role", "stage", "began", "took"), stages)
-        caption = "When each role was busy, stage by stage; a bar begins where the stage was first entered."
+        caption = (
+            "When each role was busy, stage by stage; a bar begins where the stage was first entered. "
+            "Colours only tell neighbouring stages apart."
+        )
         figures.append(Figure(charts.gantt(timeline, "Time of every role"), caption, table))
     sent, kinds = _sent(subject)
     if sent:
