@@ -9,10 +9,10 @@ from fedsvd.report.subject import Subject, role_name
 
 # Kinds of message by what they are for (docs/protocol.md); small ones share a name.
 STEPS = {
-    "KeyOffer": "keys and letters",
-    "KeyBook": "keys and letters",
-    "Relay": "keys and letters",
-    "Relayed": "keys and letters",
+    "KeyOffer": "keys and sealed messages",
+    "KeyBook": "keys and sealed messages",
+    "Relay": "keys and sealed messages",
+    "Relayed": "keys and sealed messages",
     "RowIds": "row ids",
     "RowsAgree": "row ids",
     "SumShare": "sums",

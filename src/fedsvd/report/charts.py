@@ -64,30 +64,29 @@ def scatter(points: Float, names: Sequence[str], labelled: Sequence[int], title:
 
 
 def bars(
-    names: Sequence[str],
-    values: Sequence[float],
+    rows: Sequence[tuple[str, float]],
     title: str,
     span: tuple[float, float] | None = None,
-    among: Sequence[str] = (),
+    among: Sequence[tuple[str, float]] = (),
 ) -> str:
     """Horizontal bars from zero on one scale, each between its name and its number.
 
-    Names stand left of the bars, or above them where one is long. Several drawings that are compared share a scale,
-    ``span``, and one place for names, wide enough for those ``among`` them.
+    Names stand left of the bars, or above them where one is long. Drawings that are compared share a scale, ``span``,
+    and its place: they leave space for the names and numbers of all rows ``among`` them.
     """
-    low, high = span or (min(0.0, *values), max(0.0, *values))
-    widest = max(map(text_width, (*names, *among)))
+    low, high = span or (min(0.0, *(value for _, value in rows)), max(0.0, *(value for _, value in rows)))
+    widest = max(text_width(name) for name, _ in (*rows, *among))
     above = widest > _BAR_NAME
     left = 28.0 if above else max(widest + 12.0, 28.0)
     step, lead = (36.0, 16.0) if above else (20.0, 0.0)
-    numbers = [svg.short(value) for value in values]
-    scale = svg.Scale(low, high if high > low else low + 1.0, left, svg.WIDTH - 12.0 - max(map(text_width, numbers)))
-    bottom = 8 + step * len(names)
+    right = svg.WIDTH - 12.0 - max(text_width(svg.short(value)) for _, value in (*rows, *among))
+    scale = svg.Scale(low, high if high > low else low + 1.0, left, right)
+    bottom = 8 + step * len(rows)
     parts = []
     for value, label in svg.spaced_ticks(scale):
         parts += [svg.line(scale(value), 2, scale(value), bottom, "frame" if value == 0 else "grid")]
         parts += [svg.text(scale(value), bottom + 15, label, anchor="middle")]
-    for j, (name, value) in enumerate(zip(names, values, strict=True)):
+    for j, (name, value) in enumerate(rows):
         y = 6 + step * j
         shown = shortened(name, svg.WIDTH - 16.0)
         parts.append(
@@ -97,7 +96,7 @@ def bars(
         )
         css = "s1" if value >= 0 else "s2"
         parts.append(svg.rect(scale(0), y + lead, scale(value) - scale(0), 15, css, f"{name}: {value:.6g}"))
-        parts.append(svg.text(svg.WIDTH - 4, y + lead + 12, numbers[j], anchor="end"))
+        parts.append(svg.text(svg.WIDTH - 4, y + lead + 12, svg.short(value), anchor="end"))
     return svg.drawing(title, svg.WIDTH, bottom + 20, parts)
 
 

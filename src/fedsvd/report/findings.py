@@ -82,17 +82,17 @@ def _features(subject: Subject) -> Section:
     first = components[:_LOADINGS]
     orders = [np.argsort(-np.abs(row), kind="stable")[:_BARS] for row in first]
     low, high = svg.covering(min(0.0, float(first.min())), max(0.0, float(first.max())))
-    drawn = [names[i] for order in orders for i in order]
+    rows = [[(names[i], float(first[j][i])) for i in order] for j, order in enumerate(orders)]
     figures = []
-    for j, order in enumerate(orders):
+    for j, own in enumerate(rows):
         title = f"Loadings of component {j + 1}"
-        picture = charts.bars([names[i] for i in order], first[j][order].tolist(), title, (low, high), drawn)
-        shown = f"{len(order)} largest of {len(names)}" if len(order) < len(names) else "all, largest first"
+        picture = charts.bars(own, title, (low, high), [row for each in rows for row in each])
+        shown = f"{len(own)} largest of {len(names)}" if len(own) < len(names) else "all, largest first"
         figures.append(Figure(picture, f"{title}: {shown}; scale {low:g} to {high:g}."))
     if len(components) > 1:
         figures.append(_feature_map(subject, names))
-    own = "of your own columns" if subject.plan.split is Split.VERTICAL else "that all parties share"
-    words = (f"Components {own}: {len(names)} features.", _loadings_in_words(subject, low, high))
+    whose = "of your own columns" if subject.plan.split is Split.VERTICAL else "that all parties share"
+    words = (f"Components {whose}: {len(names)} features.", _loadings_in_words(subject, low, high))
     return Section("components", "Loadings", words, tuple(figures))
 
 
@@ -188,7 +188,7 @@ def _regression(subject: Subject) -> Section:
                 f"{title}, largest first: by how much {target} rises where the feature is one larger and all others "
                 "are the same. Orange bars are negative."
             )
-            figures.append(Figure(charts.bars([names[i] for i in order], w[order].tolist(), title), caption))
+            figures.append(Figure(charts.bars([(names[i], float(w[i])) for i in order], title), caption))
     elif subject.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
     figures += _residuals(subject)

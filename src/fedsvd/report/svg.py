@@ -61,7 +61,7 @@ def _step(span: float, count: int) -> float:
     return next(step * factor for factor in (1, 2, 5, 10) if span / (step * factor) <= count)
 
 
-def covering(low: float, high: float, count: int = 5) -> tuple[float, float]:
+def covering(low: float, high: float, count: int = 10) -> tuple[float, float]:
     """A range from one round number to another that holds this one."""
     if not math.isfinite(high - low) or high <= low:
         return low, low + 1.0
@@ -83,15 +83,22 @@ def tick_labels(values: Sequence[float]) -> list[str]:
 
 
 def spaced_ticks(scale: Scale, count: int = 5) -> list[tuple[float, str]]:
-    """Round numbers with their labels, few enough that no two labels touch along the line."""
-    found: list[tuple[float, str]] = []
+    """Round numbers with their labels, as many as fit beside each other along the line; zero stays among them."""
+    best: list[tuple[float, str]] = []
     for most in range(count, 0, -1):
         values = ticks(scale.low, scale.high, most)
-        found = list(zip(values, tick_labels(values), strict=True))
-        places = [(scale(value), text_width(label) / 2) for value, label in found]
-        if all(b - a >= half + other + _APART for (a, half), (b, other) in pairwise(places)):
-            return found
-    return found[:1]
+        labels = tick_labels(values)
+        zero = min(range(len(values)), key=lambda place: abs(values[place]), default=0)
+        for stride in (1, 2, 3):
+            found = list(zip(values, labels, strict=True))[zero % stride :: stride]
+            if len(found) > len(best) and (len(found) == 1 or _apart(scale, found)):
+                best = found
+    return best
+
+
+def _apart(scale: Scale, found: Sequence[tuple[float, str]]) -> bool:
+    places = [(scale(value), text_width(label) / 2) for value, label in found]
+    return all(b - a >= half + other + _APART for (a, half), (b, other) in pairwise(places))
 
 
 def widened(values: Sequence[float], share: float = 0.05) -> tuple[float, float]:

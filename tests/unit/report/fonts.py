@@ -19,7 +19,9 @@ def _font(name: str):
 
 @cache
 def _advance(name: str, character: str) -> float:
-    flags = pytest.importorskip("matplotlib.ft2font").LoadFlags.NO_HINTING
+    ft2font = pytest.importorskip("matplotlib.ft2font")
+    # An enumeration from matplotlib 3.10 on; a number before.
+    flags = ft2font.LoadFlags.NO_HINTING if hasattr(ft2font, "LoadFlags") else ft2font.LOAD_NO_HINTING
     return _font(name).load_char(ord(character), flags=flags).linearHoriAdvance / 65536 / _UNIT
 
 

@@ -1,12 +1,14 @@
 """Text is measured for the widest common font, and what is cut, wrapped or placed by that measure fits."""
 
 import string
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from tests.unit.report.fonts import widest
 
 from fedsvd.report.lettering import SIZE, in_columns, placed, shortened, text_width, wrapped
+from fedsvd.report.svg import Scale, covering, spaced_ticks
 
 LATIN = string.ascii_letters + string.digits + string.punctuation + " ÄÖÜßéñçøåœ·–—…→×±²"
 LONG = "Körpertemperatur morgens, gemessen im Ohr"  # 41 characters
@@ -84,3 +86,28 @@ def test_names_of_points_neither_overlap_nor_cover_a_mark_nor_leave_the_frame(se
 def test_a_name_without_a_free_place_is_left_out():
     mark = (100.0, 100.0)
     assert placed([("a name", mark)] * 10, [], (0.0, 0.0, 200.0, 200.0))[-1] is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "across"), [(-0.3, 0.4, 150.0), (-0.3, 0.4, 60.0), (1000.0, 1000.5, 300.0), (0.0, 3e-7, 200.0)]
+)
+def test_numbers_of_an_axis_do_not_touch_and_differ_from_each_other(low, high, across):
+    scale = Scale(low, high, 0.0, across)
+    found = spaced_ticks(scale)
+    assert len(found) >= 2
+    assert len({label for _, label in found}) == len(found)
+    for value, label in found:
+        assert low <= value <= high or value == pytest.approx(low) or value == pytest.approx(high)
+        assert float(label) == pytest.approx(value, abs=1e-9 * (high - low))
+    ends = [(scale(value), SIZE * widest(label) / 2) for value, label in found]
+    for (a, half), (b, other) in pairwise(ends):
+        assert b - other > a + half
+    if low < 0:
+        assert "0" in {label for _, label in found}
+
+
+def test_a_scale_ends_at_round_numbers_and_is_hardly_longer_than_its_data():
+    assert covering(-0.271, 0.375) == pytest.approx((-0.3, 0.4))
+    assert covering(0.0, 0.261) == pytest.approx((0.0, 0.3), abs=0.05)
+    low, high = covering(-0.2, 0.6)
+    assert (low, high) == pytest.approx((-0.2, 0.6))
