@@ -39,7 +39,9 @@ def whole_words(context: dict[str, Any]) -> None:
         return "".join(pieces)
 
     if "body" in context:
-        context["body"] = re.sub(r'<div class="highlight-sh .*?</pre>', block, context["body"], flags=re.DOTALL)
+        context["body"] = re.sub(
+            r'<div class="highlight-(?:sh|text) .*?</pre>', block, context["body"], flags=re.DOTALL
+        )
 
 
 def write_reference(folder: Path) -> None:

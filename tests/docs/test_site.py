@@ -9,7 +9,15 @@ import pytest
 from tests.browser import COLLISIONS, Browser
 from tests.docs.snippets import DOCS
 
-FOLLOWED = ("index", "tutorial/first-study", "howto/hospitals", "deployment", "reference/cli", "diagrams/user")
+FOLLOWED = (
+    "index",
+    "tutorial/first-study",
+    "howto/hospitals",
+    "deployment",
+    "reference/cli",
+    "errors/FSVD-110",
+    "diagrams/user",
+)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +78,7 @@ CUT_OFF = """(() => {
     const right = Math.max(...[...node.getClientRects()].map(box => box.right));
     if (right > innerWidth + 1 && !scrolls(node)) found.push(node.textContent.slice(0, 60));
   }
-  for (const node of document.querySelectorAll('.highlight-sh pre'))
+  for (const node of document.querySelectorAll('.highlight-sh pre, .highlight-text pre'))
     if (node.scrollWidth > node.clientWidth + 1) found.push('clipped: ' + node.textContent.slice(0, 60));
   return found;
 })()"""
