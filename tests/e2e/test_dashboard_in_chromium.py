@@ -99,6 +99,23 @@ def test_the_page_is_heard_read_in_the_dark_on_a_phone_and_walked_through_by_key
     browser.screenshot("dashboard-phone")
 
 
+def test_the_page_shows_the_state_before_the_first_event(browser, book, audit, address):
+    """Without the stream of events, as in the moment of opening, the jobs and the history are there."""
+    book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))
+    audit.write("2026-01-02T03:04:05+00:00", "submitted", job=JOB, by="researcher/res")
+    browser.call("Network.setBlockedURLs", urls=["*/events"])
+    try:
+        browser.visit(address)
+        shown = text(browser)
+    finally:
+        browser.call("Network.setBlockedURLs", urls=[])
+        browser.complaints.clear()
+    for words in ("three-hospitals", "recruiting", "awaited", "submitted", "listening on port 7443"):
+        assert words in shown
+    assert "No job yet" not in shown
+    browser.until("document.getElementById('news').textContent === ''")  # once the server answers again
+
+
 def test_a_visitor_without_the_token_sees_nothing(browser, book, address):
     browser.call("Network.clearBrowserCookies")
     book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))

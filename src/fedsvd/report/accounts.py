@@ -9,10 +9,10 @@ from fedsvd.report.subject import Subject, role_name
 
 # Kinds of message by what they are for (docs/protocol.md); small ones share a name.
 STEPS = {
-    "KeyOffer": "keys and letters",
-    "KeyBook": "keys and letters",
-    "Relay": "keys and letters",
-    "Relayed": "keys and letters",
+    "KeyOffer": "keys and sealed messages",
+    "KeyBook": "keys and sealed messages",
+    "Relay": "keys and sealed messages",
+    "Relayed": "keys and sealed messages",
     "RowIds": "row ids",
     "RowsAgree": "row ids",
     "SumShare": "sums",
@@ -40,7 +40,10 @@ def accounts(subject: Subject) -> Section:
             for stage, began, took in bars
         ]
         table = grid("Seconds of every stage", ("role", "stage", "began", "took"), stages)
-        caption = "When each role was busy, stage by stage; a bar begins where the stage was first entered."
+        caption = (
+            "When each role was busy, stage by stage; a bar begins where the stage was first entered. "
+            "Colours only tell neighbouring stages apart."
+        )
         figures.append(Figure(charts.gantt(timeline, "Time of every role"), caption, table))
     sent, kinds = _sent(subject)
     if sent:
