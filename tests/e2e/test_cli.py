@@ -105,8 +105,8 @@ def test_errors_reach_the_shell(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bank.csv", "insurer.csv", "shop.csv"]
 
 
-def test_the_demo_runs_by_itself():
-    ran = command(None, "demo", "--format", "json")
+def test_the_demo_runs_by_itself(tmp_path):
+    ran = command(tmp_path, "demo", "--format", "json")
     assert ran.returncode == 0, ran.stderr
     for run in json.loads(ran.stdout)["runs"]:
         assert max(run["errors"].values()) < RESULT_BAR
