@@ -91,6 +91,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         reporter.write_line(f"tests left files in the clone (they belong in tmp_path): {', '.join(new)}", red=True)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two workers more than cores, because many tests wait for other processes; an answer given to xdist goes first."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What a chaos test is a case of goes with its report: ``benchmarks.chaos`` makes a table of them."""
     for item in items:

@@ -105,6 +105,7 @@ def test_errors_reach_the_shell(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bank.csv", "insurer.csv", "shop.csv"]
 
 
+@pytest.mark.slow  # ten processes; tests/unit/cli/test_demo_and_progress.py runs the same two studies
 def test_the_demo_runs_by_itself(tmp_path):
     ran = command(tmp_path, "demo", "--format", "json")
     assert ran.returncode == 0, ran.stderr

@@ -97,6 +97,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path):
         Library.here(tmp_path / "nowhere")
 
 
+@pytest.mark.slow  # eight processes behind a real link, which tests/unit/lab/network tries by itself
 def test_the_local_rung_runs_behind_a_slow_line(tmp_path):
     pytest.importorskip("pyarrow")
     summary = reproduce(["fig4d"], Size.SMOKE, context(), tmp_path)
