@@ -9,8 +9,8 @@ TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 QUICK := -m "not slow and not scale and not torch"
 # The last digits of a result depend on the BLAS kernel, so what compares numbers also runs on kernels of other CPUs.
 CORES ?= SkylakeX Haswell Sandybridge Nehalem
-NUMERICAL := tests/unit/linalg tests/unit/compress tests/unit/masks tests/paper \
-	tests/e2e/test_exactness.py tests/e2e/test_exactness_regression.py
+NUMERICAL := tests/unit/linalg tests/unit/compress tests/protocol/test_own_parts.py tests/e2e/test_exactness.py \
+	$(addprefix tests/unit/estimators/,test_pca.py test_svd.py test_lsa.py test_linear_regression.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-cores lint bench chaos reproduce docs clean
@@ -53,7 +53,8 @@ test: lint  ## lint, the test suite in random order, the numerical tests on othe
 test-cores: $(VENV)/.dev  ## the numerical tests with the BLAS kernels of other CPUs (CORES=...)
 	@for core in $(CORES); do \
 		if $(BIN)/python -m tests.kernel $$core; then \
-			$(TESTENV) OPENBLAS_CORETYPE=$$core $(PYTEST) -n auto --dist worksteal $(QUICK) $(NUMERICAL) || exit 1; \
+			$(TESTENV) OPENBLAS_CORETYPE=$$core $(PYTEST) -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal \
+				$(QUICK) $(NUMERICAL) || exit 1; \
 		fi; \
 	done
 
