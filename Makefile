@@ -9,8 +9,8 @@ TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 QUICK := -m "not slow and not scale and not torch"
 # The last digits of a result depend on the BLAS kernel, so what compares numbers also runs on kernels of other CPUs.
 CORES ?= SkylakeX Haswell Sandybridge Nehalem
-NUMERICAL := tests/unit/linalg tests/unit/compress tests/protocol/test_own_parts.py tests/e2e/test_exactness.py \
-	$(addprefix tests/unit/estimators/,test_pca.py test_svd.py test_lsa.py test_linear_regression.py)
+NUMERICAL := tests/unit/linalg tests/protocol/test_own_parts.py tests/e2e/test_exactness.py \
+	tests/unit/estimators/test_linear_regression.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-cores lint bench chaos reproduce docs clean
