@@ -7,6 +7,7 @@ coefficients are w + a, and residuals, which no a can hide.
 import numpy as np
 import pytest
 from tests.adversary.watch import Truth, columns, csp_view, view_of, watched
+from tests.tolerances import digits_lost
 
 from fedsvd.lab.attacks.view import X_masked, Y_i_masked
 from fedsvd.protocol.messages import MaskedBatch, Ready, Solution
@@ -40,7 +41,7 @@ def test_the_csp_learns_residual_norms_and_this_is_stated(data):
     joint = X_masked(outcome.plan, csp_view(outcome))
     _, shown = fit(joint[:, :-1], joint[:, -1:])
     c = np.linalg.svd(joint[:, :-1], compute_uv=False)[0] / np.linalg.svd(X, compute_uv=False)[0]
-    assert shown / c == pytest.approx(fit(X, y)[1], rel=1e-9)
+    assert shown / c == pytest.approx(fit(X, y)[1], rel=digits_lost(7))
 
 
 def norms(w):
@@ -75,7 +76,7 @@ def test_the_aligned_scheme_adds_labels_up_or_it_would_show_the_norms_of_all_but
     # What bare labels would show: the holder's alone, y plus its own blinding, on everybody's columns.
     rng = np.random.default_rng(2)
     bare = y + X[:, : WIDTHS[0]] @ (2.0 * rng.standard_normal((WIDTHS[0], 1)))
-    assert norms(fit(X, bare)[0])[1] == pytest.approx(norms(fit(X, y)[0])[1], rel=1e-9)
+    assert norms(fit(X, bare)[0])[1] == pytest.approx(norms(fit(X, y)[0])[1], rel=digits_lost(7))
 
 
 def exponent(view):
@@ -106,4 +107,4 @@ def test_regressions_on_split_rows_hide_the_fit_from_the_csp(data):
     true, own = fit(X, y)
     assert np.linalg.norm(w_masked) > 2.0 * np.linalg.norm(true)
     c = np.linalg.svd(joint[:-1], compute_uv=False)[0] / np.linalg.svd(X, compute_uv=False)[0]
-    assert residual / c == pytest.approx(own, rel=1e-9)  # stated: no blinding hides a residual
+    assert residual / c == pytest.approx(own, rel=digits_lost(7))  # stated: no blinding hides a residual

@@ -10,6 +10,7 @@ from fedsvd.runtime.job import read_job
 
 EXAMPLES = ROOT / "examples"
 STUDIES = {"hospitals": "pca", "bank-and-telco": "lr", "genotypes": "pca", "films": "lsa"}
+OTHERS = sorted(STUDIES.keys() - {"hospitals"})
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,8 @@ def test_there_are_four_each_with_a_job_a_script_and_a_notebook():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", STUDIES)
+# One kernel start is enough for a quick answer: the other studies run as their how-to pages are typed.
+@pytest.mark.parametrize("name", ["hospitals", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_a_notebook_runs_from_an_empty_folder_and_shows_what_is_stored(notebooks, name, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

@@ -22,6 +22,7 @@ from tests.e2e.institutions import (
     split_table,
     until,
 )
+from tests.tolerances import RESULT_BAR, assert_close
 
 import fedsvd
 from fedsvd.identity.authority import Authority
@@ -142,7 +143,7 @@ def test_three_hospitals_run_a_study_by_commands_and_from_python(tmp_path):
         with fedsvd.connect(house.kits["party/c"], house.csp) as connection:
             assert str(connection.results(id).folder) == found["folder"]
         pca = fedsvd.load(found["folder"])
-        np.testing.assert_allclose(pca.mean_, np.concatenate(list(tables.values())).mean(axis=0), rtol=1e-12)
+        assert_close(pca.mean_, np.concatenate(list(tables.values())).mean(axis=0), RESULT_BAR)
         expected = simulated(file_of("pca", parties, tmp_path, authority="ta", **options), tmp_path / "sim")
         for name in parties:
             expect_equal(house.folder(name, id), expected / "parties" / name)

@@ -61,6 +61,7 @@ def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
         assert word in said.out
 
 
+@pytest.mark.slow  # ten processes, as in the two tests above
 def test_the_demo_would_show_an_error_if_there_were_one(fedsvd, monkeypatch):
     read_results = demo_module.read_results
 
