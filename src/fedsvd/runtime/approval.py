@@ -5,7 +5,7 @@ not, it is taken to be as large as ours, and the approval says so; the plan itse
 more when all shapes are known, before anything of the data leaves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,7 +14,7 @@ from typing import Any
 
 from fedsvd.errors import NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
-from fedsvd.identity.names import KitRole
+from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Finding, findings
@@ -31,7 +31,7 @@ class Standing(StrEnum):
     """What we know of another member's key."""
 
     PINNED = "pinned"
-    NEW = "new"  # shown, and pinned by approving
+    NEW = "new"  # shown; pinned by approving, once its owner has confirmed it
     UNSEEN = "not seen yet"
 
 
@@ -77,6 +77,32 @@ class Considered:
                 "approve once it has, or ask its owner for the key's fingerprint: fedsvd join pin",
             )
 
+    def expect_compared(self, fingerprints: Collection[str]) -> None:
+        """Raise unless every new key is among these, which the owner compared, and each of these is a key of this job.
+
+        A fingerprint that no member has is what an owner read out, and somebody else's key stands in its place here.
+        """
+        shown = {peer.fingerprint for peer in self.peers}
+        foreign = [grouped(digits) for digits in fingerprints if digits not in shown]
+        if foreign:
+            raise NotAuthenticated(
+                f"no member of this job has the key {', '.join(foreign)}",
+                "compare the fingerprints once more; if the owner stands by it, stop and ask the operator of the CSP",
+            )
+        new = [peer for peer in self.new if peer.fingerprint not in fingerprints]
+        if new:
+            keys = "; ".join(f"{peer.member} has {grouped(peer.fingerprint)}" for peer in new)
+            raise NotAuthenticated(
+                f"{len(new)} of {len(self.peers)} keys are new here, and were not compared with their owners: {keys}",
+                "ask each owner what `fedsvd join show` prints there, by telephone or in person; then name every key "
+                'that is the same: --pin "FINGERPRINT". Or leave --yes out, to be asked',
+            )
+
+    @property
+    def new(self) -> tuple[Peer, ...]:
+        """The members whose keys are not pinned yet."""
+        return tuple(peer for peer in self.peers if peer.standing is Standing.NEW)
+
 
 def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Mapping[str, str]) -> Considered:
     """Look at a job; ``certificates`` are those its members came to the CSP with, ``csp`` is the CSP's own. A key
@@ -106,13 +132,13 @@ def assumed_plan(
     return plan_of(job, {**_assumed(job, site.caller, own.facts), **enlisted, **ours}, _NO_SESSION, certain_bound)
 
 
-def agree(site: Site, considered: Considered) -> None:
-    """The owner says yes: new keys are pinned, and the job is approved as it stands."""
+def agree(site: Site, considered: Considered, compared: Collection[str]) -> None:
+    """The owner says yes: the new keys, all of which it compared, are pinned; the job is approved as it stands."""
     considered.expect_everybody()
     considered.expect_allowed()
-    for peer in considered.peers:
-        if peer.standing is Standing.NEW:
-            pin(site.kit.directory, peer.party_id, peer.fingerprint)
+    considered.expect_compared(compared)
+    for peer in considered.new:
+        pin(site.kit.directory, peer.party_id, peer.fingerprint)
     site.approve(considered.record)
 
 

@@ -73,6 +73,17 @@ def asked(kit, id, answer):
     return result.exit_code, result.stdout, result.stderr
 
 
+def fingerprint_of(kit):
+    return Site.at(kit).kit.identity.fingerprint
+
+
+def pin_everybody(kits, kit):
+    """What owners do beforehand: the keys of all who may take part, told in person."""
+    for member, other in kits.items():
+        if other != kit and not member.startswith("researcher/"):
+            pin(kit, member.partition("/")[2], fingerprint_of(other))
+
+
 def is_approved(kit, id):
     with Connection(kit) as connection:
         return connection.site.approved(connection.job(id))
@@ -123,6 +134,46 @@ def test_yes_approves_and_pins_the_keys_that_were_shown(kits, submit):
     assert "compared" not in asked(kits["party/a"], submit(), "y\n")[2]  # nobody is new any more
 
 
+def test_yes_without_being_asked_pins_no_key_that_was_not_compared(fedsvd, kits, submit):
+    id, kit = submit(), kits["party/a"]
+    said = fedsvd("job", "approve", id, "--kit", kit, "--yes", "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-503")
+    assert "3 of 3 keys are new here" in said.json["error"]["fault"]  # the CSP's, b's and c's
+    assert "--pin" in said.json["error"]["fix"]
+    keys = [fingerprint_of(kits[member]) for member in ("csp/csp", "party/b", "party/c")]
+    for digits in keys:
+        assert " ".join(digits[i : i + 4] for i in range(0, 64, 4)) in said.json["error"]["fault"]
+    some = [word for digits in keys[:2] for word in ("--pin", digits)]
+    said = fedsvd("job", "approve", id, "--kit", kit, "--yes", *some, "--format", "json")
+    assert (said.code, "1 of 3 keys are new here" in said.json["error"]["fault"]) == (1, True)
+    assert not is_approved(kit, id)
+    assert read_pins(kit) == {}
+
+
+def test_keys_that_are_named_are_pinned_and_the_job_is_approved(fedsvd, kits, submit):
+    id, kit = submit(), kits["party/a"]
+    members = {"csp": "csp/csp", "b": "party/b", "c": "party/c"}
+    keys = {name: fingerprint_of(kits[member]) for name, member in members.items()}
+    spelt = [":".join(digits[i : i + 2] for i in range(0, 64, 2)) for digits in keys.values()]
+    named = [word for key in spelt for word in ("--pin", key)]
+    assert fedsvd("job", "approve", id, "--kit", kit, "--yes", *named, "--format", "json").json["approved"] is True
+    assert is_approved(kit, id)
+    assert read_pins(kit) == keys
+    assert fedsvd("job", "approve", submit(), "--kit", kit, "--yes", "--format", "json").code == 0  # nothing is new
+
+
+def test_a_named_key_that_no_member_has_stops_the_approval(fedsvd, kits, submit):
+    id, kit = submit(), kits["party/a"]
+    words = ["job", "approve", id, "--kit", str(kit), "--pin", "ab" * 32]
+    for more, answer in (([], "y\n"), (["--yes"], "")):
+        result = CliRunner().invoke(cli, [*words, *more], input=answer)
+        assert (result.exit_code, "no member of this job has the key abab abab" in result.stderr) == (1, True)
+    said = fedsvd("job", "approve", id, "--kit", kit, "--pin", "abab", "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-100")  # a part of a fingerprint is none
+    assert not is_approved(kit, id)
+    assert read_pins(kit) == {}
+
+
 def test_a_key_that_is_not_the_pinned_one_is_refused(kits, submit):
     id = submit()
     pin(kits["party/a"], "csp", Site.at(kits["csp/csp"]).kit.identity.fingerprint)
@@ -146,6 +197,7 @@ def test_a_member_that_was_never_seen_must_be_pinned_first(fedsvd, kits, submit)
 
 def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
     words = ("--kit", kits["party/a"], "--yes", "--enlist", "--format", "json")
+    pin_everybody(kits, kits["party/a"])
     id = submit(authority=True)
     assert fedsvd("job", "approve", id, *words).json["enlisted"] is True
     with Connection(kits["party/a"]) as connection:
@@ -158,7 +210,8 @@ def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
 
 def test_without_an_authority_nobody_leaves_a_prekey(fedsvd, kits, submit):
     id = submit()
-    fedsvd("job", "approve", id, "--kit", kits["party/b"], "--yes", "--enlist")
+    pin_everybody(kits, kits["party/b"])
+    assert fedsvd("job", "approve", id, "--kit", kits["party/b"], "--yes", "--enlist").code == 0
     with Connection(kits["party/b"]) as connection:
         assert "prekey" not in connection.job(id)["enlisted"]["party/b"]
     assert not (kits["party/b"] / "state" / "prekeys").exists()
@@ -174,6 +227,7 @@ def test_a_job_below_the_policy_cannot_be_approved(kits, submit):
 
 def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
     id = submit()
+    pin_everybody(kits, kits["party/a"])
     with Connection(kits["party/b"]) as connection:
         facts = {**connection.site.facts(), "rows": 1000, "columns": 4, "label": False, "features": ""}
         own = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
