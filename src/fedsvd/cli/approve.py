@@ -11,7 +11,7 @@ from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.protocol.cost import predict
-from fedsvd.protocol.ledger import components, unit
+from fedsvd.protocol.ledger import components, how_rows_belong, unit
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.protocol.tasks import Split, Task
@@ -90,6 +90,8 @@ def _record(considered: Considered) -> dict[str, Any]:
         **told,
         "size": size_of(plan),
         "brings": {name: f"{n_i} {unit(plan, n_i)}" for name, n_i in zip(names, plan.counts, strict=True)},
+        "rows": how_rows_belong(plan) or None,
+        "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
         "leaves_this_site": leaves_each_site(plan),
         "released": [str(item) for item in plan.release],
@@ -117,6 +119,7 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
     if plan is not None:
         brings = ", ".join(f"{name} {count}" for name, count in told["brings"].items())
         about |= {"size": told["size"], "brings": brings}
+        about |= {"rows": told["rows"]} if told["rows"] else {}
         about |= {"our data": told["data"], "scheme": f"{plan.scheme}, masks dealt by {plan.trust}"}
     console.print(facts(about))
     rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
@@ -126,6 +129,8 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
         return
     if considered.assumed:
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
+    if considered.doubts:
+        _list(console, "What to look at in your own data first", told["doubts"])
     _list(console, "What leaves this site", told["leaves_this_site"])
     _list(console, "What is released", told["released"])
     _list(console, "What each role can derive", told["learns"])

@@ -19,6 +19,7 @@ from fedsvd.identity.pins import pin
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Finding, findings
 from fedsvd.protocol.tasks import Split
+from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.enlisting import OwnPart, job_of, member_callers, open_own, party_caller, plan_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.site import Site
@@ -59,6 +60,7 @@ class Considered:
     plan: SessionPlan | None = None
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
     found: tuple[Finding, ...] = ()
+    doubts: tuple[str, ...] = ()  # about our own data, for our eyes
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
@@ -121,7 +123,8 @@ def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Ma
     plan = assumed_plan(job, site, own, record["enlisted"], record["certain_bound"])
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
-    return Considered(record, job, peers, path, plan, assumed, findings(plan, site.policy()))
+    doubts = tuple(of_own(plan.task, own.data, job.study.label))
+    return Considered(record, job, peers, path, plan, assumed, findings(plan, site.policy()), doubts)
 
 
 def assumed_plan(
