@@ -82,7 +82,7 @@ class Considered:
     def expect_compared(self, fingerprints: Collection[str]) -> None:
         """Raise unless every new key is among these, which the owner compared, and each of these is a key of this job.
 
-        A fingerprint that no member has is what an owner read out, and somebody else's key stands in its place here.
+        A fingerprint that no member has was read out by an owner whose place another key takes here.
         """
         shown = {peer.fingerprint for peer in self.peers}
         foreign = [grouped(digits) for digits in fingerprints if digits not in shown]

@@ -29,12 +29,16 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
     """Everything there is to point out of a study whose tables are all here; parties by their numbers."""
     vertical = study.split is Split.VERTICAL and study.task is not Task.PCA  # which is refused
     if vertical and not (study.check_ids or study.trust_rows):
-        yield f"the rows of the parties were not compared; they are taken {ROWS_BY_POSITION}", RowsNotCompared
+        yield f"no row ids are compared, for none are named. Rows are taken {ROWS_BY_POSITION}", RowsNotCompared
     if study.task is Task.PREDICT:
         return  # of columns that were pointed out when the model was made
+    found: dict[str, list[int]] = {}
     for index, party in enumerate(parties, start=1):
         for text in of_table(study.task, party.table):
-            yield f"party {index}: {text}", DataWarning
+            found.setdefault(text, []).append(index)
+    for text, who in found.items():
+        more = f" and {len(who) - 3} more" if len(who) > 3 else ""
+        yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
     for text in of_labels(parties, targets):
         yield text, DataWarning
 
@@ -55,11 +59,13 @@ def of_table(task: Task, table: MatrixSource) -> Iterator[str]:
         return
     found = id_columns(table)
     if found:
-        columns = f"column {found[0]} holds" if len(found) == 1 else f"columns {' and '.join(found[:3])} hold"
+        several = len(found) > 1
+        columns = f"columns {' and '.join(found[:3])} hold" if several else f"column {found[0]} holds"
+        name = "NAME" if several or table.names is None else found[0].strip("'")
         yield (
             f"{columns} distinct whole numbers, one to each row, as row ids are; as data they can drown all other "
-            'columns. Name it as id (--id NAME, id = "NAME"), which leaves it out, or remove it; if it is data, all is '
-            "well"
+            f'columns. Name it as id (--id {name}, id = "{name}"), which leaves it out, or remove it; if it is data, '
+            "all is well"
         )
 
 

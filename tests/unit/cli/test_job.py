@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import threading
 from datetime import UTC, datetime
 
@@ -54,17 +55,19 @@ def kits(made, monkeypatch, tmp_path):
 def submit(fedsvd, kits, tmp_path):
     """Submits a job; its id."""
 
-    def send(parties="abc", authority=False, **keys):
-        keys = {"name": "study", "task": "pca", "components": 2, **keys}
-        lines = ["[job]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
-        lines += ["[authority]", 'name = "ta"'] if authority else []
-        lines += [line for name in parties for line in ("[[party]]", f'name = "{name}"', 'data = "not/sent.csv"')]
-        (tmp_path / "job.toml").write_text("\n".join(lines) + "\n")
-        said = fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"], "--format", "json")
-        assert said.code == 0, said
-        return said.json["job"]
+    return lambda **keys: submitted(fedsvd, kits, tmp_path, **keys).json["job"]
 
-    return send
+
+def submitted(fedsvd, kits, folder, parties="abc", authority=False, **keys):
+    """What ``job submit`` says of a job with these keys."""
+    keys = {"name": "study", "task": "pca", "components": 2, **keys}
+    lines = ["[job]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items() if value is not None)]
+    lines += ["[authority]", 'name = "ta"'] if authority else []
+    lines += [line for name in parties for line in ("[[party]]", f'name = "{name}"', 'data = "not/sent.csv"')]
+    (folder / "job.toml").write_text("\n".join(lines) + "\n")
+    said = fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"], "--format", "json")
+    assert said.code == 0, said
+    return said
 
 
 def asked(kit, id, answer):
@@ -77,8 +80,8 @@ def fingerprint_of(kit):
     return Site.at(kit).kit.identity.fingerprint
 
 
-def pin_everybody(kits, kit):
-    """What owners do beforehand: the keys of all who may take part, told in person."""
+def pin_all(kits, kit):
+    """What owners do beforehand: the keys of all who may take part are pinned."""
     for member, other in kits.items():
         if other != kit and not member.startswith("researcher/"):
             pin(kit, member.partition("/")[2], fingerprint_of(other))
@@ -197,7 +200,7 @@ def test_a_member_that_was_never_seen_must_be_pinned_first(fedsvd, kits, submit)
 
 def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
     words = ("--kit", kits["party/a"], "--yes", "--enlist", "--format", "json")
-    pin_everybody(kits, kits["party/a"])
+    pin_all(kits, kits["party/a"])
     id = submit(authority=True)
     assert fedsvd("job", "approve", id, *words).json["enlisted"] is True
     with Connection(kits["party/a"]) as connection:
@@ -210,7 +213,7 @@ def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
 
 def test_without_an_authority_nobody_leaves_a_prekey(fedsvd, kits, submit):
     id = submit()
-    pin_everybody(kits, kits["party/b"])
+    pin_all(kits, kits["party/b"])
     assert fedsvd("job", "approve", id, "--kit", kits["party/b"], "--yes", "--enlist").code == 0
     with Connection(kits["party/b"]) as connection:
         assert "prekey" not in connection.job(id)["enlisted"]["party/b"]
@@ -227,7 +230,7 @@ def test_a_job_below_the_policy_cannot_be_approved(kits, submit):
 
 def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
     id = submit()
-    pin_everybody(kits, kits["party/a"])
+    pin_all(kits, kits["party/a"])
     with Connection(kits["party/b"]) as connection:
         facts = {**connection.site.facts(), "rows": 1000, "columns": 4, "label": False, "features": ""}
         own = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
@@ -237,6 +240,32 @@ def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
     said = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
     assert said["assumed"] == ["c"]
     assert any(f"{ROWS + 1000 + ROWS} columns" in line for line in said["learns"])
+
+
+def test_rows_that_are_not_compared_are_announced_at_submission_and_approval(fedsvd, kits, submit, tmp_path):
+    for more, rows in (
+        ({}, "NOT COMPARED: together by position alone"),
+        ({"ids": "trust"}, 'together by position, on the word of the study: ids = "trust"'),
+    ):
+        said = submitted(fedsvd, kits, tmp_path, task="svd", split="vertical", **more)
+        assert bool([notice for notice in said.json["notices"] if "row ids" in notice]) is (not more)
+        shown = asked(kits["party/a"], said.json["job"], "n\n")[1]
+        assert f"rows {rows}" in " ".join(shown.split())
+        results = fedsvd("job", "results", said.json["job"], "--kit", kits["party/a"], "--format", "json").json
+        assert results["rows"].startswith(rows)
+    assert "rows" not in fedsvd("job", "results", submit(), "--kit", kits["party/a"]).out
+
+
+def test_an_owner_is_shown_what_looks_wrong_in_its_own_data(kits, submit, tmp_path):
+    rng = np.random.default_rng(1)
+    lines = [f"{1000 + row},{x},{row % 2}" for row, x in enumerate(rng.normal(size=ROWS))]
+    (tmp_path / "own.csv").write_text("\n".join(["patient_id,x,ill", *lines]) + "\n")
+    site = kits["party/a"] / "site.toml"
+    site.write_text(re.sub(r'default = ".*"', f'default = "{tmp_path / "own.csv"}"', site.read_text()))
+    shown = " ".join(asked(kits["party/a"], submit(task="lr", label="ill", components=None), "n\n")[1].split())
+    assert "What to look at in your own data first" in shown
+    assert "column 'patient_id' holds distinct whole numbers" in shown
+    assert "the outcome 'ill' is 0 or 1 in every row" in shown
 
 
 def test_an_approval_is_for_the_job_as_it_was(kits, submit):
