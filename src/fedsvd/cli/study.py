@@ -110,7 +110,7 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
 
 
 def point_out(voice: Voice, prepared: Prepared) -> None:
-    """What a person should look at before the numbers are there: rows that are not compared, columns that look like ids."""
+    """What a person should look at before the numbers are there: rows not compared, columns that look like ids."""
     with voice.heeding(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
 

@@ -101,7 +101,7 @@ class SessionPlan:
 
     @property
     def rows_unchecked(self) -> bool:
-        """Whether rows of split columns belong together by position alone, and the study does not say that this is known."""
+        """Whether rows of split columns belong together by position alone, without the study's word that they do."""
         return self.split is Split.VERTICAL and not (self.check_ids or self.trust_rows)
 
     @property

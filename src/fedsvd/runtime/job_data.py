@@ -68,7 +68,7 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
 
 
 def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
-    """Refuse tables that all have a column of row ids that the study does not name: as a feature it would ruin the numbers."""
+    """Refuse tables that share a column of row ids which the study does not name: as a feature it would do harm."""
     name = shared_id(sources)
     if name is not None:
         raise ConfigError(
