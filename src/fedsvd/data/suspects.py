@@ -126,7 +126,8 @@ def _whole(rows: Float) -> NDArray[np.bool_]:
 def _distinct_whole(rows: Float) -> NDArray[np.bool_]:
     found = _whole(rows)
     places = np.flatnonzero(found)
-    found[places] = (np.diff(np.sort(rows[:, places], axis=0), axis=0) > 0).all(axis=0)
+    sorted_columns = np.sort(np.ascontiguousarray(rows[:, places].T), axis=1)
+    found[places] = (np.diff(sorted_columns, axis=1) > 0).all(axis=1)
     return found
 
 

@@ -10,7 +10,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, whole_number
 from fedsvd.estimators.holdings import PartyCoefficients
 from fedsvd.estimators.labels import cut, joint_labels
-from fedsvd.estimators.rows import expect_labels_fit
+from fedsvd.estimators.rows import expect_labels_fit, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.estimators.transformer import projected
 from fedsvd.protocol.release import Policy
@@ -223,6 +223,9 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         -------
         float
         """
+        if are_parties(X) and self.ids == Ids.COMPARE:
+            self._expect_fitted()
+            expect_labels_fit(y, [labels_of(item) for item in X], Split(self.split), self.plan_.label_user - 1)
         if are_parties(X) and self.split == Split.HORIZONTAL:
             y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
         return float(super().score(X, y, sample_weight))

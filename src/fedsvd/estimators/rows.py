@@ -5,6 +5,7 @@ and says nothing. An index of whole numbers that is not that one (a shuffled or 
 also beside one that is. Parties' labels become row ids, which the session compares under a key (``RowIds``).
 """
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.frames import index_labels
+from fedsvd.data.open import open_source
 from fedsvd.errors import RowsDiffer
 from fedsvd.protocol.tasks import Split
 
 Labels = NDArray[Any] | None
 _FIX = 'bring the rows into one order (sort_index, or frame.reindex(other.index)); ids="trust" if they are in one'
+
+
+def labels_of(table: Any) -> Labels:
+    """What a table in memory calls its rows; a file is not opened for that, and has no index."""
+    return None if isinstance(table, str | os.PathLike) else open_source(table).row_labels()
 
 
 def ids_from(labels: Sequence[Labels]) -> tuple[Labels, ...]:

@@ -70,12 +70,17 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
 def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
     """Refuse tables that share a column of row ids which the study does not name: as a feature it would do harm."""
     name = shared_id(sources)
-    if name is not None:
-        raise ConfigError(
-            f"every party has a column {name!r} with another value in each row, as row ids are, and no id is named",
-            f'--id {name} (id = "{name}" in a job file or in Python) compares the ids and leaves the column out of '
-            'the data; ids = "trust" (--ids trust), if it is data and the rows are known to be in the same order',
-        )
+    if name is None:
+        return
+    how = (
+        f'--id {name} (id = "{name}" in a job file or in Python) compares the ids and leaves the column out of the data'
+    )
+    if not name:  # what pandas writes above an index
+        how = 'name it (to_csv(index_label="row")), and --id row compares it; or write the table without: index=False'
+    raise ConfigError(
+        f"every party has a column {name!r} with another value in each row, as row ids are, and no id is named",
+        f'{how}; ids = "trust" (--ids trust), if it is data and the rows are known to be in the same order',
+    )
 
 
 def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:

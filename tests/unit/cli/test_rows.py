@@ -93,6 +93,20 @@ def test_a_column_of_ids_that_is_not_named_is_refused_with_its_name(fedsvd, cust
     assert "rows not compared" not in Path("o/report.html").read_text()
 
 
+def test_an_index_that_pandas_wrote_is_no_feature(fedsvd, customers):
+    customers[[*LEFT, "score"]].to_csv("bank.csv")
+    customers[RIGHT].iloc[ORDER].to_csv("telco.csv")
+    parties = ("--party", "bank.csv", "--party", "telco.csv")
+    said = fedsvd(*LR, *parties)
+    assert "every party has a column ''" in said.json["error"]["fault"]
+    assert 'to_csv(index_label="row")' in said.json["error"]["fix"]
+    customers[[*LEFT, "score"]].to_csv("bank.csv", index_label="row")
+    customers[RIGHT].iloc[ORDER].to_csv("telco.csv", index_label="row")
+    said = fedsvd(*LR, *parties, "--id", "row", "--sort-by-id")
+    right = r2(customers[LEFT + RIGHT], customers["score"])
+    assert said.json["score"]["score"]["r2"] == pytest.approx(right, abs=CLOSE)
+
+
 def test_names_of_people_are_ids_too(fedsvd, customers):
     named = customers.assign(who=[f"person {number}" for number in range(ROWS)])
     said = fedsvd(*LR, *lay(named, ids=["who"]))

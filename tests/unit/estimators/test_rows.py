@@ -172,7 +172,10 @@ def test_y_has_the_index_of_its_own_table(diabetes):
         regression().fit(parts, y)
     with pytest.raises(RowsDiffer, match="index of y"):
         regression().fit(parts, y.to_frame())
-    regression().fit(parts, y.iloc[order].to_numpy())  # no index, nothing to compare
+    model = regression().fit(parts, y.iloc[order].to_numpy())  # no index, nothing to compare
+    assert model.score(parts, y.iloc[order]) == pytest.approx(r2(np.hstack([one, two]), y), abs=product(442, 100))
+    with pytest.raises(RowsDiffer, match="index of y"):
+        model.score(parts, y)
 
 
 def test_y_by_party_and_in_one_piece_where_samples_are_split(diabetes):
