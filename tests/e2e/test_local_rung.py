@@ -289,6 +289,6 @@ def test_rows_that_are_not_compared_are_announced_before_and_after_and_in_every_
     (tmp_path / "job.toml").write_text(head + 'ids = "trust"\n' + parties)
     ran = local(tmp_path, "--consent", "--overwrite", "--format", "json")
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["rows"] == 'together by position, on the word of the study: ids = "trust"'
+    assert json.loads(ran.stdout)["rows"] == 'taken together by position, on the word of the study: ids = "trust"'
     assert not any("row ids" in notice for notice in json.loads(ran.stdout)["notices"])
     assert "rows not compared" not in (tmp_path / "results" / "side-by-side" / "report.html").read_text()

@@ -32,8 +32,9 @@ def components(plan: SessionPlan) -> int:
 
 
 ROWS_BY_POSITION = (
-    "together by position alone, so a party with its rows in another order makes every number wrong, and no residual "
-    'shows it. Name the id column (id = "NAME", --id NAME), or say that the order is known (ids = "trust", --ids trust)'
+    "taken together by position alone, so a party with its rows in another order makes every number wrong, and no "
+    'residual shows it. Name the id column (id = "NAME", --id NAME), or say that the order is known (ids = "trust", '
+    "--ids trust)"
 )
 
 
@@ -67,7 +68,7 @@ def how_rows_belong(plan: Rows) -> str:
     if plan.check_ids:
         return "compared by their ids, all parties' in the same order, before anything else"
     if plan.trust_rows:
-        return 'together by position, on the word of the study: ids = "trust"'
+        return 'taken together by position, on the word of the study: ids = "trust"'
     return f"NOT COMPARED: {ROWS_BY_POSITION}"
 
 

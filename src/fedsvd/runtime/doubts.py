@@ -29,7 +29,7 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
     """Everything there is to point out of a study whose tables are all here; parties by their numbers."""
     vertical = study.split is Split.VERTICAL and study.task is not Task.PCA  # which is refused
     if vertical and not (study.check_ids or study.trust_rows):
-        yield f"no row ids are compared, for none are named. Rows are taken {ROWS_BY_POSITION}", RowsNotCompared
+        yield f"no row ids are compared, for none are named. Rows are {ROWS_BY_POSITION}", RowsNotCompared
     if study.task is Task.PREDICT:
         return  # of columns that were pointed out when the model was made
     found: dict[str, list[int]] = {}

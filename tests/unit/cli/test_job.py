@@ -244,8 +244,8 @@ def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
 
 def test_rows_that_are_not_compared_are_announced_at_submission_and_approval(fedsvd, kits, submit, tmp_path):
     for more, rows in (
-        ({}, "NOT COMPARED: together by position alone"),
-        ({"ids": "trust"}, 'together by position, on the word of the study: ids = "trust"'),
+        ({}, "NOT COMPARED: taken together by position alone"),
+        ({"ids": "trust"}, 'taken together by position, on the word of the study: ids = "trust"'),
     ):
         said = submitted(fedsvd, kits, tmp_path, task="svd", split="vertical", **more)
         assert bool([notice for notice in said.json["notices"] if "row ids" in notice]) is (not more)

@@ -51,7 +51,7 @@ def test_rows_in_another_order_and_nothing_to_compare_them_by_are_warned_of_befo
     # The numbers are exactly those of rows that do not belong together: nothing but a word can tell.
     assert said.json["score"]["score"]["r2"] == pytest.approx(r2(wrong, joint["score"]), abs=CLOSE)
     assert said.json["score"]["score"]["r2"] < 0.9
-    assert said.json["rows"].startswith("NOT COMPARED: together by position alone")
+    assert said.json["rows"].startswith("NOT COMPARED: taken together by position alone")
     assert any("no row ids are compared" in notice for notice in said.json["notices"])
     shown = fedsvd(*LR[:-3], *parties, "--out", "p")
     lines = shown.err.splitlines()
@@ -68,7 +68,7 @@ def test_an_order_that_is_trusted_is_not_spoken_of_and_stays_in_the_plan(fedsvd,
     said = fedsvd(*LR, *lay(customers), "--ids", "trust", "--out", "o")
     assert said.code == 0, said
     assert not [notice for notice in said.json["notices"] if "ids" in notice]
-    assert said.json["rows"] == 'together by position, on the word of the study: ids = "trust"'
+    assert said.json["rows"] == 'taken together by position, on the word of the study: ids = "trust"'
     assert json.loads(Path("o/manifest.json").read_text())["plan"]["trust_rows"] is True
     page = Path("o/report.html").read_text()
     assert "rows not compared" not in page
