@@ -39,6 +39,8 @@
     │  └─ NotAuthenticated                 FSVD-503
     └─ NotFittedError (ValueError, AttributeError)  FSVD-600
     PrivacyWarning (UserWarning)                     always shown
+    DataWarning (UserWarning)                        the numbers will be exact, and perhaps of the wrong table
+    └─ RowsNotCompared                               split columns, and nothing says that rows belong together
 
 A message names the fault, the place and the fix. It may contain names, shapes, counts, indices and digests;
 never an entry of a matrix, a seed or a key.
@@ -210,3 +212,11 @@ class NotFittedError(FedSVDError, ValueError, AttributeError):
 
 class PrivacyWarning(UserWarning):
     """A setting reveals more than the default does; never silent."""
+
+
+class DataWarning(UserWarning):
+    """The data may not be what the study takes it for: its numbers would be exact, and mean something else."""
+
+
+class RowsNotCompared(DataWarning):
+    """Columns are split, and rows belong together by position alone; ``ids = "trust"`` says that this is known."""

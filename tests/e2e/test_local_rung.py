@@ -280,3 +280,26 @@ def test_parties_and_csp_may_each_have_a_cluster_of_their_own(tmp_path):
     assert done.returncode == 0, done.stderr
     got = fedsvd.load(out).singular_values_
     assert_close(got, np.linalg.svd(D, compute_uv=False), VALUES_BAR)
+
+
+def test_rows_that_are_not_compared_are_announced_before_and_after_and_in_every_report(tmp_path):
+    rng = np.random.default_rng(21)
+    (tmp_path / "tmp").mkdir()
+    for name in NAMES[:2]:
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=(60, 4)))
+    parties = "".join(f'[[party]]\nname = "{name}"\ndata = "{name}.npy"\n' for name in NAMES[:2])
+    head = '[job]\nname = "side-by-side"\ntask = "svd"\nsplit = "vertical"\n'
+    (tmp_path / "job.toml").write_text(head + parties)
+    ran = local(tmp_path, "--consent")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.index("Rows: no row ids are compared") < ran.stderr.index("starting 3 processes")
+    assert any(line.startswith("rows ") and "NOT COMPARED" in line for line in ran.stdout.splitlines())
+    reports = list((tmp_path / "results" / "side-by-side").rglob("report.html"))
+    assert len(reports) == 4  # for all, for each party, for the CSP
+    assert all("rows not compared</span>" in report.read_text() for report in reports)
+    (tmp_path / "job.toml").write_text(head + 'ids = "trust"\n' + parties)
+    ran = local(tmp_path, "--consent", "--overwrite", "--format", "json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["rows"] == 'taken together by position, on the word of the study: ids = "trust"'
+    assert not any("row ids" in notice for notice in json.loads(ran.stdout)["notices"])
+    assert "rows not compared" not in (tmp_path / "results" / "side-by-side" / "report.html").read_text()

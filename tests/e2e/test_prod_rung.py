@@ -26,7 +26,7 @@ from tests.tolerances import RESULT_BAR, assert_close
 
 import fedsvd
 from fedsvd.identity.authority import Authority
-from fedsvd.identity.kit import accept_revocations
+from fedsvd.identity.kit import Kit, accept_revocations
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.runtime import csp_node
@@ -113,7 +113,7 @@ def test_three_hospitals_run_a_study_by_commands_and_from_python(tmp_path):
     options = {"components": 2, "release": ["components", "mean", "spectrum"]}
     with institutions(tmp_path, parties, tables, policy=Policy(records_for_full=50)) as house:
         house.start("csp/csp", "party/a", "party/b", "authority/ta")
-        # This one asks its owner; nobody has pinned it, and it has pinned nobody.
+        # This one asks its owner; it has pinned no key, and its own is pinned nowhere.
         for name in ("a", "b", "ta", "c"):
             kit = house.kits[f"{'authority' if name == 'ta' else 'party'}/{name}"]
             (kit / "pins.toml").write_text("")
@@ -128,8 +128,12 @@ def test_three_hospitals_run_a_study_by_commands_and_from_python(tmp_path):
         sent = command("job", "submit", tmp_path / "job.toml", "--kit", house.kits["researcher/res"], *at)
         assert sent.returncode == 0, sent.stderr
         id = json.loads(sent.stdout)["job"]
+        keys = {member: Kit.read(kit).identity.fingerprint for member, kit in house.kits.items()}
         for name in ("party/c", "party/a", "party/b", "authority/ta"):
-            said = command("job", "approve", id, "--kit", house.kits[name], "--yes", *at)
+            approve = ("job", "approve", id, "--kit", house.kits[name], "--yes", *at)
+            assert json.loads(command(*approve).stdout)["error"]["code"] == "FSVD-503"  # they were not compared
+            compared = [keys[other] for other in keys if other not in (name, "researcher/res")]
+            said = command(*approve, *(word for key in compared for word in ("--pin", key)))
             assert said.returncode == 0, said.stdout + said.stderr
             shown = json.loads(said.stdout)
             assert shown["members"][0]["member"] == "csp/csp"

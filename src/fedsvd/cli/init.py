@@ -107,7 +107,8 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
     if task is Task.PCA:
         lines.append('release = ["components", "mean", "spectrum"]  # leave "spectrum" out to show others less')
         lines.append(_with("# unit_variance = true", "scale every column first"))
-    lines.append(_with('# id = "patient"', "a column that names the rows; it is not part of the data"))
+    without = 'compared, not part of the data; without one it warns (ids = "trust": no warning)'
+    lines.append(_with('# id = "patient"', f"names the rows; {without if vertical else 'it is not part of the data'}"))
     lines += [_with("# sort_by_id = true", "every party sorts its own rows by id first")] if vertical else []
     lines.append(_with('# memory = "2 GiB"', "for panels and batches, in each role"))
     lines += ["", "# [masks]", _with('# scheme = "auto"', "or compressed, mixing"), ""]

@@ -11,9 +11,12 @@ from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.reports import drawn
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
+from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.runtime.connect import Connection, Results
+from fedsvd.runtime.enlisting import job_of
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.job import read_job
+from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.site import Site
 
@@ -31,10 +34,11 @@ def submit(
     """Ask a federation for a study; it runs when every member has approved it."""
     read = read_job(file)
     known = csp or Site.at(kit).settings().get("csp", {}).get("address") or read.csp.address
-    with Connection(kit, known) as connection:
+    voice = Voice(format)
+    with Connection(kit, known) as connection, voice.heeding():
         record = connection.job(connection.submit(read))
     text = f"submitted as {record['id']}; it awaits {', '.join(record['members'])}"
-    Voice(format).answer(_short(record), lambda console: console.print(text))
+    voice.answer(_short(record), lambda console: console.print(text))
 
 
 @job.command("list")
@@ -97,8 +101,10 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
 def _tell(
     voice: Voice, found: Results, record: Mapping[str, Any], failures: list[dict[str, Any]] | None = None
 ) -> None:
+    rows = how_rows_belong(study_of(job_of(record["file"]), 0))
     told = {
         **_short(record),
+        "rows": rows or None,
         "finished": list(found.finished),
         "awaited": list(found.awaited),
         "folder": None if found.folder is None else str(found.folder),
@@ -111,6 +117,8 @@ def _tell(
         "finished": ", ".join(found.finished) or "nobody yet",
         "results": found.folder or "in the folders of the parties, not here",
     }
+    if rows:
+        shown["rows"] = rows
     if told["report"]:
         shown["report"] = told["report"]
     for failure in failures or []:

@@ -11,10 +11,11 @@ from typing import Any
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.study import foretell, own_parts, tell_of_resumption
+from fedsvd.cli.study import about_rows, foretell, own_parts, point_out, tell_of_resumption
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
+from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.folder import Table, expect_free
@@ -44,6 +45,7 @@ def carry_out_locally(
         except ReleaseRefused as refused:
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
+    point_out(voice, prepared)
     foretell(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
     with ended_by_signals(), Resumable(target) as resumable:
@@ -92,6 +94,7 @@ def _record(stored: Stored, run: LocalRun, target: Path, score: dict[str, Any] |
         "why": why,
         "trust": plan.trust,
         "released": plan.release,
+        "rows": how_rows_belong(plan) or None,
         "rank": certificate.rank,
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
@@ -118,6 +121,7 @@ def _show(
             {
                 "job": f"{stored.job}: {plan.task}, {plan.split} split, {plan.k} parties in {processes} processes",
                 "scheme": f"{plan.scheme} ({why}), masks dealt by {plan.trust}",
+                **about_rows(plan),
                 "rank": certificate.rank,
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
                 **own_parts({name: part for name, part in held.items() if part is not None}),

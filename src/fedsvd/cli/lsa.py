@@ -7,6 +7,7 @@ from fedsvd.cli.options import (
     EngineOption,
     FormatOption,
     Id,
+    IdsOption,
     Memory,
     Name,
     Out,
@@ -25,7 +26,7 @@ from fedsvd.cli.options import (
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust
 from fedsvd.runtime.job import Write
 
 
@@ -35,6 +36,7 @@ def lsa(
     split: SplitOption = Split.HORIZONTAL,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     scheme: SchemeOption = SchemeName.AUTO,
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
@@ -61,6 +63,7 @@ def lsa(
         split=split,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         scheme=scheme,
         trust=trust,
         block_size=block_size,

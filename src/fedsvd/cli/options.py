@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.voice import Format
-from fedsvd.protocol.tasks import Check, Split, Trust
+from fedsvd.protocol.tasks import Check, Ids, Split, Trust
 from fedsvd.runtime.job import Write
 
 
@@ -31,6 +31,10 @@ SplitOption = Annotated[
 ]
 Id = Annotated[str | None, typer.Option("--id", help="The column of row ids; compared where columns are split.")]
 SortById = Annotated[bool, typer.Option("--sort-by-id", help="Let every party sort its rows by id first, locally.")]
+IdsOption = Annotated[
+    Ids,
+    typer.Option("--ids", help="Split columns: compare the rows' ids, or trust that all have their rows in one order."),
+]
 Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]

@@ -9,8 +9,10 @@ from rich.table import Table
 
 from fedsvd.cli.cost import cost_record, cost_table
 from fedsvd.cli.options import FormatOption, Scratch
+from fedsvd.cli.study import point_out
 from fedsvd.cli.voice import Format, Voice, duration, facts, listing, size
 from fedsvd.protocol.cost import predict
+from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
@@ -36,6 +38,7 @@ def plan(
     record = _record(prepared, planned) | {"cost": cost_record(planned.plan, cost, prepared.names)}
     for finding in findings(planned.plan, Policy()):
         voice.notice(named(str(finding), prepared.names))
+    point_out(voice, prepared)
     costs = cost_table(planned.plan, cost, prepared.names)
     voice.answer(record, lambda console: _show(console, record, costs))
 
@@ -59,6 +62,7 @@ def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
             for name, party in zip(prepared.names, prepared.parties, strict=True)
         ],
         "leaves_each_site": leaves_each_site(plan),
+        "rows": how_rows_belong(plan) or None,
         "released": {item: _whom(plan, item) for item in plan.release},
         "learns": [named(line, prepared.names) for line in what_each_role_learns(plan)],
     }
@@ -114,6 +118,7 @@ def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
                 "job": record["job"],
                 "what": what,
                 "split": record["split"],
+                **({"rows": record["rows"]} if record["rows"] else {}),
                 "scheme": f"{record['scheme']}: {record['why']}",
                 "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
             }

@@ -15,8 +15,10 @@ from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.cost import predict
+from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Split, Task, Trust
+from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
 from fedsvd.runtime.holdings import held_by, score_of, shared_by_all
@@ -89,6 +91,7 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
     prepared = prepare(job, scratch)
+    point_out(voice, prepared)
     foretell(voice, prepared)
     with Resumable(target) as resumable, beside(target) as folder:
         tell_of_resumption(voice, resumable)
@@ -104,6 +107,17 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
             outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, extras=extras)
         write_results(target, prepared, outcome, overwrite, reports.artist())
     voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
+
+
+def point_out(voice: Voice, prepared: Prepared) -> None:
+    """What a person should look at before the numbers are there: rows not compared, columns that look like ids."""
+    with voice.heeding(prepared.names):
+        warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
+
+
+def about_rows(plan: SessionPlan) -> dict[str, str]:
+    """A line of the summary, where columns are split: by what rows belong together."""
+    return {"rows": how_rows_belong(plan)} if plan.split is Split.VERTICAL else {}
 
 
 def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
@@ -142,6 +156,7 @@ def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any
         "why": outcome.why,
         "trust": plan.trust,
         "released": plan.release,
+        "rows": how_rows_belong(plan) or None,
         "rank": rank_of(outcome),
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
@@ -164,6 +179,7 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) 
             {
                 "job": f"{prepared.name}: {plan.task}, {plan.split} split, {plan.k} parties",
                 "scheme": f"{plan.scheme} ({outcome.why}), masks dealt by {plan.trust}",
+                **about_rows(plan),
                 "rank": rank_of(outcome),
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
                 **own_parts(verified),

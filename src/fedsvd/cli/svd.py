@@ -8,6 +8,7 @@ from fedsvd.cli.options import (
     FormatOption,
     FullMatrices,
     Id,
+    IdsOption,
     Memory,
     Name,
     Out,
@@ -26,7 +27,7 @@ from fedsvd.cli.options import (
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust
 from fedsvd.runtime.job import Write
 
 
@@ -36,6 +37,7 @@ def svd(
     split: SplitOption = Split.HORIZONTAL,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     full_matrices: FullMatrices = False,
     scheme: SchemeOption = SchemeName.AUTO,
     trust: TrustOption = Trust.PEERS,
@@ -63,6 +65,7 @@ def svd(
         split=split,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         full_matrices=full_matrices,
         scheme=scheme,
         trust=trust,

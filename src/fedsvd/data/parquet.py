@@ -49,6 +49,10 @@ class ParquetSource(MatrixSource):
         self._cursors: OrderedDict[tuple[int, tuple[int, ...]], _Cursor] = OrderedDict()
         self._spool: Float | None = None
 
+    @property
+    def text_names(self) -> frozenset[str]:
+        return frozenset() if self.names is None else frozenset(self.names[column] for column in self._text)
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         touched = tuple(np.arange(self.shape[1])[columns].tolist())
         for column in sorted(self._text.keys() & set(touched)):

@@ -58,6 +58,15 @@ class MatrixSource(ABC):
         return self._names
 
     @property
+    def text_names(self) -> frozenset[str]:
+        """The columns that are known to hold text: they may be ids or labels, and are refused as numbers."""
+        return frozenset()
+
+    def row_labels(self) -> NDArray[Any] | None:
+        """What the data itself calls its rows, int64 or text, shape (rows,): the index of a data frame, else None."""
+        return None
+
+    @property
     def made_up(self) -> bool:
         """Whether the numbers come from a generator: nobody's records stand behind them."""
         return False
@@ -230,6 +239,13 @@ class Without(MatrixSource):
     def made_up(self) -> bool:
         return self._base.made_up
 
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names & frozenset(self.names or ())
+
+    def row_labels(self) -> NDArray[Any] | None:
+        return self._base.row_labels()
+
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()
         return None if base is None else partial(_reopened, base, Without, self._kept.tolist())
@@ -259,6 +275,14 @@ class Reordered(MatrixSource):
     @property
     def made_up(self) -> bool:
         return self._base.made_up
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names
+
+    def row_labels(self) -> NDArray[Any] | None:
+        labels = self._base.row_labels()
+        return None if labels is None else labels[self._order]
 
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()

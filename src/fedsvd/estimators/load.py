@@ -19,7 +19,7 @@ from fedsvd.estimators.linear_regression import FederatedLinearRegression
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA
 from fedsvd.estimators.svd import FederatedSVD
-from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.protocol.tasks import Ids, Item, Split, Task
 from fedsvd.runtime.planning import DEFAULT_MEMORY
 from fedsvd.runtime.results import Stored, party_folders, read_results
 from fedsvd.types import Float
@@ -165,6 +165,7 @@ def _common(here: Stored) -> dict[str, Any]:
         "block_size": plan.block or None,
         "memory": None if plan.memory == DEFAULT_MEMORY else plan.memory,
         "n_parties": plan.k,
+        **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }
 
 

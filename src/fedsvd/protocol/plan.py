@@ -47,6 +47,7 @@ class SessionPlan:
     window: int = WINDOW_LIMIT
     compress: bool = False
     check_ids: bool = False
+    trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     memory: int = 1 << 30  # bytes a role may use for panels and batches
@@ -97,6 +98,11 @@ class SessionPlan:
 
     def releases(self, item: Item) -> bool:
         return item in self.release
+
+    @property
+    def rows_unchecked(self) -> bool:
+        """Whether rows of split columns belong together by position alone, without the study's word that they do."""
+        return self.split is Split.VERTICAL and not (self.check_ids or self.trust_rows)
 
     @property
     def by_rows(self) -> bool:

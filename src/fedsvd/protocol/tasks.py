@@ -72,3 +72,10 @@ SUMS = frozenset(
     {"shift", "mean", "energy", "norm", "orthogonality", "verified", "null space", "intercept", "score norm", "scores"}
 )
 """The users-only sums there are, by name; the CSP adds up no other."""
+
+
+class Ids(StrEnum):
+    """Whether rows of split columns are compared by ids, or taken to be in the same order on the study's word."""
+
+    COMPARE = "compare"
+    TRUST = "trust"

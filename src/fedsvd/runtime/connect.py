@@ -12,10 +12,12 @@ from typing import Any, Self
 
 from fedsvd.errors import ConfigError, TimedOut
 from fedsvd.identity.names import KitRole
+from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.enlisting import file_of
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.folder import MANIFEST
 from fedsvd.runtime.job import Job, job_from, read_job
+from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
@@ -64,6 +66,7 @@ class Connection:
             job = read_job(Path(job))
         elif not isinstance(job, Job):
             job = job_from(job, Path())
+        warn_of(doubts(study_of(job, 0), ()))
         return str(self._desk.ask("submit", file=file_of(job))["id"])
 
     def jobs(self) -> list[dict[str, Any]]:

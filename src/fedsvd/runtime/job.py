@@ -27,7 +27,7 @@ from pydantic import (
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Ids, Item, Scheme, Split, Task
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
@@ -96,6 +96,7 @@ class StudySection(_Section):
     label_party: Name | None = None
     id: Column | None = None
     sort_by_id: StrictBool = False
+    ids: Annotated[Ids, BeforeValidator(lambda value: one_of(value, Ids))] = Ids.COMPARE
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     intercept: StrictBool = True
     unit_variance: StrictBool = False
@@ -246,6 +247,9 @@ def _check_study(study: StudySection, file: _File) -> None:
         raise ConfigError(
             "sort_by_id needs split = 'vertical' and the name of the id column", 'id = "customer_id", say'
         )
+    if study.ids is Ids.TRUST and (not vertical or study.sort_by_id):
+        fault = "sort_by_id has ids to be compared" if vertical else "ids are compared where columns are split"
+        raise ConfigError(f"{fault}, and ids = 'trust' compares none", "leave ids out")
     if study.full_matrices and file.masks.scheme != Scheme.PAPER:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set [masks] scheme = "paper"')
     if study.verify is Check.SAMPLE and study.write is not Write.NONE:

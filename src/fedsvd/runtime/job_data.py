@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource, Without
+from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.tasks import Ids, Split, Task, Trust
 from fedsvd.runtime.job import Job, PartySection, Write, released
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
@@ -47,6 +48,8 @@ class Prepared:
 def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     """Open every party's data as the job says."""
     sources = [_opened(job, party, scratch) for party in job.parties]
+    if vertical(job) and job.study.id is None and job.study.ids is Ids.COMPARE:
+        expect_named_ids(sources)
     holder = _label_holder(job, sources) if job.study.task is Task.LR else None
     parties, features = [], []
     for i, (party, source) in enumerate(zip(job.parties, sources, strict=True)):
@@ -61,6 +64,22 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     names = tuple(party.name for party in job.parties)
     return Prepared(
         job.study.name, study, names, tuple(parties), tuple(features), job.study.label, job.study.id, job.study.write
+    )
+
+
+def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
+    """Refuse tables that share a column of row ids which the study does not name: as a feature it would do harm."""
+    name = shared_id(sources)
+    if name is None:
+        return
+    how = (
+        f'--id {name} (id = "{name}" in a job file or in Python) compares the ids and leaves the column out of the data'
+    )
+    if not name:  # what pandas writes above an index
+        how = 'name it (to_csv(index_label="row")), and --id row compares it; or write the table without: index=False'
+    raise ConfigError(
+        f"every party has a column {name!r} with another value in each row, as row ids are, and no id is named",
+        f'{how}; ids = "trust" (--ids trust), if it is data and the rows are known to be in the same order',
     )
 
 
@@ -192,6 +211,7 @@ def study_of(job: Job, label_user: int) -> Study:
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory or DEFAULT_MEMORY,
-        check_ids=study.id is not None and vertical(job),
+        check_ids=study.id is not None and vertical(job) and study.ids is Ids.COMPARE,
+        trust_rows=study.ids is Ids.TRUST,
         check=study.verify,
     )

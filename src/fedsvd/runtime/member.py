@@ -14,6 +14,7 @@ from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
+from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.driver import aloud
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
@@ -75,6 +76,8 @@ class Member:
             job = job_of(record["file"])
             own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
             expect_readable([own.data])
+            for doubt in of_own(job.study.task, own.data, job.study.label):
+                _log.warning("role=%s job=%s %s", self.caller, record["id"], doubt)
             self.owner.expect_fresh(record, own)
             self._opened[record["id"]] = own
         return self._opened[record["id"]]

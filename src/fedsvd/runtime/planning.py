@@ -39,6 +39,7 @@ class Study:
     window: int = WINDOW_LIMIT
     memory: int = DEFAULT_MEMORY
     check_ids: bool = False
+    trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
     dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
@@ -92,6 +93,7 @@ def plan_study(
         window=study.window,
         compress=scheme is Scheme.COMPRESSED or (scheme is Scheme.ALIGNED and _shortens(study, m, counts)),
         check_ids=study.check_ids,
+        trust_rows=study.trust_rows,
         check=study.check,
         certain_bound=study.certain_bound,
         dense_masks=study.dense_masks,

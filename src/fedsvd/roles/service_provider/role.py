@@ -154,7 +154,8 @@ class ServiceProvider(Machine):
         if differ:
             raise RowsDiffer(
                 f"{differ} of {self.plan.m} rows have different ids at different parties",
-                "sort every party's table by the id column and keep the ids all parties have",
+                "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
+                'that all have; ids = "trust", if the rows belong together and their ids need not agree',
             )
         return self.state, self._to_all(RowsAgree(self.plan.digest))
 
