@@ -49,7 +49,7 @@ def expect_numeric(dtype: np.dtype[Any], column: str) -> None:
 
 def not_numeric(column: str, kind: str, fix: str = "encode it as numbers") -> NotNumeric:
     """The refusal of a column that holds ``kind`` instead of numbers."""
-    leave_out = "leave it out: open_source(data, drop=[...]) or source.without([...])"
+    leave_out = "leave it out: as id if it names the rows, else from the file, or fedsvd.open_source(data, drop=[...])"
     return NotNumeric(f"{column} holds {kind}, not numbers", f"{fix}, or {leave_out}")
 
 

@@ -18,6 +18,7 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.protocol.tasks import Split
+from fedsvd.runtime.problems import Problems
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms
 
@@ -97,7 +98,7 @@ def tables_of(estimator: Any, X: Any, y: Any, split: Split, n_parties: int) -> t
 
 def given(X: Sequence[Any], split: Split) -> Tables:
     """The tables of a list, with joint column names; refused when parties contradict each other."""
-    sources = tuple(open_source(item) for item in X)
+    sources = _opened(X)
     axis = 1 if split is Split.HORIZONTAL else 0
     sides = {source.shape[axis] for source in sources}
     if len(sides) > 1:
@@ -106,6 +107,22 @@ def given(X: Sequence[Any], split: Split) -> Tables:
     names = [_names(item, source) for item, source in zip(X, sources, strict=True)]
     joint = _shared_names(names) if split is Split.HORIZONTAL else _joined_names(names)
     return Tables(sources, joint, split, rehearsed=False)
+
+
+def _opened(X: Sequence[Any]) -> tuple[MatrixSource, ...]:
+    """Every party's table; one error with all of them that are no tables, and what is wrong with the others."""
+    problems, sources = Problems(), {}
+    for index, item in enumerate(X, start=1):
+        with problems.of(str(index), _file(item)):
+            sources[index] = open_source(item)
+    if problems:
+        problems.read((str(index), _file(X[index - 1]), source) for index, source in sources.items())
+    problems.expect_none()
+    return tuple(sources.values())
+
+
+def _file(item: Any) -> str:
+    return str(item) if isinstance(item, str | os.PathLike) else ""
 
 
 def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_parties: int) -> Tables:

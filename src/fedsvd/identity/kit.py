@@ -37,6 +37,7 @@ from fedsvd.identity.pins import expect_pin, read_pins
 from fedsvd.identity.request import (
     NEXT_TLS_KEY,
     REQUEST,
+    SIGNING_KEY,
     TLS_KEY,
     expect_apart_from_operator,
     read_request,
@@ -72,9 +73,8 @@ class Kit:
     def read(cls, directory: Path) -> "Kit":
         """The kit in a folder; its keys, certificate and federation belong together, or this raises."""
         if not (directory / CERTIFICATE).exists():
-            raise StorageError(
-                f"there is no certificate in {directory}", "fedsvd join request, then fedsvd join accept"
-            )
+            raise _without_certificate(directory)
+        _expect_whole(directory)
         certificate, ca = (load_certificate(files.read(directory / name)) for name in (CERTIFICATE, CA))
         claim = expect_issued(certificate, ca)
         expect_apart_from_operator(directory, claim.identity.role)
@@ -224,6 +224,31 @@ def _accepted_ca(kit_dir: Path, ca_pem: bytes | None, fingerprint: str | None) -
     if ours is not None and fingerprint_of(ours) != fingerprint_of(ca):
         raise NotAuthenticated("this kit belongs to another operator", "make a new kit for another federation")
     return ca
+
+
+def _without_certificate(kit_dir: Path) -> StorageError:
+    """Why this folder has no certificate, as far as the folder tells."""
+    if not kit_dir.is_dir():
+        return StorageError(f"there is no folder {kit_dir}", "check --kit, or make a kit: fedsvd join request")
+    fault = f"there is no certificate in {kit_dir}"
+    if not (kit_dir / REQUEST).exists():
+        return StorageError(f"{fault}, nor a request for one", "check --kit, or make a kit: fedsvd join request")
+    fix = "the operator's answer to request.pem goes into the kit with fedsvd join accept --certificate FILE"
+    return StorageError(fault, fix)
+
+
+def _expect_whole(kit_dir: Path) -> None:
+    """Raise ``StorageError`` for a file that every kit has and this one has not."""
+    accepted = "take the operator's certificate into the kit again: fedsvd join accept --ca FILE --fingerprint DIGITS"
+    restore = "restore the kit from your backup; without one, make a new kit: fedsvd join request"
+    for name, what, fix in (
+        (CA, "the operator's certificate", accepted),
+        (SIGNING_KEY, "the private key that signs", restore),
+        (TLS_KEY, "the private key of its certificate", restore),
+    ):
+        there = (kit_dir / name).exists() or (name == TLS_KEY and (kit_dir / NEXT_TLS_KEY).exists())
+        if not there:
+            raise StorageError(f"{kit_dir / name}, {what}, is missing", fix)
 
 
 def _key_of(kit_dir: Path, claim: Claim) -> Path:

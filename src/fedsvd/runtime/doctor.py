@@ -118,9 +118,12 @@ def _data(site: Site, job: Job | None) -> Iterator[Check]:
         return
     try:
         own = open_own(job, site.kit.identity.party_id, site.data(job), site.scratch())
-        own.data.table.inspect()
+        faults = own.data.table.faults()
     except FedSVDError as error:
         yield of_error("data", error)
+        return
+    if faults:
+        yield from (of_error("data", fault) for fault in faults)
         return
     rows, columns = own.data.table.shape
     yield well("data", f"{rows} rows x {columns} columns, every entry a number; label here: {own.facts['label']}")
