@@ -11,13 +11,16 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.options import FormatOption
+from fedsvd.cli.rehearsal import rehearse, start
 from fedsvd.cli.voice import Format, Voice, facts
 from fedsvd.errors import StorageError
 from fedsvd.identity import files
 from fedsvd.identity.authority import CA, CA_DAYS, DAYS, REVOKED, Authority, init_federation
 from fedsvd.identity.names import KitRole
 
-federation = typer.Typer(no_args_is_help=True, help="Identities, for the operator: approve, revoke.")
+federation = typer.Typer(no_args_is_help=True, help="Found a federation, approve and revoke members; or rehearse one.")
+federation.command()(rehearse)
+federation.command()(start)
 
 Folder = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The operator's folder.")]
 RoleOption = Annotated[KitRole, typer.Option("--role", help="What the certificate is good for.")]

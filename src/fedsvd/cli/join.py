@@ -20,6 +20,7 @@ from fedsvd.identity.kit import accept as accept_certificate
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin as pin_key
 from fedsvd.identity.request import REQUEST, Request, make_request
+from fedsvd.runtime.rehearsal import REHEARSAL
 from fedsvd.runtime.site_file import SITE, write_site
 
 join = typer.Typer(no_args_is_help=True, help="Become a member: request, accept, renew, pin.")
@@ -140,6 +141,7 @@ def _tell_kit(kit: Kit, format: Format) -> None:
         "pins": {name: grouped(digits) for name, digits in kit.pins().items() if name != kit.identity.party_id},
         "revoked": 0 if revoked is None else len(list(revoked)),
         "warnings": warnings,
+        "rehearsal": kit.rehearsal,
     }
 
     def show(console: Console) -> None:
@@ -154,6 +156,8 @@ def _tell_kit(kit: Kit, format: Format) -> None:
                 }
             )
         )
+        if kit.rehearsal:
+            console.print(REHEARSAL)
         for warning in warnings:
             console.print(f"Warning: {warning}")
 

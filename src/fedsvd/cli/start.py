@@ -22,6 +22,7 @@ from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
 from fedsvd.identity.names import KitRole
+from fedsvd.runtime.rehearsal import REHEARSAL
 from fedsvd.runtime.service import nobody, serve
 from fedsvd.runtime.site import Site
 
@@ -110,7 +111,10 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
                 typer.echo(f"dashboard: {facts['dashboard']}")
         sys.stdout.flush()
 
-    serve(Site.at(kit, yes, artist()), role, stop, ready, **how)
+    site = Site.at(kit, yes, artist())
+    if site.kit.rehearsal:
+        typer.echo(REHEARSAL, err=True)
+    serve(site, role, stop, ready, **how)
     logging.shutdown()
     sys.stdout.flush()
     # The transport's threads may sit in a call for a minute; everything that matters is on disk.

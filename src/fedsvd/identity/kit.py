@@ -26,6 +26,7 @@ from fedsvd.identity.certificates import (
     expires_in,
     federation_of,
     fingerprint_of,
+    is_rehearsal,
     list_number,
     load_certificate,
     load_revocation_list,
@@ -99,6 +100,11 @@ class Kit:
     def ca_pem(self) -> bytes:
         return self.ca.public_bytes(Encoding.PEM)
 
+    @property
+    def rehearsal(self) -> bool:
+        """Whether this kit belongs to a rehearsal, not to a federation."""
+        return is_rehearsal(self.ca)
+
     def tls_key_pem(self) -> bytes:
         """The private TLS key, for the TLS library and for nothing else; read when asked for, and not kept."""
         return files.read_secret(self.key_path)
@@ -129,9 +135,12 @@ class Kit:
         found = []
         ours = ("this kit's certificate", self.certificate, "renew it: fedsvd join renew")
         theirs = ("the operator's certificate", self.ca, "ask the operator for the next one")
+        # A rehearsal lasts for days, and is not renewed.
+        before = timedelta(0) if self.rehearsal else WARN_BEFORE
         for what, certificate, fix in (ours, theirs):
             left = expires_in(certificate, now)
-            if left < WARN_BEFORE:
+            if left < before:
+                fix = "rehearse again in a new folder" if self.rehearsal else fix
                 when = "has expired" if left < timedelta(0) else f"expires in {left.days} days"
                 found.append(f"{what} {when}; {fix}")
         revoked = self.revocations()

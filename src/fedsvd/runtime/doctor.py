@@ -23,6 +23,7 @@ from fedsvd.runtime.doctor_network import examine_network
 from fedsvd.runtime.enlisting import OwnPart, member_callers, open_own
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.planning import DEFAULT_MEMORY
+from fedsvd.runtime.rehearsal import REHEARSAL
 from fedsvd.runtime.service import LISTEN
 from fedsvd.runtime.site import Site
 
@@ -43,6 +44,8 @@ def examine(
         yield of_error("kit", error)
         return
     yield well("kit", f"keys and certificate of {site.kit.identity} belong together")
+    if site.kit.rehearsal:
+        yield well("rehearsal", REHEARSAL)
     yield from _expiry(site, now or datetime.now(UTC))
     settings = list(attempt("site.toml", lambda: f"{len(site.settings())} settings"))
     yield from settings
