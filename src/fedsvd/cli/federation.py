@@ -47,8 +47,8 @@ def init(
             facts(
                 {
                     "federation": operator.federation,
-                    "certificate": f"{directory / CA}: send it to everybody who joins",
-                    "fingerprint": f"{operator.fingerprint}: read it to them on another way",
+                    "certificate": f"{directory / CA}: send it to every member",
+                    "fingerprint": f"{operator.fingerprint}: read it out to them, by telephone say",
                 }
             )
         ),
@@ -75,9 +75,7 @@ def approve(
     )
     files.create(target, pem)
     record = {"role": str(role), "name": name, "certificate": str(target), "ca": str(directory / CA)}
-    Voice(format).answer(
-        record, lambda console: console.print(f"{target} is for {role}/{name}: send it, with {directory / CA}")
-    )
+    Voice(format).answer(record, lambda console: console.print(f"{target} is for {role}/{name}: send it"))
 
 
 @federation.command()

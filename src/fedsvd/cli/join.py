@@ -1,7 +1,7 @@
 """``fedsvd join``: a site becomes a member. Keys are made here and stay here; only a request leaves.
 
-Three fingerprints are read aloud, each on another way than the file it belongs to: the request's to the operator, the
-federation's by the operator, and the key's to every other owner, who pins it.
+Three fingerprints are read out, each out of band of the file it belongs to: the federation's by the operator, the
+request's to the operator, and the key's to every other owner, who pins it.
 """
 
 from datetime import UTC, datetime
@@ -13,9 +13,10 @@ from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, KitOption
 from fedsvd.cli.voice import Format, Voice, facts
+from fedsvd.errors import ConfigError
 from fedsvd.identity import files
 from fedsvd.identity import request as requests
-from fedsvd.identity.kit import Kit, accept_revocations
+from fedsvd.identity.kit import Kit, accept_revocations, request_of
 from fedsvd.identity.kit import accept as accept_certificate
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin as pin_key
@@ -34,23 +35,35 @@ Addresses = Annotated[
 @join.command()
 def request(
     kit: KitOption,
-    federation: Annotated[str, typer.Option(help="The federation's id, from the operator.")],
     role: Annotated[KitRole, typer.Option("--role", help="What you will be.")],
     name: Annotated[str, typer.Option("--name", help="Your id in job files, such as hospital-a.")],
+    ca: Annotated[Path | None, typer.Option("--ca", help="The operator's own certificate, ca.pem.")] = None,
+    fingerprint: Annotated[
+        str | None, typer.Option(help="The federation's fingerprint, as the operator read it out; with --ca.")
+    ] = None,
+    federation: Annotated[
+        str | None, typer.Option(help="The federation's id, where ca.pem is not here yet; accept takes it then.")
+    ] = None,
     address: Addresses = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Make keys in a new kit, and the request for their certificate."""
-    _tell_request(kit, make_request(kit, federation, role, name, address or ()), format)
+    if (ca is None) == (federation is None):
+        raise ConfigError("the federation is not named", "--ca FILE --fingerprint DIGITS, or --federation ID")
+    if ca is not None:
+        made = request_of(kit, files.read(ca), fingerprint, role, name, address or ())
+    else:
+        made = make_request(kit, str(federation), role, name, address or ())
+    _tell_request(kit, made, format)
 
 
 @join.command()
 def accept(
     kit: KitOption,
     certificate: Annotated[Path, typer.Option(help="The certificate that the operator sent.")],
-    ca: Annotated[Path | None, typer.Option("--ca", help="The operator's own certificate, the first time.")] = None,
+    ca: Annotated[Path | None, typer.Option("--ca", help="The operator's own, where the request had none.")] = None,
     fingerprint: Annotated[
-        str | None, typer.Option(help="The federation's fingerprint, as the operator read it out; the first time.")
+        str | None, typer.Option(help="The federation's fingerprint, as the operator read it out; with --ca.")
     ] = None,
     csp: Annotated[
         str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is, for a new site.toml.")

@@ -9,7 +9,7 @@ Keys are checked against certificates when a kit is read. Pins and the revocatio
 peer, so that whoever is revoked stops at the next connection, without a restart.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -40,7 +40,9 @@ from fedsvd.identity.request import (
     REQUEST,
     SIGNING_KEY,
     TLS_KEY,
+    Request,
     expect_apart_from_operator,
+    make_request,
     read_request,
     read_signing_key,
     read_tls_key,
@@ -147,6 +149,27 @@ class Kit:
         if revoked is not None and (revoked.next_update_utc or utc(now)) < utc(now):
             found.append("the revocation list is old; ask the operator for the current one")
         return found
+
+
+def request_of(
+    kit_dir: Path,
+    ca_pem: bytes,
+    ca_fingerprint: str | None,
+    role: KitRole | str,
+    party_id: str,
+    addresses: Sequence[str] = (),
+) -> Request:
+    """A new kit and its request, for the federation of an operator whose fingerprint was read out.
+
+    The fingerprint covers the operator's key and the federation's id, so neither is typed again: the operator's
+    certificate stays in the kit, and ``accept`` takes an answer from that operator alone.
+    """
+    if ca_fingerprint is None:
+        raise ConfigError("the operator's certificate has to be compared with what was read out", "--fingerprint")
+    ca = _accepted_ca(kit_dir, ca_pem, ca_fingerprint)
+    made = make_request(kit_dir, federation_of(ca), role, party_id, addresses)
+    files.replace(kit_dir / CA, ca.public_bytes(Encoding.PEM))
+    return made
 
 
 def accept(

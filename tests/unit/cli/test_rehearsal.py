@@ -56,9 +56,8 @@ def test_a_job_of_ones_own_is_rehearsed_with_its_own_parties_and_data(fedsvd, by
 def test_what_cannot_be_founded_leaves_nothing(fedsvd, by_rows, tmp_path, broken):
     job = by_rows.job(task="pca")
     text = job.read_text()
-    job.write_text(
-        text.replace("[[party]]", "[[party]]\nname = 3\n", 1) if broken == "job" else text.partition("data =")[0]
-    )
+    without_data, misnamed = text.partition("data =")[0], text.replace("[[party]]", "[[party]]\nname = 3\n", 1)
+    job.write_text(without_data if broken == "data" else misnamed)
     assert fedsvd("federation", "rehearse", "mine", "--job", job).code == 1
     assert not (tmp_path / "mine").exists()
 

@@ -13,16 +13,8 @@ from fedsvd.identity.temporary import temporary_federation
 from fedsvd.runtime.site import Site
 
 HERE = ("127.0.0.1", "127.0.0.1:7443", "127.8.9.1:1", "localhost", "localhost:7443", "::1", "[::1]:7443", "[::1]")
-ELSEWHERE = (
-    "0.0.0.0:7443",
-    "csp.example.org",
-    "csp.example.org:7443",
-    "10.0.0.7:7443",
-    "[::]:7443",
-    "fe80::1",
-    "",
-    ":7443",
-)
+NAMES = ("csp.example.org", "csp.example.org:7443", "localhost.example.org")
+ELSEWHERE = (*NAMES, "0.0.0.0:7443", "10.0.0.7:7443", "[::]:7443", "fe80::1", "", ":7443")
 
 
 @pytest.fixture
