@@ -40,6 +40,17 @@ def test_the_whole_tutorial_as_typed(tmp_path):
     assert not list(seen.glob("*.npy"))
 
 
+def test_the_advice_of_the_page_about_text_columns_works(tmp_path):
+    """FSVD-202: leave the column out, in Python; or as the id that it is."""
+    rng = np.random.default_rng(5)
+    for name in "ab":
+        rows = (f"ward-{row},{','.join(map(repr, rng.normal(size=3).tolist()))}" for row in range(120))
+        (tmp_path / f"{name}.csv").write_text("\n".join(["ward,x,y,z", *rows]) + "\n")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page("errors/FSVD-202.md"), re.MULTILINE | re.DOTALL)
+    assert "(2, 3)" in typed(f"```python\n{code}print(pca.components_.shape)\n```\n", tmp_path)
+    typed("```sh\nfedsvd pca --party a.csv --party b.csv --id ward\n```\n", tmp_path)
+
+
 def test_a_federation_in_five_commands_as_typed(tmp_path):
     text = page("tutorial/rehearsal.md")
     assert len(re.findall(r"^fedsvd ", "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)), re.MULTILINE)) == 5

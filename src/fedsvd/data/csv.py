@@ -47,6 +47,7 @@ class CsvSource(MatrixSource):
                 f"text on line {self._text[column]}",
                 "write numbers with a decimal point and no other marks (cells were taken to be separated by "
                 f"{self._layout.delimiter!r})",
+                None if self.names is None else self.names[column],
             )
         return pick(self._table, rows, columns)
 
