@@ -57,3 +57,20 @@ def test_a_command_that_does_not_exist_would_be_found():
     assert faults_of("fedsvd job approve JOB --kti KIT") == ["--kti"]
     assert faults_of("fedsvd federation approve request.pem --renew") == []
     assert faults_of("fedsvd --version") == []
+
+
+IN_TEXT = re.compile(
+    r"fedsvd (?P<command>(?:federation|join|job|party|csp|authority|audit-log) [a-z-]+"
+    r"|doctor|run|plan|init|predict|svd|pca|lsa|lr)(?P<rest>(?: (?:--[a-z-]+|[A-Z]+|\{[^}]*\}))*)"
+)
+
+
+def test_commands_in_error_texts_exist_with_their_options():
+    wrong, seen = [], 0
+    for path in sorted((ROOT / "src" / "fedsvd").rglob("*.py")):
+        for found in IN_TEXT.finditer(path.read_text(encoding="utf-8").replace("fedsvd job file", "")):
+            seen += 1
+            options = re.findall(r"--[a-z-]+", found["rest"])
+            wrong += [(path.name, found[0])] if _faults([*found["command"].split(), *options]) else []
+    assert not wrong
+    assert seen > 30

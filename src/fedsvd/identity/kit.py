@@ -271,7 +271,8 @@ def _without_certificate(kit_dir: Path) -> StorageError:
 
 def _expect_whole(kit_dir: Path) -> None:
     """Raise ``StorageError`` for a file that every kit has and this one has not."""
-    accepted = "take the operator's certificate into the kit again: fedsvd join accept --ca FILE --fingerprint DIGITS"
+    again = f"fedsvd join accept --kit {kit_dir} --certificate {kit_dir / CERTIFICATE} --ca FILE --fingerprint DIGITS"
+    accepted = f"ask the operator for ca.pem, and take it in: {again}"
     restore = "restore the kit from your backup; without one, make a new kit: fedsvd join request"
     for name, what, fix in (
         (CA, "the operator's certificate", accepted),

@@ -142,3 +142,14 @@ def test_an_operator_whose_fingerprint_was_not_read_out_cannot_answer(fedsvd, op
     said = fedsvd("join", "accept", "--kit", "a", "--certificate", "party-a.pem", *swapped, "--format", "json")
     assert said.json["error"]["code"] == "FSVD-503"
     assert not (tmp_path / "a" / "certificate.pem").exists()
+
+
+def test_a_lost_certificate_of_the_operator_is_taken_in_again_as_the_error_says(fedsvd, operator, joined, tmp_path):
+    joined("party", "a")
+    (tmp_path / "a" / "ca.pem").unlink()
+    fault = fedsvd("join", "show", "--kit", "a", "--format", "json").json["error"]
+    assert (fault["code"], "a/ca.pem" in fault["fault"]) == ("FSVD-350", True)
+    words = fault["fix"].partition("fedsvd ")[2].replace("FILE", "operator/ca.pem").split()
+    words[words.index("DIGITS")] = operator["fingerprint"]
+    assert fedsvd(*words).code == 0
+    assert fedsvd("join", "show", "--kit", "a").code == 0

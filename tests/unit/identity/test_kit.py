@@ -282,7 +282,7 @@ def test_a_short_lived_federation_is_warned_of_too(tmp_path, members, now):
     ("name", "what", "fix"),
     [
         ("certificate.pem", "there is no certificate in", "fedsvd join accept --certificate"),
-        ("ca.pem", "the operator's certificate, is missing", "fedsvd join accept --ca"),
+        ("ca.pem", "the operator's certificate, is missing", "--ca FILE --fingerprint DIGITS"),
         ("signing-key", "the private key that signs, is missing", "restore the kit from your backup"),
         ("tls-key.pem", "the private key of its certificate, is missing", "restore the kit from your backup"),
     ],
