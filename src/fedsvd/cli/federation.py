@@ -1,7 +1,7 @@
-"""``fedsvd federation``: the operator's desk. Certificates are signed here, and revoked; no study runs here.
+"""``fedsvd federation``: what the operator does. Certificates are signed here, and revoked; no study runs here.
 
-The operator is not the CSP. Nothing is signed without the fingerprint that the applicant read out on another way than
-the one its request came by.
+The operator is not the CSP. Nothing is signed without the fingerprint that the applicant read out, out of band of its
+request. A federation to try things out with is in ``rehearsal.py``.
 """
 
 from datetime import UTC, datetime
@@ -103,7 +103,7 @@ def revocations(directory: Folder, format: FormatOption = Format.TEXT) -> None:
 def _tell_list(directory: Path, format: Format, what: str) -> None:
     path = directory / REVOKED
     count = sum(issued.revoked is not None for issued in Authority(directory).register())
-    text = f"{what}Send {path} ({count} revoked) to everybody, to the CSP first: fedsvd join revocations"
+    text = f"{what}Send {path} ({count} revoked) to every member, to the CSP first: fedsvd join revocations"
     Voice(format).answer({"revocations": str(path), "revoked": count}, lambda console: console.print(text))
 
 

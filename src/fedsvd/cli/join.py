@@ -86,7 +86,7 @@ def renew(
     keep_tls_key: Annotated[bool, typer.Option("--keep-tls-key", help="Ask for the old TLS key again.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Ask for this kit's next certificate; the identity stays, so nobody has to pin anything again."""
+    """Ask for this kit's next certificate; the identity stays, so no one has to pin it again."""
     _tell_request(kit, requests.renew(kit, addresses=address or None, new_tls_key=not keep_tls_key), format)
 
 
@@ -134,7 +134,7 @@ def _tell_request(kit: Path, made: Request, format: Format) -> None:
         console.print(
             facts(
                 {
-                    "for the operator": f"{made.fingerprint}: read this out on another way",
+                    "for the operator": f"{made.fingerprint}: read this out, by telephone say",
                     "for other owners": f"{made.key_fingerprint}: they pin this",
                 }
             )

@@ -122,7 +122,7 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
 
 
 def _orphaned(stop: threading.Event) -> None:
-    """Set ``stop`` once whoever started us is gone."""
+    """Set ``stop`` once the process that started us is gone."""
     while sys.stdin.buffer.read(4096):
         continue
     end_in_time()
