@@ -32,9 +32,8 @@ def byte_size(count: float) -> str:
 
 
 def enough_bytes(count: int) -> str:
-    """An amount of memory to allow that holds ``count`` bytes, rounded up, for a job file and for Python."""
-    mebibytes = -(-count // 2**20)
-    return f"{mebibytes} MiB ({mebibytes * 2**20} bytes)"
+    """The least memory to allow, ``count`` bytes: in whole MiB for a job file, and exactly for Python."""
+    return f"{-(-count // 2**20)} MiB ({count} bytes)"
 
 
 def expect_shape(name: str, array: Array, *shape: int) -> None:
