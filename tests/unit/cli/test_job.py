@@ -95,7 +95,8 @@ def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
         "What leaves this site",
         "its share of 4 x 15 numbers (480 B)",  # m x (m + 1) for each party, 8 bytes each
         "Not known yet, taken to be as large as yours: b, c.",
-        "The CSP learns the singular values up to one secret factor in [1, 2), shapes (3 parties, a joint table of 360 rows and 4 columns)",
+        "The CSP learns the singular values up to one secret factor in [1, 2)",
+        "shapes (3 parties, a joint table of 360 rows and 4 columns)",
         "Every party learns the top 2 directions of the joint data",
         "nothing against it",
     ):
