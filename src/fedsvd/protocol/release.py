@@ -165,7 +165,8 @@ def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         yield Finding(
             "aligned",
             "nothing is added up: the CSP sees every party's masked matrix by itself, hence each party's singular "
-            f"values and how its data lies to the others'; only as strong as the smallest n_i, {min(plan.counts)}",
+            f"values and how its data lies to the others'; weakest for the fewest {unit(plan)} of a party, "
+            f"{min(plan.counts)}",
             below,
         )
     elif plan.published:
