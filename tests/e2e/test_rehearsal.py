@@ -3,6 +3,8 @@
 import os
 import shlex
 import signal
+import socket
+import tomllib
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
@@ -58,3 +60,14 @@ def test_when_one_role_ends_all_end_and_the_log_is_named(tmp_path):
     finally:
         roles.kill()
     assert not still_running("--kit one-ends/hospital")
+
+
+def test_a_port_that_is_taken_is_said_and_no_process_crashes(tmp_path):
+    assert command("federation", "rehearse", "port-taken", cwd=tmp_path).returncode == 0
+    site = tomllib.loads((tmp_path / "port-taken" / "csp" / "site.toml").read_text())
+    host, _, port = site["csp"]["listen"].rpartition(":")
+    with socket.create_server((host, int(port))):
+        ended = command("federation", "start", "port-taken", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert f"csp/csp did not start: cannot listen at {host}:{port}" in ended.stderr
+    assert "Fatal Python error" not in (tmp_path / "port-taken" / "logs" / "csp-csp.log").read_text()

@@ -16,12 +16,12 @@ from fedsvd.cli.voice import Format, Voice, facts
 from fedsvd.errors import ConfigError
 from fedsvd.identity import files
 from fedsvd.identity import request as requests
+from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit, accept_revocations, request_of
 from fedsvd.identity.kit import accept as accept_certificate
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin as pin_key
 from fedsvd.identity.request import REQUEST, Request, make_request
-from fedsvd.runtime.rehearsal import REHEARSAL
 from fedsvd.runtime.site_file import SITE, write_site
 
 join = typer.Typer(no_args_is_help=True, help="Become a member: request, accept, renew, pin.")

@@ -21,8 +21,8 @@ from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
+from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
-from fedsvd.runtime.rehearsal import REHEARSAL
 from fedsvd.runtime.service import nobody, serve
 from fedsvd.runtime.site import Site
 
@@ -123,7 +123,8 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
 
 def _orphaned(stop: threading.Event) -> None:
     """Set ``stop`` once the process that started us is gone."""
-    while sys.stdin.buffer.read(4096):
+    # Not through sys.stdin: a thread that waits inside its buffer aborts the interpreter when that ends.
+    while os.read(0, 4096):
         continue
     end_in_time()
     stop.set()

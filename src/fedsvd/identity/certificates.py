@@ -27,6 +27,10 @@ from fedsvd.randomness.entropy import fresh_bytes
 SKEW = timedelta(minutes=5)  # a certificate is valid a little before it was made: clocks differ
 _LIST_IS_FRESH = timedelta(days=90)
 _REHEARSAL = "REHEARSAL: throw-away keys of one person"
+REHEARSAL = (
+    "REHEARSAL: throw-away keys that one person holds, good for this machine only. "
+    "Do not use data here that one person may not hold."
+)
 _NO_USE = dict.fromkeys(
     ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"),
     False,

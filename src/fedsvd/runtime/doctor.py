@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import FedSVDError
+from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import SIGNING_KEY, TLS_KEY
@@ -23,7 +24,6 @@ from fedsvd.runtime.doctor_network import examine_network
 from fedsvd.runtime.enlisting import OwnPart, member_callers, open_own
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.planning import DEFAULT_MEMORY
-from fedsvd.runtime.rehearsal import REHEARSAL
 from fedsvd.runtime.service import LISTEN
 from fedsvd.runtime.site import Site
 

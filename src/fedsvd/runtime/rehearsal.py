@@ -20,6 +20,7 @@ from pathlib import Path
 
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.identity import files
+from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.temporary import DAYS, temporary_federation
 from fedsvd.identity.toml import read_toml
@@ -29,10 +30,6 @@ from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all
 from fedsvd.runtime.site_file import SITE
 
 FILE = "rehearsal.toml"
-REHEARSAL = (
-    "REHEARSAL: throw-away keys that one person holds, good for this machine only. "
-    "Do not use data here that one person may not hold."
-)
 _LOOPBACK = "127.0.0.1"
 _CSP, _RESEARCHER = "csp", "researcher"
 
