@@ -46,6 +46,13 @@ A message names the fault, the place and the fix. It may contain names, shapes, 
 never an entry of a matrix, a seed or a key.
 """
 
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+_OURS = Path(__file__).parent.as_posix() + "/"
+
 
 class FedSVDError(Exception):
     """Base of all errors raised on purpose; ``code`` is stable and has a page in the documentation."""
@@ -56,6 +63,7 @@ class FedSVDError(Exception):
         super().__init__(fault, fix)
         self.fault = fault
         self.fix = fix
+        self.problems: tuple[FedSVDError, ...] = ()  # each of them, where one error stands for several
 
     def __str__(self) -> str:
         text = f"{self.code}: {self.fault}" if self.fault else self.code
@@ -220,3 +228,31 @@ class DataWarning(UserWarning):
 
 class RowsNotCompared(DataWarning):
     """Columns are split, and rows belong together by position alone; ``ids = "trust"`` says that this is known."""
+
+
+def together(problems: Sequence[FedSVDError]) -> FedSVDError:
+    """One error for all of them, of the kind of the first; a single one is itself."""
+    first = problems[0]
+    if len(problems) == 1:
+        return first
+    listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, start=1))
+    error = type(first)(f"{len(problems)} problems were found, and nothing was sent:{listed}")
+    error.problems = tuple(problems)
+    return error
+
+
+def warn_caller(text: str, category: type[Warning] = PrivacyWarning) -> None:
+    """A warning at the caller's line: the innermost that is neither ours nor scikit-learn's nor joblib's.
+
+    A fixed ``stacklevel`` would be right for one way in only: an estimator is fitted directly, in a pipeline, in a
+    search, or through ``fit_transform``, which scikit-learn wraps.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
+
+
+def _is_library(filename: str) -> bool:
+    path = filename.replace("\\", "/")
+    return path.startswith(_OURS) or "/sklearn/" in path or "/joblib/" in path

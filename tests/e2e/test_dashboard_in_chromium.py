@@ -62,7 +62,7 @@ def test_a_job_is_followed_from_recruiting_to_its_end(browser, book, audit, addr
             f"document.querySelector('progress') && document.querySelector('progress').value === {done // 10}"
         )
     browser.until("[...document.querySelectorAll('td')].some(cell => /^[0-9.]+ (s|min)/.test(cell.textContent))")  # ETA
-    assert "5.0 MB" in text(browser)
+    assert "4.8 MiB" in text(browser)
     browser.screenshot("dashboard-running")
     failure = {"who": "party/b", "code": "FSVD-201", "stage": "computing", "text": "the reason stays where it happened"}
     book.change(JOB, state=JobState.BROKEN, failures=(failure,))

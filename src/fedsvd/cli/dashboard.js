@@ -11,11 +11,11 @@ function make(tag, words, attributes = {}) {
 }
 
 function size(count) {
-  for (const unit of ["B", "kB", "MB", "GB"]) {
-    if (count < 1000) return `${unit === "B" ? count : count.toFixed(1)} ${unit}`;
-    count /= 1000;
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (count < 1023.95) return `${unit === "B" ? count : count.toFixed(1)} ${unit}`;
+    count /= 1024;
   }
-  return `${count.toFixed(1)} TB`;
+  return `${count.toFixed(1)} TiB`;
 }
 
 function duration(seconds) {

@@ -43,7 +43,7 @@ class Commands(TyperGroup):
             code = super().main(words, prog_name, complete_var, not as_json, windows_expand_args, **extra)
             sys.exit(code if isinstance(code, int) else OK)
         except FedSVDError as error:
-            _tell(as_json, error.code, error.fault, error.fix, type(error).__name__)
+            _tell(as_json, error.code, error.fault, error.fix, type(error).__name__, error.problems)
             sys.exit(FAILED)
         except _Misuse as error:
             _tell(as_json, "usage", error.format_message(), f"fedsvd {' '.join(words[:1])} --help", "UsageError")
@@ -62,8 +62,14 @@ def _asks_for_json(words: Sequence[str]) -> bool:
     return "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
-def _tell(as_json: bool, code: str, fault: str, fix: str, kind: str) -> None:
+def _tell(as_json: bool, code: str, fault: str, fix: str, kind: str, problems: Sequence[FedSVDError] = ()) -> None:
     if as_json:
-        typer.echo(json.dumps({"error": {"code": code, "fault": fault, "fix": fix, "kind": kind}}))
+        record: dict[str, Any] = {"code": code, "fault": fault, "fix": fix, "kind": kind}
+        if problems:
+            record["problems"] = [
+                {"code": each.code, "fault": each.fault, "fix": each.fix, "kind": type(each).__name__}
+                for each in problems
+            ]
+        typer.echo(json.dumps({"error": record}))
     else:
         typer.echo(f"{code}: {fault}. Fix: {fix}" if fix else f"{code}: {fault}", err=True)

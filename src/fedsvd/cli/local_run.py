@@ -21,7 +21,7 @@ from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.folder import Table, expect_free
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import parties_named, plan_job
+from fedsvd.runtime.jobs import all_faults_named, parties_named, plan_job
 from fedsvd.runtime.local import LocalRun, local_federation
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
@@ -51,7 +51,7 @@ def carry_out_locally(
     with ended_by_signals(), Resumable(target) as resumable:
         tell_of_resumption(voice, resumable)
         with local_federation(job, policy=policy, scratch=scratch) as federation:
-            with watched(voice) as seen:
+            with watched(voice) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen, resumable)
             run.write(target, planned.why, overwrite, reports.artist())
     stored = read_results(target)

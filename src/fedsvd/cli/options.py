@@ -74,4 +74,4 @@ KitOption = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folde
 CspOption = Annotated[
     str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")
 ]
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or the beginning of it.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, its beginning, or the job's name.")]

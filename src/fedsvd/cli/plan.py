@@ -12,7 +12,7 @@ from fedsvd.cli.options import FormatOption, Scratch
 from fedsvd.cli.study import point_out
 from fedsvd.cli.voice import Format, Voice, duration, facts, listing, size
 from fedsvd.protocol.cost import predict
-from fedsvd.protocol.ledger import how_rows_belong
+from fedsvd.protocol.ledger import how_rows_belong, unit
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
@@ -98,7 +98,7 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     upload = 8 * sum(rows * width for rows, width in plan.panels)
     form = "masked by rotations that the CSP does not know"
     if plan.scheme is Scheme.ALIGNED:
-        lines.append(f"its own columns of the matrix, {form}, not padded")
+        lines.append(f"its own {unit(plan)}, {form}, not padded")
     else:
         lines.append(f"its share of {plan.M} x {plan.N} numbers ({size(upload)}), {form}, and padded")
     if plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):

@@ -21,6 +21,7 @@ from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
+from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.service import nobody, serve
 from fedsvd.runtime.site import Site
@@ -110,7 +111,10 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
                 typer.echo(f"dashboard: {facts['dashboard']}")
         sys.stdout.flush()
 
-    serve(Site.at(kit, yes, artist()), role, stop, ready, **how)
+    site = Site.at(kit, yes, artist())
+    if site.kit.rehearsal:
+        typer.echo(REHEARSAL, err=True)
+    serve(site, role, stop, ready, **how)
     logging.shutdown()
     sys.stdout.flush()
     # The transport's threads may sit in a call for a minute; everything that matters is on disk.
@@ -118,8 +122,9 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
 
 
 def _orphaned(stop: threading.Event) -> None:
-    """Set ``stop`` once whoever started us is gone."""
-    while sys.stdin.buffer.read(4096):
+    """Set ``stop`` once the process that started us is gone."""
+    # Not through sys.stdin: a thread that waits inside its buffer aborts the interpreter when that ends.
+    while os.read(0, 4096):
         continue
     end_in_time()
     stop.set()

@@ -22,10 +22,12 @@ from rich.text import Text
 from fedsvd.errors import DataWarning, PrivacyWarning, RowsNotCompared
 from fedsvd.runtime.folder import Table as Columns
 from fedsvd.runtime.jobs import named
+from fedsvd.types import byte_size
 
 _PIPE_WIDTH = 160
 _COLUMNS_SHOWN = 8
 _HEADS = {PrivacyWarning: "Privacy", RowsNotCompared: "Rows", DataWarning: "Data"}  # a kind before what it is of
+size = byte_size  # the one way in which bytes are written
 
 
 class Format(StrEnum):
@@ -117,15 +119,6 @@ def listing(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     for row in rows:
         table.add_row(*map(str, row))
     return table
-
-
-def size(count: float) -> str:
-    """A number of bytes for a person: ``3.2 MB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def duration(seconds: float) -> str:

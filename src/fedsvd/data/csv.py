@@ -49,8 +49,9 @@ class CsvSource(MatrixSource):
             raise not_numeric(
                 f"column {name} of {self._layout.path}",
                 f"text on line {self._text[column]}",
-                "write numbers with a decimal point and no other marks, give the delimiter if it is not "
-                f"{self._layout.delimiter!r}",
+                "write numbers with a decimal point and no other marks (cells were taken to be separated by "
+                f"{self._layout.delimiter!r})",
+                None if self.names is None else self.names[column],
             )
         return pick(self._table, rows, columns)
 

@@ -37,7 +37,8 @@ class FrameSource(MatrixSource):
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         positions = np.arange(self.shape[1])[columns].tolist()
         for column in sorted(self._text.keys() & set(positions)):
-            raise not_numeric(f"column {self._name(column)!r}", self._text[column])
+            name = self._name(column)
+            raise not_numeric(f"column {name!r}", self._text[column], name=name)
         part = self._frame[:, columns if isinstance(columns, slice) else positions]
         part = part[rows, :]
         cells: NDArray[Any] = part.to_numpy()

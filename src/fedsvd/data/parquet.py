@@ -56,7 +56,8 @@ class ParquetSource(MatrixSource):
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         touched = tuple(np.arange(self.shape[1])[columns].tolist())
         for column in sorted(self._text.keys() & set(touched)):
-            raise not_numeric(self._named(column), self._text[column])
+            name = None if self.names is None else self.names[column]
+            raise not_numeric(self._named(column), self._text[column], name=name)
         if isinstance(rows, slice) and self._spool is None:
             out = np.empty((rows.stop - rows.start, len(touched)), order="F")
             self._read(rows.start, touched, out)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsvd.data.door import expect_matrix, expect_names, to_column, to_float
-from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
 from fedsvd.types import Array, Digest, Float
 
 Index = slice | NDArray[np.intp]
@@ -131,6 +131,26 @@ class MatrixSource(ABC):
         axis = int(self._by_columns)
         for _ in self.panels(axis, max(1, _INSPECTED_BYTES // (8 * self.shape[1 - axis]))):
             pass
+
+    def faults(self) -> list[DataError]:
+        """Everything that ``inspect`` would refuse: each column that is not numbers, then what is not finite."""
+        found: list[DataError] = []
+        try:
+            self.inspect()
+        except NotNumeric as error:
+            numbers = []
+            for j in range(self.shape[1]):
+                try:
+                    self._cells(slice(0, 1), slice(j, j + 1))
+                    numbers.append(j)
+                except NotNumeric as one:
+                    found.append(one)
+            found = found or [error]
+            if numbers and len(numbers) < self.shape[1]:
+                found += Without(self, numbers).faults()
+        except DataError as error:
+            found.append(error)
+        return found
 
     @property
     def _by_columns(self) -> bool:

@@ -4,7 +4,6 @@ Only public names of scikit-learn are used. An estimator holds results, the plan
 role and nothing that was said, so that its owner can save it as any other estimator.
 """
 
-import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -14,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError as UnfittedInSklearn
 from sklearn.utils.validation import check_is_fitted
 
-from fedsvd.errors import ConfigError, NotFittedError, PrivacyWarning
+from fedsvd.errors import ConfigError, NotFittedError, warn_caller
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.tables import Part, Tables, tables_of
 from fedsvd.protocol.certificate import Certificate
@@ -85,10 +84,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if seed is not None:
             seed = whole_number("random_state", seed, 0)
-            warnings.warn(
-                "random_state makes every mask and pad a function of one number: insecure seeds, for tests only",
-                PrivacyWarning,
-                stacklevel=3,
+            warn_caller(
+                "random_state makes every mask and pad a function of one number: insecure seeds, for tests only"
             )
         warn_of(doubts(study, parties))
         policy = _REHEARSED if rehearsed and self.policy is None else self.policy

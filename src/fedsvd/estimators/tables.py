@@ -21,6 +21,7 @@ from fedsvd.estimators.rows import Labels, ids_from
 from fedsvd.protocol.tasks import Ids, Split
 from fedsvd.runtime.job_data import expect_named_ids, row_ids
 from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.problems import Problems
 from fedsvd.types import Float
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms
@@ -116,7 +117,7 @@ def given(X: Sequence[Any], split: Split, id: str | None = None, ids: str = Ids.
 
     Without ``needed``, which is for new tables, the column ``id`` may be missing from all of them.
     """
-    whole = tuple(open_source(item) for item in X)
+    whole = _opened(X)
     if not needed and id is not None:
         id = _where_all_have(id, whole)
     sources = whole if id is None else tuple(source.without([id]) for source in whole)
@@ -147,6 +148,22 @@ def _row_ids(sources: Sequence[MatrixSource], id: str | None) -> tuple[Labels, .
     if any(own is None for own in found):
         expect_named_ids(sources)
     return found
+
+
+def _opened(X: Sequence[Any]) -> tuple[MatrixSource, ...]:
+    """Every party's table; one error with all of them that are no tables, and what is wrong with the others."""
+    problems, sources = Problems(), {}
+    for index, item in enumerate(X, start=1):
+        with problems.of(str(index), _file(item)):
+            sources[index] = open_source(item)
+    if problems:
+        problems.read((str(index), _file(X[index - 1]), source) for index, source in sources.items())
+    problems.expect_none()
+    return tuple(sources.values())
+
+
+def _file(item: Any) -> str:
+    return str(item) if isinstance(item, str | os.PathLike) else ""
 
 
 def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_parties: int) -> Tables:

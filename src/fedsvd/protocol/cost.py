@@ -14,6 +14,7 @@ from fedsvd.protocol.parties import Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT, Machine, Work
 from fedsvd.protocol.traffic import Expected, full_rank, traffic
+from fedsvd.types import byte_size
 
 
 @dataclass(frozen=True)
@@ -148,17 +149,8 @@ def _names(names: list[str]) -> str:
 def _line(role: RoleCost) -> Line:
     longest = sorted(role.seconds_by_stage.items(), key=lambda item: -item[1])[:3]
     does = ", ".join(stage for stage, took in longest if took >= 0.1 * role.seconds)
-    amounts = (readable(role.sent), readable(role.received), readable(role.memory))
+    amounts = (byte_size(role.sent), byte_size(role.received), byte_size(role.memory))
     return Line("", does, *amounts, _time(role.seconds))
-
-
-def readable(count: float) -> str:
-    """A number of bytes for people: 8 MB, 1.2 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
 
 
 def _time(seconds: float) -> str:

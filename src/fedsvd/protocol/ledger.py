@@ -88,7 +88,7 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
 
 
 def _csp(plan: SessionPlan) -> Iterator[str]:
-    shapes = f"{plan.k} parties, {plan.m} rows, {plan.n} columns"
+    shapes = f"{plan.k} parties, {plan.joint_table}"
     if plan.task is Task.PREDICT:
         yield f"The CSP learns the shapes ({shapes}) and nothing of scores, which it adds up under the parties' pads."
         return
@@ -111,7 +111,7 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"matrices of {count} windows in one common rotated basis; that this is all is tested, not proven."
         )
         if count > 1:
-            order = "rows" if plan.by_rows else unit(plan)
+            order = plan.table_words[0] if plan.by_rows else unit(plan)
             yield f"Windows follow the order of the {order}: shuffle a sorted table, or the CSP sees where it changes."
     if plan.task is Task.LR:
         yield from _csp_labels(plan)

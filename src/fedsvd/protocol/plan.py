@@ -62,12 +62,14 @@ class SessionPlan:
         if len(self.counts) < 2:
             raise ConfigError("a federation needs at least two users", "invite another party")
         if self.m < 1 or min(self.counts) < 1:
-            raise ConfigError(f"every user needs rows and columns, got m={self.m}, counts={self.counts}")
+            common, theirs = self.table_words
+            fault = f"every party needs rows and columns, got {self.m} {common} and {list(self.counts)} {theirs}"
+            raise ConfigError(fault, "give every party a table with both")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
-            raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.m} x {self.n}")
+            raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")
 
     @property
     def k(self) -> int:
@@ -76,6 +78,17 @@ class SessionPlan:
     @property
     def n(self) -> int:
         return sum(self.counts)
+
+    @property
+    def table_words(self) -> tuple[str, str]:
+        """What m and the counts are in the tables as their owners have them."""
+        return ("rows", "columns") if self.split is Split.VERTICAL else ("columns", "rows")
+
+    @property
+    def joint_table(self) -> str:
+        """The shape of the joint table as its owners have it: all records in rows."""
+        rows, columns = (self.m, self.n) if self.split is Split.VERTICAL else (self.n, self.m)
+        return f"a joint table of {rows} rows and {columns} columns"
 
     @cached_property
     def users(self) -> tuple[Party, ...]:

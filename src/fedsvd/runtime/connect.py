@@ -4,6 +4,7 @@ The same questions to the CSP that the ``fedsvd job`` commands ask, under the sa
 where they are: a researcher hears how a job stands, a party besides finds its own results in its own folder.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,12 @@ class Connection:
         return list(self._desk.ask("jobs"))
 
     def job(self, id: str) -> dict[str, Any]:
-        """One job as the CSP knows it; the beginning of an id will do."""
+        """One job as the CSP knows it; the beginning of an id will do, or a name: the newest job of that name."""
+        if re.fullmatch(r"[0-9a-f]+", id) is None:
+            named = [record["id"] for record in self.jobs() if record["name"] == id]
+            if not named:
+                raise ConfigError(f"no job of the name {id!r} is known here", "fedsvd job list shows the jobs")
+            id = named[-1]
         return dict(self._desk.ask("job", id=id))
 
     def csp(self) -> bytes:
@@ -91,7 +97,7 @@ class Connection:
     ) -> dict[str, Any]:
         """The job once it is done, stopped or broken; ``seen`` is told how it stands whenever that changes."""
         until = None if timeout is None else monotonic() + timeout
-        version = ""
+        id, version = self.job(id)["id"], ""
         while True:
             left = 10.0 if until is None else max(min(until - monotonic(), 10.0), 0.0)
             record = dict(self._desk.ask("wait", id=id, seconds=left, seen=version))
@@ -108,15 +114,15 @@ class Connection:
         record = self.watch(id, timeout=timeout)
         if record["state"] != JobState.DONE:
             raise first_cause(record)[1]
-        return self.results(id)
+        return self.results(record["id"])
 
     def resume(self, id: str) -> dict[str, Any]:
         """Another attempt at a broken job, in a new session with fresh seeds; what was compressed is not read again."""
-        return dict(self._desk.ask("resume", id=id))
+        return dict(self._desk.ask("resume", id=self.job(id)["id"]))
 
     def stop(self, id: str) -> dict[str, Any]:
         """End a job for good."""
-        return dict(self._desk.ask("stop", id=id))
+        return dict(self._desk.ask("stop", id=self.job(id)["id"]))
 
     def results(self, id: str) -> Results:
         """How a job stands, and the folder with this party's results, for ``fedsvd.load``."""

@@ -6,6 +6,7 @@ itself: it shows damage, not forgery, for whoever can change a file can change i
 """
 
 import csv
+import errno
 import hashlib
 import json
 import os
@@ -220,6 +221,10 @@ def _damaged(folder: Path, what: str) -> StorageError:
 
 def _unusable(target: Path, fault: OSError) -> StorageError:
     reason = fault.strerror or type(fault).__name__
-    return StorageError(
-        f"cannot write to {target}: {reason}", "name a folder on a disk with space that you may write to"
-    )
+    fixes = {
+        errno.ENOSPC: "free space on that disk, or name a folder on another one: --out",
+        errno.EDQUOT: "free space on that disk, or name a folder on another one: --out",
+        errno.EACCES: "name a folder that you may write to: --out",
+        errno.ENOTDIR: "a folder on the way to it is a file: name another one: --out",
+    }
+    return StorageError(f"cannot write to {target}: {reason}", fixes.get(fault.errno or 0, "name another one: --out"))

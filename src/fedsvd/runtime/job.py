@@ -6,7 +6,6 @@ an option that is silently ignored may be the one that protects somebody. ``docs
 """
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -27,6 +26,7 @@ from pydantic import (
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
+from fedsvd.identity.toml import read_toml
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Ids, Item, Scheme, Split, Task
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
@@ -178,15 +178,7 @@ _SECTIONS: dict[str, type[_Section]] = {
 
 def read_job(path: Path) -> Job:
     """The job in a TOML file."""
-    try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise ConfigError(f"cannot read {path}: {fault.strerror or type(fault).__name__}", "check the path") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not UTF-8 text", "save the job file as UTF-8") from None
-    except tomllib.TOMLDecodeError as fault:
-        raise ConfigError(f"{path} is not TOML: {fault}", "see docs/job-file.md for an example") from None
-    return job_from(record, path.parent)
+    return job_from(read_toml(path, "docs/job-file.md"), path.parent)
 
 
 def job_from(record: Mapping[str, Any], folder: Path) -> Job:

@@ -20,7 +20,7 @@ def one_of(value: object, allowed: Iterable[str]) -> object:
 
 def near(word: object, words: Iterable[str]) -> str:
     """The question whether a word like this was meant, or nothing."""
-    close = get_close_matches(str(word), list(words), n=1, cutoff=0.6)
+    close = get_close_matches(str(word), [str(each) for each in words], n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

@@ -5,15 +5,14 @@ and its factor fits the memory budget, else ``mixing``, and says why.
 """
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
-from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused
+from fedsvd.errors import ConfigError, ReleaseRefused, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task, Trust
-from fedsvd.types import SessionId
+from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
 _LONGEST_COMPRESSED = 20_000
@@ -118,7 +117,7 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
         )
     if policy.warn:
         for finding in found:
-            warnings.warn(str(finding), PrivacyWarning, stacklevel=3)
+            warn_caller(str(finding))
 
 
 def _check(study: Study, m: int) -> None:
@@ -194,10 +193,12 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Schem
         if scheme is Scheme.COMPRESSED and study.task is Task.LR and study.split is Split.VERTICAL:
             return Scheme.MIXING, "a regression on split columns streams its rows: nothing to compress"
         return scheme, "as asked for"
+    # In the words of the tables as their owners have them: X_i is the table where columns are split, else turned over.
+    theirs, common = ("columns", "rows") if study.split is Split.VERTICAL else ("rows", "columns")
     if not _shortens(study, m, counts):
-        return Scheme.MIXING, "no party has more columns than the matrix has rows: nothing to compress"
+        return Scheme.MIXING, f"no party has more {theirs} than its table has {common}: nothing to compress"
     if m > _LONGEST_COMPRESSED:
-        return Scheme.MIXING, f"{m} rows: a factor of {m} x {m} costs more than it saves"
+        return Scheme.MIXING, f"{m} {common}: a factor of {m} x {m} costs more than it saves"
     if 8 * 6 * m * m > study.memory:
         return Scheme.MIXING, f"a factor of {m} x {m} does not fit the memory budget"
     saved = sum(counts) / sum(min(n_i, m) for n_i in counts)
@@ -217,8 +218,8 @@ def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> Se
     if window < min(2 * MIXING_BLOCK, length):
         needed = 8 * 6 * beside * 2 * MIXING_BLOCK
         raise ConfigError(
-            f"a memory budget of {plan.memory} bytes holds no window of {beside} numbers a line",
-            f"allow at least {needed} bytes",
+            f"a memory budget of {byte_size(plan.memory)} holds no window of {beside} numbers a line",
+            f"allow at least {enough_bytes(needed)}",
         )
     left, right = forms or (left, right)
     return replace(plan, left=left, right=right, window=window)

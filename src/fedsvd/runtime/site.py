@@ -21,6 +21,7 @@ from typing import Any
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity import files
+from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
@@ -92,6 +93,7 @@ class Site:
         address = given or self.settings().get("csp", {}).get("address")
         if not address:
             raise ConfigError("the CSP's address is not known", f'{SITE}: [csp] address = "host:7443"')
+        expect_here(self.kit.ca, str(address))
         return str(address)
 
     def listen(self, default: str) -> str:
@@ -119,6 +121,7 @@ class Site:
         """How this kit, a CSP's, listens."""
         if self.kit.identity.role is not KitRole.CSP:
             raise NotAuthenticated(f"{self.kit.identity} is not a CSP", "use the CSP's kit")
+        expect_here(self.kit.ca, address)
         return Listening(address, self.kit.tls_key_pem(), self.kit.certificate_pem, self.kit.ca_pem)
 
     def authenticate(self, certificate: bytes) -> str:

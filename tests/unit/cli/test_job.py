@@ -110,7 +110,8 @@ def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
         "What leaves this site",
         "its share of 4 x 15 numbers (480 B)",  # m x (m + 1) for each party, 8 bytes each
         "Not known yet, taken to be as large as yours: b, c.",
-        "The CSP learns the singular values up to one secret factor in [1, 2), shapes (3 parties, 4 rows, 360 columns)",
+        "The CSP learns the singular values up to one secret factor in [1, 2)",
+        "shapes (3 parties, a joint table of 360 rows and 4 columns)",
         "Every party learns the top 2 directions of the joint data",
         "nothing against it",
     ):
@@ -240,7 +241,7 @@ def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
         connection._desk.ask("enlist", id=id, attempt=1, facts={**facts, "features": features})
     said = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
     assert said["assumed"] == ["c"]
-    assert any(f"{ROWS + 1000 + ROWS} columns" in line for line in said["learns"])
+    assert any(f"{ROWS + 1000 + ROWS} rows" in line for line in said["learns"])
 
 
 def test_rows_that_are_not_compared_are_announced_at_submission_and_approval(fedsvd, kits, submit, tmp_path):

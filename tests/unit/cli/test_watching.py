@@ -79,7 +79,7 @@ def test_who_is_done_has_no_rate():
     pace = Pace()
     pace.rows(record(a={"stage": "done", "sent": 10}), 0.0)
     (_, row, _) = pace.rows(record(a={"stage": "done", "sent": 5000}), 1.0)
-    assert str(row) == "party/a: done, 5.0 kB sent"
+    assert str(row) == "party/a: done, 4.9 KiB sent"
 
 
 def test_a_log_gets_a_line_for_each_stage_and_more_for_long_ones(monkeypatch):
@@ -112,7 +112,7 @@ def test_a_terminal_gets_a_table(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     with watched(Voice(Format.TEXT)) as seen:
         seen(record(a={"stage": "compress", "done": 3, "total": 4, "sent": 2048}))
-    for word in ("study (01234567): running", "party/a", "compress", "75 %", "2.0 kB"):
+    for word in ("study (01234567): running", "party/a", "compress", "75 %", "2.0 KiB"):
         assert word in terminal.getvalue()
 
 

@@ -141,7 +141,7 @@ def test_six_panels_fit_the_budget_or_it_is_refused_with_the_smallest_that_would
     try:
         width = panel_width(m, budget)
     except ConfigError as error:
-        smallest = int(re.search(r"at least (\d+) bytes", error.fix)[1])
+        smallest = int(re.search(r"at least \d+ MiB \((\d+) bytes\)", error.fix)[1])
         assert budget < smallest == 48 * m
         assert panel_width(m, smallest) == 1
         return

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from fedsvd.protocol.cost import masks_of, predict, readable, table
+from fedsvd.protocol.cost import masks_of, predict, table
 from fedsvd.protocol.effects import Compute
 from fedsvd.protocol.messages import Begin, Computed
 from fedsvd.protocol.parties import user
@@ -285,10 +285,3 @@ def test_the_masks_are_named_with_their_sizes_and_windows():
     assert masks_of(planned(1000, (9_000,) * 2, task=Task.SVD)) == "P haar (1000, 1 window), Q haar (2000, 1 window)"
     many = planned(1000, (9_000,) * 50, task=Task.SVD)
     assert masks_of(many).startswith("P haar (1000, 1 window), Q mixing (50000, ")
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (48_020_814, "48 MB"), (2e13, "20 TB")]
-)
-def test_bytes_are_readable(count, text):
-    assert readable(count) == text

@@ -143,7 +143,7 @@ def test_a_fault_is_named_with_its_fix(file, words):
 
 @pytest.mark.parametrize(
     ("content", "word"),
-    [(b"[job\n", "is not TOML"), (b"\xff\xfe", "not UTF-8"), (None, "cannot read")],
+    [(b"[job\n", "is not TOML"), (b"\xff\xfe", "not UTF-8"), (None, "there is no file")],
 )
 def test_a_file_that_is_no_job_file_is_refused(content, word, tmp_path):
     path = tmp_path / "job.toml"
