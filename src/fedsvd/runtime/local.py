@@ -25,9 +25,10 @@ from fedsvd.runtime.enlisting import authority_caller, file_of, member_callers, 
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.jobbook import JobState
-from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all, uninterrupted
+from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.resume import Resumable
+from fedsvd.runtime.side_by_side import uninterrupted
 from fedsvd.runtime.site import SITE, Site
 from fedsvd.runtime.stored import Draw
 from fedsvd.runtime.wiring import Loopback, Wiring

@@ -7,12 +7,10 @@ child with it. Children are no part of our terminal's group, so that Ctrl-C reac
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -119,21 +117,3 @@ def stop_all(processes: Sequence[RoleProcess]) -> None:
         process.ask_to_stop()
     for process in processes:
         process.stop()
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the block is through; elsewhere than in the main thread they do not come."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda signum, frame: came.append(signum)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for signum in came:
-            signal.raise_signal(signum)
