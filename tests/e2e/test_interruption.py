@@ -5,11 +5,15 @@ CPU seconds because a test machine is busy. What was seen before: threads that w
 (SIGSEGV, SIGABRT) when the interpreter ended under them.
 """
 
+import json
+import signal
 import subprocess
 import sys
+from time import sleep
 
 import numpy as np
 import pytest
+from tests.e2e.institutions import Process, command, file_of, institutions, split_table
 
 LONGEST = 1.0  # CPU seconds from the signal to KeyboardInterrupt
 LATEST = 4.0  # CPU seconds into the studies
@@ -104,3 +108,45 @@ def test_ctrl_c_at_fifty_moments_never_leaves_work_behind_nor_crashes_the_interp
     took, left = interrupted(moment, place % 4, hasty=place % 2 == 1)
     assert left == 0
     assert took < LONGEST
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_an_interrupted_command_says_what_was_written_and_ends_with_130(tmp_path, format):
+    for name in ("a", "b"):
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(4).normal(size=(1500, 900)))
+    process = Process("svd", "--party", "a.npy", "--party", "b.npy", "--format", format, cwd=tmp_path)
+    try:
+        process.said("expected:")
+        sleep(0.5)
+        process.signal(signal.SIGINT)
+        assert process.ended() == 130
+        left = "no results were written to results/svd; nothing else was stored"
+        if format == "json":
+            (line,) = process.out
+            assert json.loads(line)["error"]["fault"] == left
+        else:
+            assert process.err[-1] == f"interrupted: {left}\n"
+            assert not process.out
+        assert not (tmp_path / "results").exists()
+        assert "Traceback" not in "".join(process.err)
+    finally:
+        process.kill()
+
+
+def test_who_stops_watching_is_told_that_the_job_goes_on(tmp_path):
+    _, tables = split_table(200, 5, ("a", "b"))
+    with institutions(tmp_path, ("a", "b"), tables) as federation:
+        federation.start("csp/csp")
+        with federation.connect() as connection:
+            id = connection.submit(file_of("svd", ("a", "b")))
+        kit = federation.kits["researcher/res"]
+        process = Process("job", "watch", id, "--kit", kit, "--csp", federation.csp)
+        try:
+            process.said("recruiting")
+            process.signal(signal.SIGINT)
+            assert process.ended() == 130
+            assert process.err[-1].startswith("interrupted: the job goes on; follow it again: fedsvd job watch")
+        finally:
+            process.kill()
+        shown = command("job", "results", id, "--kit", kit, "--csp", federation.csp, "--format", "json")
+        assert json.loads(shown.stdout)["state"] == "recruiting"

@@ -9,6 +9,7 @@ import typer
 from fedsvd.cli.approve import approve
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.reports import drawn
+from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
 from fedsvd.runtime.connect import Connection, Results
@@ -58,7 +59,8 @@ def watch(
     """Follow a job to its end; exit code 1 unless that is a good one."""
     voice = Voice(format, quiet)
     with Connection(kit, csp) as connection:
-        with watched(voice) as seen:
+        goes_on = f"the job goes on; follow it again: fedsvd job watch {job} --kit {kit}"
+        with if_interrupted(lambda: goes_on), watched(voice) as seen:
             record = connection.watch(job, seen)
         if record["state"] != JobState.DONE:
             raise _cause(connection.site, record)

@@ -18,7 +18,7 @@ from typing import Any
 from fedsvd.errors import PeerLost, TimedOut
 
 READY_WITHIN = 120.0  # a loaded machine takes its time to import
-_STOP_WITHIN = 20.0
+STOP_WITHIN = 20.0
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -77,11 +77,11 @@ class RoleProcess:
         if self.running:
             self._process.terminate()
 
-    def stop(self) -> None:
-        """Gone when this returns, by force if it must be."""
+    def stop(self, within: float = STOP_WITHIN) -> None:
+        """Gone when this returns, by force after so many seconds."""
         self.ask_to_stop()
         try:
-            self._process.wait(_STOP_WITHIN)
+            self._process.wait(max(within, 0.0))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -111,9 +111,10 @@ def environment_for(roles: int, host: str = "localhost") -> dict[str, str]:
     return environment
 
 
-def stop_all(processes: Sequence[RoleProcess]) -> None:
-    """Ask everybody at once, then see everybody off."""
+def stop_all(processes: Sequence[RoleProcess], within: float = STOP_WITHIN) -> None:
+    """Ask all of them at once; whatever still runs after so many seconds is ended by force."""
     for process in processes:
         process.ask_to_stop()
+    until = monotonic() + within
     for process in processes:
-        process.stop()
+        process.stop(until - monotonic())
