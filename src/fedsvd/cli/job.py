@@ -12,6 +12,7 @@ from fedsvd.cli.reports import drawn
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
+from fedsvd.errors import printable
 from fedsvd.runtime.connect import Connection, Results
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.job import read_job
@@ -105,14 +106,17 @@ def _tell(
         "awaited": list(found.awaited),
         "folder": None if found.folder is None else str(found.folder),
         "report": None if found.folder is None else drawn(found.folder),
+        "warning": found.warning,
         "plan_digest": record["plan_digest"],
         "failures": failures or [],
     }
     shown = {
         "job": f"{record['name']} ({record['id'][:8]}): {record['state']}",
-        "finished": ", ".join(found.finished) or "nobody yet",
+        "finished": ", ".join(found.finished) or "no member yet",
         "results": found.folder or "in the folders of the parties, not here",
     }
+    if found.warning:
+        shown["warning"] = found.warning
     if told["report"]:
         shown["report"] = told["report"]
     for failure in failures or []:
@@ -124,7 +128,7 @@ def _short(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "job": record["id"],
         "name": record["name"],
-        "task": record["file"]["job"]["task"],
+        "task": printable(record["file"]["job"]["task"], 20),
         "state": record["state"],
         "attempt": record["attempt"],
         "submitter": record["submitter"],
