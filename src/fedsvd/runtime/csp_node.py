@@ -172,7 +172,7 @@ class CspNode(CspDesk):
             try:
                 room.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
             except FedSVDError as error:
-                stage = machine.stage.lower()
+                stage = "" if machine.over else machine.state.name.lower()
                 self._broken(job, {"who": "csp", "code": error.code, "stage": stage, "text": error.fault})
                 for party in roster.values():
                     with suppress(FedSVDError):  # the lost one, and those that have left

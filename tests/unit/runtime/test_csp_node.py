@@ -258,7 +258,13 @@ def test_what_a_member_says_of_itself_and_of_its_progress_has_a_limit(node):
 def test_what_members_say_is_printable_wherever_it_is_shown(node):
     id = submitted(node)
     enlist_all(node, id)
-    ask(node, "party/p0", "tell", id=id, progress={"stage": "\x1b]0;owned\x07", "done": "many", "total": [1], "sent": -3})
+    ask(
+        node,
+        "party/p0",
+        "tell",
+        id=id,
+        progress={"stage": "\x1b]0;owned\x07", "done": "many", "total": [1], "sent": -3},
+    )
     failure = {"code": "\x1b[31m", "stage": "up\nloading", "text": "a\u202eb\r\nlevel=INFO forged"}
     told = ask(node, "party/p0", "ended", id=id, attempt=1, failure=failure)["answer"]["failures"][-1]
     assert told == {"who": "party/p0", "code": "?[31m", "stage": "up loading", "text": "a?b  level=INFO forged"}

@@ -73,14 +73,17 @@ def test_texts_of_peers_are_printable_and_what_is_compared_is_as_it_was():
 
 
 @pytest.mark.parametrize(
-    "said", [None, [], "text", 3, {}, {**RECORD, "members": "ab"}, {**RECORD, "failures": [3]}, {**RECORD, "attempt": "1"}]
+    "said",
+    [None, [], "text", 3, {}, {**RECORD, "members": "ab"}, {**RECORD, "failures": [3]}, {**RECORD, "attempt": "1"}],
 )
 def test_a_record_that_is_none_is_an_error_of_the_question(said):
     with pytest.raises(MalformedFrame):
         answer(said)
 
 
-@pytest.mark.parametrize("reply", [b"", b"{", b"[]", b"null", b"\xff", b"{}", b"[" * 100_000, {"error": {}}, {"error": 3}])
+@pytest.mark.parametrize(
+    "reply", [b"", b"{", b"[]", b"null", b"\xff", b"{}", b"[" * 100_000, {"error": {}}, {"error": 3}]
+)
 def test_an_answer_that_is_none_is_an_error_of_the_question(reply):
     with pytest.raises(MalformedFrame):
         Desk(Line(reply)).ask("now")

@@ -1,0 +1,108 @@
+"""A party whose process dies: noticed when its connection closes, and every other party is told, done or not.
+
+The CSP and one party are threads here, the victim is a process. Patience is a minute, so what ends sooner was noticed
+by the connection alone. A connection that is merely cut, and comes back, is in ``test_transport_trouble.py`` and
+``test_chaos_troubles.py``: it must not be taken for a death.
+"""
+
+import json
+import warnings
+from time import monotonic
+
+import pytest
+from tests.e2e.institutions import GENEROUS, command, file_of, until
+from tests.e2e.test_prod_rung import HeldCsp, csp_here, expect_right, member_here, stage_of, two
+
+import fedsvd
+from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.jobbook import JobState
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+SOON = 30.0  # seconds: half of the patience
+
+
+class LateCsp(HeldCsp):
+    """A CSP at which party b has its results, and does not get through with saying so."""
+
+    late = False
+
+    def _tell(self, caller, id, progress):
+        CspNode._tell(self, caller, id, progress)
+        if caller == "party/b" and "bytes_by_link" in progress and self.hold is not None:
+            self.late = True
+            self.gate.wait(GENEROUS)
+
+
+def failures(node, id):
+    return {failure["who"]: failure for failure in node.book.get(id).failures}
+
+
+@pytest.mark.slow
+@pytest.mark.chaos(
+    "kill -9",
+    "a party, noticed by its connection",
+    "FSVD-501 at the CSP in seconds, FSVD-415 at the other; resumed, right",
+)
+def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(tmp_path):
+    with two(tmp_path) as house, csp_here(house) as node, member_here(house, "party/a"):
+        node.hold_at("party/b", "uploading")
+        house.start("party/b")
+        with house.connect() as researcher:
+            id = researcher.submit(file_of("svd", ("a", "b")))
+            until(lambda: stage_of(node, id, "party/b") == "uploading")
+            house.kill("party/b")
+            killed = monotonic()
+            until(lambda: "party/a" in failures(node, id), "the other party was never told")
+            assert monotonic() - killed < SOON
+            told = failures(node, id)
+            assert (told["csp"]["code"], told["party/a"]["code"]) == ("FSVD-501", "FSVD-415")
+            assert "the connection of user 2 closed" in told["csp"]["text"]
+            node.release()
+            shown = command("job", "watch", id, "--kit", house.kits["researcher/res"], "--csp", house.csp)
+            assert shown.returncode == 1
+            assert "FSVD-501: csp in" in shown.stderr
+            assert "the connection of party b closed" in shown.stderr
+            house.start("party/b")
+            researcher.resume(id)
+            assert researcher.wait(id, timeout=120).state == "done"
+        expect_right(house, id)
+
+
+@pytest.mark.chaos(
+    "kill -9",
+    "a party, after another one was done",
+    "FSVD-501 at the CSP; the other's results are marked; resumed, right",
+)
+def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_so(tmp_path):
+    with two(tmp_path) as house, csp_here(house, LateCsp, grace=1.5) as node, member_here(house, "party/a"):
+        node.hold_at("party/b", "done")
+        house.start("party/b")
+        with house.connect() as researcher:
+            id = researcher.submit(file_of("svd", ("a", "b")))
+            until(lambda: node.book.get(id).finished == ("party/a",))
+            until(lambda: node.late)
+            house.kill("party/b")
+            killed = monotonic()
+            manifest, mark = (house.folder("a", id) / name for name in ("manifest.json", "NOT-FINISHED.txt"))
+            until(lambda: "not_finished" in manifest.read_text(), "the results of the other party were never marked")
+            assert monotonic() - killed < SOON
+            node.release()
+            assert node.book.get(id).state is JobState.BROKEN
+            assert "is broken: FSVD-501" in mark.read_text()
+            assert "the connection of party b closed" in mark.read_text()
+            assert json.loads(manifest.read_text())["not_finished"] == mark.read_text().strip()
+            with pytest.warns(UserWarning, match="is broken: FSVD-501"):
+                fedsvd.load(house.folder("a", id))
+            shown = command(
+                "job", "results", id, "--kit", house.kits["party/a"], "--csp", house.csp, "--format", "json"
+            )
+            assert json.loads(shown.stdout)["warning"] == mark.read_text().strip()
+            house.start("party/b")
+            until((house.folder("b", id) / "NOT-FINISHED.txt").exists, "the party that came back has unmarked results")
+            researcher.resume(id)
+            assert researcher.wait(id, timeout=120).state == "done"
+        expect_right(house, id)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for name in ("a", "b"):
+                fedsvd.load(house.folder(name, id))
