@@ -208,6 +208,7 @@ def failure_from(said: object, who: str) -> dict[str, str]:
 def _read(record: dict[str, Any]) -> JobRecord:
     values = dict(record)
     values["state"] = JobState(values["state"])
-    for key in ("members", "finished", "failures"):
+    for key in ("members", "finished"):
         values[key] = tuple(values[key])
+    values["failures"] = tuple(failure_from(failure, failure["who"]) for failure in values["failures"])
     return JobRecord(**values)

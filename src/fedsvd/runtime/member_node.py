@@ -8,6 +8,7 @@ left its letters and gone.
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,6 +26,7 @@ from fedsvd.transport.grpc_client import Dialling, Line
 _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's book
 _LOOK_AFTER_TROUBLE = 2.0
+_PATIENCE = 10.0
 _LONGEST_GOODBYE = 10.0  # a pass over the data that takes longer is left: the CSP finds the line dead
 _NO_THREAD = threading.Thread()  # never started: stands for an attempt that we took no part in
 
@@ -52,7 +54,9 @@ class MemberNode:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Look at the book again and again, until stopped; a CSP that is away for a while is waited for."""
-        desk = self._desk = Desk(Line(self._member.dialling))
+        # Little patience for the book: the service goes on whatever happens, and its log says soon that the CSP is away.
+        dialling = self._member.dialling
+        desk = self._desk = Desk(Line(replace(dialling, patience=min(dialling.patience, _PATIENCE))))
         self._member.note("started")
         try:
             while not self._stopping.is_set() and not until():

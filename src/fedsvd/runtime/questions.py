@@ -123,6 +123,8 @@ def legible(verb: str, answer: Any) -> Any:
     """An answer whose jobs are jobs and whose texts are printable."""
     if verb in _ABOUT_A_JOB:
         return _record(answer)
+    if verb == "now":
+        return {key: printable(answer[key], 200) for key in ("now", "fedsvd")}
     if verb == "jobs":
         jobs = [_record(job) for job in answer["jobs"]]
         return {"jobs": jobs, "next": str(answer["next"]), "seen": str(answer["seen"])}

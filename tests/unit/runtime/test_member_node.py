@@ -116,6 +116,8 @@ def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
             raise troubles.pop()
 
     member = node(tmp_path, True)
+    member._member.dialling = SimpleNamespace(patience=60.0)
+    monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
     monkeypatch.setattr(member_node, "Line", lambda dialling: None)
     monkeypatch.setattr(member_node, "_LOOK_AFTER_TROUBLE", 0.01)
     monkeypatch.setattr(member_node, "Desk", lambda line: Book())
