@@ -39,8 +39,8 @@ def failures(node, id):
 
 @pytest.mark.slow
 @pytest.mark.chaos(
-    "kill -9",
-    "a party, noticed by its connection",
+    "a lost party",
+    "kill -9 in the middle",
     "FSVD-501 at the CSP in seconds, FSVD-415 at the other; resumed, right",
 )
 def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(tmp_path):
@@ -69,8 +69,8 @@ def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(t
 
 
 @pytest.mark.chaos(
-    "kill -9",
-    "a party, after another one was done",
+    "a lost party",
+    "kill -9 after another party was done",
     "FSVD-501 at the CSP; the other's results are marked; resumed, right",
 )
 def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_so(tmp_path):

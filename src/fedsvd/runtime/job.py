@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -29,7 +28,7 @@ from pydantic import (
 )
 
 from fedsvd.data.open import is_address
-from fedsvd.errors import ConfigError, printable
+from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
@@ -77,16 +76,9 @@ def bytes_of(text: object) -> object:
     return int(min(float(found[1]) * _UNITS[found[2]], 2.0 * _LARGEST_COUNT))
 
 
-def _shown(text: str) -> str:
-    """The text, if it can be shown as it is: it is printed at every member before its owner approves."""
-    if printable(text) != text:
-        raise ValueError("a text without control characters, line ends or marks of direction")
-    return text
-
-
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_PLACE), AfterValidator(_shown)]
-Column = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_NAME), AfterValidator(_shown)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_PLACE)]
+Column = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_NAME)]
 _ONE = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME}
 _NAMES = {"anyOf": [_ONE, {"type": "array", "items": _ONE, "maxItems": _MOST_LABELS}]}
 Columns = Annotated[

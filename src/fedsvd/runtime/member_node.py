@@ -54,7 +54,7 @@ class MemberNode:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Look at the book again and again, until stopped; a CSP that is away for a while is waited for."""
-        # Little patience for the book: the service goes on whatever happens, and its log says soon that the CSP is away.
+        # Little patience here: the service goes on whatever happens, and its log says soon that the CSP is away.
         dialling = self._member.dialling
         desk = self._desk = Desk(Line(replace(dialling, patience=min(dialling.patience, _PATIENCE))))
         self._member.note("started")

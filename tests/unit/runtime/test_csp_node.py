@@ -222,7 +222,7 @@ def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):
     [
         ({**FILE, "job": {**FILE["job"], "id": "x" * 900_000}}, "bytes"),
         ({**FILE, "job": {**FILE["job"], "id": "x" * 2000}}, "[job] id"),
-        ({**FILE, "job": {**FILE["job"], "id": "a\x1b[2Jb"}}, "[job] id"),
+        ({**FILE, "job": {**FILE["job"], "id": "a\x1b[2Jb"}}, "'a?[2Jb' of the job has control characters"),
         ({**FILE, "job": {**FILE["job"], "components": 10**40}}, "[job] components"),
         ({**FILE, "job": {**FILE["job"], "memory": "9" * 400}}, "[job] memory"),
         ({**FILE, "party": [{"name": f"p{i}"} for i in range(501)]}, "[party]"),
