@@ -129,8 +129,8 @@ class CspNode(CspDesk):
                 raise _BrokenOff("this attempt was broken off by a member", "see the job's failures")
             watch.look()
 
-        over = threading.Event()
-        threading.Thread(target=self._guard, args=(job, machine, room, roster, over), daemon=True).start()
+        over, broken = threading.Event(), threading.Event()
+        threading.Thread(target=self._guard, args=(job, machine, room, roster, over, broken), daemon=True).start()
         try:
             played = Player(machine, Metered(room, CSP, meter), watch=watch.stage, alive=alive).play()
             watch.done(played)
@@ -141,7 +141,8 @@ class CspNode(CspDesk):
             self._note("broken off", job=job.id, session=machine.plan.session)
         except FedSVDError as error:
             failure = {"who": "csp", "code": error.code, "stage": machine.stage.lower(), "text": error.fault}
-            self._broken(job, failure)
+            if not broken.is_set():  # what follows from a lost member is no failure of its own
+                self._broken(job, failure)
         except Exception as error:  # a defect of ours must not leave a job running for ever
             _log.exception("job=%s", job.id)
             self._broken(job, _unexpected(error))
@@ -160,7 +161,13 @@ class CspNode(CspDesk):
                 self.book.changed.wait(_LOOK)
 
     def _guard(
-        self, job: JobRecord, machine: ServiceProvider, room: Room, roster: Mapping[str, Party], over: threading.Event
+        self,
+        job: JobRecord,
+        machine: ServiceProvider,
+        room: Room,
+        roster: Mapping[str, Party],
+        over: threading.Event,
+        broken: threading.Event,
     ) -> None:
         """Break a job off when a member is lost, also while this CSP computes; the others hear of it at once."""
         plan = machine.plan
@@ -173,6 +180,7 @@ class CspNode(CspDesk):
                 room.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
             except FedSVDError as error:
                 stage = "" if machine.over else machine.state.name.lower()
+                broken.set()
                 self._broken(job, {"who": "csp", "code": error.code, "stage": stage, "text": error.fault})
                 for party in roster.values():
                     with suppress(FedSVDError):  # the lost one, and those that have left
