@@ -91,6 +91,8 @@ def _stop(workers: Sequence[_Worker]) -> None:
         for worker in left:
             worker.interrupt()
         left[0].ended.wait(_AGAIN)
+    for worker in workers:
+        worker.error = None  # its traceback holds the arrays that it worked with
 
 
 @contextmanager
@@ -100,7 +102,8 @@ def uninterrupted() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    found = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: handler for number, handler in found.items() if handler is not None}  # None: not Python's to set
     try:
         for number in before:
             signal.signal(number, lambda signum, frame: came.append(signum))

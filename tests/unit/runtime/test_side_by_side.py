@@ -1,5 +1,6 @@
 """Computations side by side: all have ended when the caller goes on, whatever happened in any of them."""
 
+import signal
 import threading
 from time import monotonic, sleep
 
@@ -90,3 +91,37 @@ def test_elsewhere_than_in_the_main_thread_no_handler_of_signals_is_touched():
     thread.start()
     thread.join()
     assert ran
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL, lambda number, frame: None])
+def test_handlers_of_signals_are_as_they_were_afterwards(handler):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, handler)
+    try:
+        with uninterrupted():
+            assert signal.getsignal(signal.SIGTERM) not in (handler, before[signal.SIGTERM])
+        assert signal.getsignal(signal.SIGTERM) is handler
+        assert signal.getsignal(signal.SIGINT) is before[signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGTERM, before[signal.SIGTERM])
+
+
+def test_an_interruption_waits_for_the_block_and_then_comes():
+    done = []
+
+    def interrupted():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done
+
+
+def test_a_handler_that_is_not_pythons_is_left_alone(monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    changed = []
+    monkeypatch.setattr(signal, "signal", lambda *how: changed.append(how))
+    at_once([lambda: None, lambda: None])
+    assert not changed
