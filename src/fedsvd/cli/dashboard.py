@@ -21,7 +21,7 @@ from typing import Any
 
 from fedsvd import __version__
 from fedsvd.cli.watching import Pace
-from fedsvd.errors import MissingExtra, StorageError
+from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobBook, JobRecord
@@ -81,11 +81,11 @@ class Board:
 
 
 def _event(record: dict[str, Any]) -> dict[str, str]:
-    facts = {key: str(value)[:64] for key, value in record.get("facts", {}).items()}
+    facts = ", ".join(f"{key} {str(value)[:16]}" for key, value in record.get("facts", {}).items())
     return {
-        "when": str(record.get("when", "")),
-        "event": str(record.get("event", "")),
-        "facts": ", ".join(f"{key} {value[:16]}" for key, value in facts.items()),
+        "when": printable(record.get("when", "")),
+        "event": printable(record.get("event", "")),
+        "facts": printable(facts),
     }
 
 

@@ -2,7 +2,8 @@
 
 0 is success, 1 an error of the house with its code (``FSVD-nnn: fault. Fix: what to do.``), 2 misuse of the command
 line, 3 something unexpected, which is a defect: its text may hold anything, so only its type is shown unless
-``FEDSVD_DEBUG`` is set. With ``--format json`` every error is one JSON object on standard output: ``{"error": {...}}``.
+``FEDSVD_DEBUG`` is set, and 130 is Ctrl-C, with what was written and what not. With ``--format json`` every error is
+one JSON object on standard output: ``{"error": {...}}``.
 """
 
 import json
@@ -18,13 +19,25 @@ from typer.core import TyperGroup
 
 from fedsvd.errors import FedSVDError
 
-OK, FAILED, MISUSED, UNEXPECTED = 0, 1, 2, 3
+OK, FAILED, MISUSED, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 # Typer brings its own copy of click from version 0.20 on, so the class is found where it is sure to be.
 _Misuse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
 class Commands(TyperGroup):
-    """The commands of ``fedsvd``, with one door for errors."""
+    """The commands of ``fedsvd``, with one place for errors."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; here, because the library that reads the command line would call Ctrl-C an abort."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            left = str(stopped) or "nothing was written"
+            if _asks_for_json(sys.argv[1:]):
+                _tell(True, "interrupted", left, "", "KeyboardInterrupt")
+            else:
+                typer.echo(f"interrupted: {left}", err=True)
+            sys.exit(INTERRUPTED)
 
     def main(
         self,

@@ -9,8 +9,10 @@ import typer
 from fedsvd.cli.approve import approve
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.reports import drawn
+from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
+from fedsvd.errors import printable
 from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.runtime.connect import Connection, Results
 from fedsvd.runtime.enlisting import job_of
@@ -62,7 +64,8 @@ def watch(
     """Follow a job to its end; exit code 1 unless that is a good one."""
     voice = Voice(format, quiet)
     with Connection(kit, csp) as connection:
-        with watched(voice) as seen:
+        goes_on = f"the job goes on; follow it again: fedsvd job watch {job} --kit {kit}"
+        with if_interrupted(lambda: goes_on), watched(voice) as seen:
             record = connection.watch(job, seen)
         if record["state"] != JobState.DONE:
             raise _cause(connection.site, record)
@@ -109,16 +112,19 @@ def _tell(
         "awaited": list(found.awaited),
         "folder": None if found.folder is None else str(found.folder),
         "report": None if found.folder is None else drawn(found.folder),
+        "warning": found.warning,
         "plan_digest": record["plan_digest"],
         "failures": failures or [],
     }
     shown = {
         "job": f"{record['name']} ({record['id'][:8]}): {record['state']}",
-        "finished": ", ".join(found.finished) or "nobody yet",
+        "finished": ", ".join(found.finished) or "no member yet",
         "results": found.folder or "in the folders of the parties, not here",
     }
     if rows:
         shown["rows"] = rows
+    if found.warning:
+        shown["warning"] = found.warning
     if told["report"]:
         shown["report"] = told["report"]
     for failure in failures or []:
@@ -130,7 +136,7 @@ def _short(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "job": record["id"],
         "name": record["name"],
-        "task": record["file"]["job"]["task"],
+        "task": printable(record["file"]["job"]["task"], 20),
         "state": record["state"],
         "attempt": record["attempt"],
         "submitter": record["submitter"],

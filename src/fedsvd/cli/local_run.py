@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.study import about_rows, foretell, own_parts, point_out, tell_of_resumption
+from fedsvd.cli.signals import if_interrupted
+from fedsvd.cli.study import about_rows, foretell, left_behind, own_parts, point_out, tell_of_resumption
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
@@ -48,7 +49,8 @@ def carry_out_locally(
     point_out(voice, prepared)
     foretell(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
-    with ended_by_signals(), Resumable(target) as resumable:
+    resumable = Resumable(target)
+    with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:
         tell_of_resumption(voice, resumable)
         with local_federation(job, policy=policy, scratch=scratch) as federation:
             with watched(voice) as seen, all_faults_named(prepared):

@@ -11,6 +11,7 @@ from fedsvd.cli import reports
 from fedsvd.cli.cost import cost_table
 from fedsvd.cli.options import SchemeName
 from fedsvd.cli.progress import shown
+from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
@@ -93,7 +94,8 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     prepared = prepare(job, scratch)
     point_out(voice, prepared)
     foretell(voice, prepared)
-    with Resumable(target) as resumable, beside(target) as folder:
+    resumable = Resumable(target)
+    with if_interrupted(lambda: left_behind(target, resumable)), resumable, beside(target) as folder:
         tell_of_resumption(voice, resumable)
 
         def extras(plan: SessionPlan, i: int) -> dict[str, Any]:
@@ -118,6 +120,13 @@ def point_out(voice: Voice, prepared: Prepared) -> None:
 def about_rows(plan: SessionPlan) -> dict[str, str]:
     """A line of the summary, where columns are split: by what rows belong together."""
     return {"rows": how_rows_belong(plan)} if plan.split is Split.VERTICAL else {}
+
+
+def left_behind(target: Path, resumable: Resumable) -> str:
+    """What an interrupted run leaves, for a person."""
+    if resumable.found:
+        return f"no results were written to {target}; the same command goes on from what was compressed so far"
+    return f"no results were written to {target}; nothing else was stored"
 
 
 def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:

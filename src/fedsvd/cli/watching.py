@@ -16,12 +16,13 @@ from rich.live import Live
 from rich.table import Table
 
 from fedsvd.cli.voice import Voice, duration, size
+from fedsvd.errors import FedSVDError
 from fedsvd.protocol.tasks import Scheme
 from fedsvd.runtime.enlisting import job_of, plan_of
-from fedsvd.runtime.jobbook import JobState
+from fedsvd.runtime.jobbook import JobState, progress_from
 from fedsvd.types import SessionId
 
-_SECONDS_BETWEEN_LINES = 5.0
+_TENTHS = 10  # a line for every tenth of a stage
 _HEADER = ("role", "stage", "done", "sent", "rate", "time left")
 
 Record = Mapping[str, Any]
@@ -79,10 +80,11 @@ class Pace:
         return [self._row(record, role, now) for role in ("csp", *record["members"])]
 
     def _row(self, record: Record, role: str, now: float) -> Row:
-        told = record.get("progress", {}).get(role, {})
+        told = progress_from(record.get("progress", {}).get(role, {}))
         if record["state"] == JobState.RECRUITING:
             return Row(role, "") if role == "csp" else Row(role, _recruited(record, role))
-        if role in record.get("progress", {}).get("csp", {}).get("awaits", ()):
+        awaits = progress_from(record.get("progress", {}).get("csp", {})).get("awaits", ())
+        if isinstance(awaits, list) and role in awaits:
             return Row(role, "awaited")
         stage, sent = str(told.get("stage", "")), int(told.get("sent", 0))
         mark = self._marked(role, stage, int(told.get("done", 0)), sent, now)
@@ -105,7 +107,7 @@ class Pace:
     ) -> tuple[float | None, float | None]:
         """How much of the stage is done, and the seconds that the rest takes at the pace so far."""
         if told.get("total"):
-            done, total, first = int(told["done"]), int(told["total"]), mark.first_done
+            done, total, first = int(told.get("done", 0)), int(told["total"]), mark.first_done
         elif mark.stage == "uploading" and (upload := self._uploads(record)):
             done, total, first = int(told.get("sent", 0)) - mark.first_sent, upload, 0
         else:
@@ -119,12 +121,19 @@ class Pace:
         """Bytes that a party uploads under this record's plan."""
         digest = record["plan_digest"]
         if self._upload[0] != digest and record["plan"] is not None:
-            file, told = job_of(record["file"]), record["plan"]
-            plan = plan_of(file, record["enlisted"], SessionId(told["session"]), told["certain_bound"])
-            shared = plan.scheme is not Scheme.ALIGNED  # there, every party sends its own columns alone
-            upload = 8 * sum(rows * width for rows, width in plan.panels) if shared else None
-            self._upload = digest, upload
+            self._upload = digest, _upload_of(record)
         return self._upload[1]
+
+
+def _upload_of(record: Record) -> int | None:
+    """Bytes that a party uploads, where that is the same for all and the record makes sense."""
+    try:
+        file, told = job_of(record["file"]), record["plan"]
+        plan = plan_of(file, record["enlisted"], SessionId(told["session"]), told["certain_bound"])
+    except (FedSVDError, TypeError, ValueError, KeyError, AttributeError):
+        return None
+    shared = plan.scheme is not Scheme.ALIGNED  # there, every party sends its own columns alone
+    return 8 * sum(rows * width for rows, width in plan.panels) if shared else None
 
 
 @contextmanager
@@ -147,30 +156,34 @@ def _recruited(record: Record, role: str) -> str:
     return "awaited once more: a new session needs fresh seeds" if again else "awaited"
 
 
+def _attempt(record: Record) -> str:
+    return f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
+
+
 def _table(record: Record, rows: list[Row]) -> Table:
-    attempt = f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
-    table = Table(*_HEADER, title=f"{record['name']} ({record['id'][:8]}): {record['state']}{attempt}")
+    table = Table(*_HEADER, title=f"{record['name']} ({record['id'][:8]}): {record['state']}{_attempt(record)}")
     for row in rows:
         table.add_row(*row.cells())
     return table
 
 
 class _Lines:
-    """A line when a role comes to another stage, and more for long ones."""
+    """A line when the job comes to another state, a role to another stage, or to another tenth of a stage."""
 
     def __init__(self, voice: Voice, pace: Pace) -> None:
         self._voice = voice
         self._pace = pace
         self._state = ""
-        self._told: dict[str, tuple[str, float]] = {}
+        self._shown: dict[str, tuple[str, int]] = {}
 
     def __call__(self, record: Record) -> None:
-        now = monotonic()
-        if record["state"] != self._state:
-            self._state = record["state"]
-            self._voice.line(f"{record['name']} ({record['id'][:8]}): {self._state}")
-        for row in self._pace.rows(record, now):
-            stage, when = self._told.get(row.role, ("", now))
-            if row.stage and (row.stage != stage or now - when > _SECONDS_BETWEEN_LINES):
-                self._told[row.role] = row.stage, now
+        state = f"{record['state']}{_attempt(record)}"
+        if state != self._state:
+            self._state = state
+            self._voice.line(f"{record['name']} ({record['id'][:8]}): {state}")
+        for row in self._pace.rows(record, monotonic()):
+            tenth = 0 if row.share is None else int(_TENTHS * row.share)
+            stage, before = self._shown.get(row.role, ("", 0))
+            if row.stage and (row.stage != stage or tenth > before):
+                self._shown[row.role] = row.stage, tenth
                 self._voice.line(str(row))

@@ -6,6 +6,7 @@ is no model of the joint table: its estimator shows the coefficients or componen
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ def load(folder: str | os.PathLike[str]) -> Federated:
     ((2, 5), 1)
     """
     here = read_results(Path(folder))
+    if here.not_finished:
+        warnings.warn(here.not_finished, stacklevel=2)
     if here.party is not None:
         return _BUILD[here.task](here, [here])
     parts = [read_results(path) for path in party_folders(Path(folder))]

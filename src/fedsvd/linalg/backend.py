@@ -30,6 +30,8 @@ _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
 _WY = 128  # reflectors per compact-WY product off NumPy
 _WORTH_SHARING = 256  # the narrowest side of a product from which two threads are quicker than one
+_LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
+_NARROWEST = 256  # columns in one call of ormqr
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
 
 
@@ -316,6 +318,20 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
         return X.copy()
     if not X.flags.f_contiguous:
         return _ormqr(V, tau, np.ascontiguousarray(X).T, "R" if side == "L" else "L", not transposed).T
+    other = X.shape[1] if side == "L" else X.shape[0]
+    width = max(_NARROWEST, int(_LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
+    if other <= width:
+        return _ormqr_at_once(V, tau, X, side, transposed)
+    # Columns (from the left) and rows (from the right) are reflected each for itself: the same numbers in pieces, and
+    # an interruption does not wait for all of them.
+    reflected = np.empty_like(X)
+    for start in range(0, other, width):
+        piece = np.s_[:, start : start + width] if side == "L" else np.s_[start : start + width, :]
+        reflected[piece] = _ormqr_at_once(V, tau, X[piece], side, transposed)
+    return reflected
+
+
+def _ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
     other = X.shape[1] if side == "L" else X.shape[0]
     lwork = max(1, other) * 64 + 65 * 64
     product, _, info = lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)

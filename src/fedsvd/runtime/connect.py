@@ -15,8 +15,7 @@ from fedsvd.errors import ConfigError, TimedOut
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.enlisting import file_of
-from fedsvd.runtime.failures import first_cause
-from fedsvd.runtime.folder import MANIFEST
+from fedsvd.runtime.failures import first_cause, not_finished
 from fedsvd.runtime.job import Job, job_from, read_job
 from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
@@ -37,6 +36,7 @@ class Results:
     finished: tuple[str, ...]
     awaited: tuple[str, ...]
     folder: Path | None = None
+    warning: str = ""  # why these results should not be relied on, where the job did not end well
 
 
 class Connection:
@@ -72,7 +72,7 @@ class Connection:
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs this kit submitted or takes part in, oldest first."""
-        return list(self._desk.ask("jobs"))
+        return self._desk.jobs()
 
     def job(self, id: str) -> dict[str, Any]:
         """One job as the CSP knows it; the beginning of an id will do, or a name: the newest job of that name."""
@@ -101,9 +101,9 @@ class Connection:
         while True:
             left = 10.0 if until is None else max(min(until - monotonic(), 10.0), 0.0)
             record = dict(self._desk.ask("wait", id=id, seconds=left, seen=version))
-            version = record["seen"]
-            if seen is not None:
+            if seen is not None and record["seen"] != version:
                 seen(record)
+            version = record["seen"]
             if record["state"] in _ENDS:
                 return record
             if until is not None and monotonic() >= until:
@@ -130,8 +130,10 @@ class Connection:
         finished = tuple(member for member in record["members"] if member in record["finished"])
         awaited = tuple(member for member in record["members"] if member not in finished)
         folder = self.site.results_of(record) if self.site.caller in record["members"] else None
-        there = folder is not None and (folder / MANIFEST).exists()
-        return Results(record["id"], record["state"], finished, awaited, folder if there else None)
+        there = folder is not None and self.site.has_results(record)
+        ended_badly = record["state"] in (JobState.BROKEN, JobState.STOPPED)
+        warning = not_finished(record) if there and ended_badly else ""
+        return Results(record["id"], record["state"], finished, awaited, folder if there else None, warning)
 
 
 def connect(kit: Path | str, address: str | None = None, *, patience: float = _PATIENCE) -> Connection:

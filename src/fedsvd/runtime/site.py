@@ -33,7 +33,9 @@ from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.driver import Run
 from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
+from fedsvd.runtime.failures import not_finished
 from fedsvd.runtime.federation import Outcome, certificate_of
+from fedsvd.runtime.folder import MANIFEST, mark_unfinished
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
@@ -242,6 +244,14 @@ class Site:
         verified = certificate_of(plan, Run({CSP: played.result}))
         target = self.results_of({"id": job.id, "file": job.file})
         write_own_account(target, job.name, names, plan, with_accounts(verified, told), self.draw)
+
+    def mark_unfinished(self, record: Mapping[str, Any]) -> bool:
+        """Say beside our results of this job that it did not end well; False where that was said before."""
+        return mark_unfinished(self.results_of(record), not_finished(record))
+
+    def has_results(self, record: Mapping[str, Any]) -> bool:
+        """Whether there are results of this job."""
+        return (self.results_of(record) / MANIFEST).is_file()
 
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here, for the owner's eyes."""

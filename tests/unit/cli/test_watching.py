@@ -82,19 +82,23 @@ def test_who_is_done_has_no_rate():
     assert str(row) == "party/a: done, 4.9 KiB sent"
 
 
-def test_a_log_gets_a_line_for_each_stage_and_more_for_long_ones(monkeypatch):
+def test_a_log_gets_a_line_for_each_stage_and_each_tenth_of_it(monkeypatch):
     log, clock = io.StringIO(), [0.0]
     monkeypatch.setattr(sys, "stderr", log)
     monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
     with watched(Voice(Format.JSON)) as seen:
-        for now, done in ((0.0, 1), (1.0, 2), (6.0, 3), (7.0, 4)):
+        for now, done in ((0.0, 1), (1.0, 1.5), (6.0, 5), (60.0, 5.9), (600.0, 5.9)):
             clock[0] = now
-            seen(record(a={"stage": "compress", "done": done, "total": 4, "sent": 0}))
+            seen(record(a={"stage": "compress", "done": 10 * done, "total": 100, "sent": 0}))
+        for now in (700.0, 800.0):
+            clock[0] = now
+            seen(record(a={"stage": "waiting", "sent": 9}))
         seen(record("done", a={"stage": "done", "sent": 9}))
     assert log.getvalue().splitlines() == [
         "study (01234567): running",
-        "party/a: compress 25 %",
-        "party/a: compress 75 %, 3 s left",
+        "party/a: compress 10 %",
+        "party/a: compress 50 %, 7.5 s left",
+        "party/a: waiting, 9 B sent",
         "study (01234567): done",
         "party/a: done, 9 B sent",
     ]
@@ -122,3 +126,22 @@ def test_quiet_is_quiet(monkeypatch):
     with watched(Voice(Format.TEXT, quiet=True)) as seen:
         seen(record())
     assert log.getvalue() == ""
+
+
+NONSENSE = (None, 3, "text", [], {"stage": {}}, {"stage": "x", "done": "1", "total": {}, "sent": None}, {"sent": 1e400})
+
+
+@pytest.mark.parametrize("said", [*NONSENSE, {"stage": "uploading", "sent": -1, "total": "ten"}])
+@pytest.mark.parametrize("who", ["a", "csp"])
+def test_progress_of_a_wrong_type_is_no_progress_and_no_error(who, said):
+    rows = Pace().rows(record(**{who: said}), 1.0)
+    assert [row.role for row in rows] == ["csp", *MEMBERS]
+    assert all(isinstance(str(row), str) for row in rows)
+
+
+def test_nothing_that_a_peer_says_reaches_a_terminal_as_a_command(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with watched(Voice(Format.TEXT)) as seen:
+        seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
+    assert log.getvalue().splitlines() == ["study (01234567): running", "party/a: up?[2J?loading, 1 B sent"]

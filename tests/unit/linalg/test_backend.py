@@ -258,6 +258,26 @@ def test_products_with_reflectors_are_those_with_the_explicit_matrix(n, k, side,
     kept.expect_unchanged()
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("side", ["L", "R"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_reflectors_applied_piece_by_piece_are_the_same_reflectors(side, transposed, order, monkeypatch):
+    """An interruption is heard between the pieces; there are seven of them here, the last one narrower."""
+    V, tau, H = reflectors(6, 4)
+    calls, at_once = [], backend._ormqr_at_once
+    monkeypatch.setattr(backend, "_LONGEST_CALL", 0.0)
+    monkeypatch.setattr(backend, "_NARROWEST", 3)
+    monkeypatch.setattr(backend, "_ormqr_at_once", lambda *how: calls.append(True) or at_once(*how))
+    X = np.random.default_rng(1).normal(size=(6, 20) if side == "L" else (20, 6))
+    X = np.asarray(X, order=order)
+    before = X.copy()
+    got = backend.reflect(V, tau, X, side=side, transposed=transposed)
+    G = H.T if transposed else H
+    np.testing.assert_allclose(got, G @ X if side == "L" else X @ G, rtol=0, atol=1e-14 * np.linalg.norm(X))
+    np.testing.assert_array_equal(X, before)
+    assert len(calls) == 7
+
+
 def test_what_stands_on_and_above_the_diagonal_of_the_reflectors_is_not_read(library):
     V, tau, H = reflectors(6, 3)
     noisy = V + np.triu(normal(12, 6, 3))
