@@ -36,7 +36,7 @@ def write_reference(folder: Path) -> None:
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
-    from fedsvd.cli.main import cli
+    from fedsvd.cli.main import VERBS, cli, loaded
 
     command = typer.main.get_command(cli)
     lines = ["# Command line", "", "Made from the commands themselves; `fedsvd COMMAND --help` says the same.", ""]
@@ -45,6 +45,7 @@ def cli_page() -> str:
         "`fedsvd --install-completion` adds completion to your shell, `fedsvd --show-completion` prints it.",
         "",
     ]
+    command.commands = {name: loaded(name) for name in VERBS}  # they are imported when they are called
     lines += _described("fedsvd", command, 2)
     return "\n".join(lines) + "\n"
 

@@ -1,24 +1,21 @@
 """``fedsvd job approve``: an owner is shown exactly what leaves the site and what each role can derive, then asked."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from fedsvd.cli.cost import cost_record, cost_table
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption
-from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.ledger import components, unit
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.approval import Considered, Standing, agree, consider
-from fedsvd.runtime.connect import Connection
-from fedsvd.runtime.jobs import named
-from fedsvd.runtime.service import enlist_now
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.approval import Considered
 
 
 def approve(
@@ -32,6 +29,11 @@ def approve(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a job means for this site, and approve it."""
+    # Imported here and below: the other commands on jobs need none of it.
+    from fedsvd.runtime.approval import agree, consider
+    from fedsvd.runtime.connect import Connection
+    from fedsvd.runtime.service import enlist_now
+
     voice = Voice(format)
     with Connection(kit, csp) as connection:
         record = connection.job(job)
@@ -54,13 +56,19 @@ def approve(
         voice.line("this kit is running, and enlists by itself")
 
 
-def _question(considered: Considered) -> str:
+def _question(considered: "Considered") -> str:
+    from fedsvd.runtime.approval import Standing
+
     if any(peer.standing is Standing.NEW for peer in considered.peers):
         return "Have you compared the new fingerprints with their owners, and do you approve this job?"
     return "Do you approve this job?"
 
 
-def _record(considered: Considered) -> dict[str, Any]:
+def _record(considered: "Considered") -> dict[str, Any]:
+    from fedsvd.cli.cost import cost_record
+    from fedsvd.cli.plan import leaves_each_site
+    from fedsvd.protocol.cost import predict
+
     record, plan = considered.record, considered.plan
     names = tuple(party.name for party in considered.job.parties)
     told: dict[str, Any] = {
@@ -98,7 +106,10 @@ def size_of(plan: SessionPlan) -> str:
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
 
 
-def _show(console: Console, considered: Considered, told: dict[str, Any]) -> None:
+def _show(console: Console, considered: "Considered", told: dict[str, Any]) -> None:
+    from fedsvd.cli.cost import cost_table
+    from fedsvd.protocol.cost import predict
+
     plan, study = considered.plan, considered.job.study
     about = {
         "job": f"{told['name']} ({told['job'][:8]}), submitted by {told['submitter']}",

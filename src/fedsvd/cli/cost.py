@@ -7,8 +7,8 @@ from rich.table import Table
 
 from fedsvd.cli.voice import listing
 from fedsvd.protocol.cost import HEADER, Cost, masks_of, table
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.runtime.jobs import named
 
 
 def cost_record(plan: SessionPlan, cost: Cost, names: tuple[str, ...]) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.voice import Format
-from fedsvd.protocol.tasks import Check, Split, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Split, Trust, Write
 
 
 class SchemeName(StrEnum):

@@ -11,6 +11,7 @@ from fedsvd.cli.cost import cost_record, cost_table
 from fedsvd.cli.options import FormatOption, Scratch
 from fedsvd.cli.voice import Format, Voice, duration, facts, listing, size
 from fedsvd.protocol.cost import predict
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
@@ -18,7 +19,7 @@ from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.runtime.calibration import calibrate as measured
 from fedsvd.runtime.job import read_job
 from fedsvd.runtime.job_data import Prepared, prepare
-from fedsvd.runtime.jobs import named, plan_job
+from fedsvd.runtime.jobs import plan_job
 from fedsvd.runtime.planning import Planned
 
 

@@ -9,19 +9,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from fedsvd.cli.voice import Voice, duration
-from fedsvd.runtime.federation import Progress as Report
-from fedsvd.runtime.jobs import named
+from fedsvd.protocol.parties import named
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.federation import Progress as Report
 
 _SECONDS_BETWEEN_LINES = 5.0
 
 
 @contextmanager
-def shown(voice: Voice, names: tuple[str, ...]) -> Iterator[Report | None]:
+def shown(voice: Voice, names: tuple[str, ...]) -> Iterator["Report | None"]:
     """What a run calls with (party, stage, done, total); None when the person asked for quiet."""
     if voice.quiet:
         yield None

@@ -1,7 +1,6 @@
 """What ``run`` and the task verbs share: a job from options, its run, and how its outcome is told."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,79 +8,21 @@ from rich.console import Console
 
 from fedsvd.cli import reports
 from fedsvd.cli.cost import cost_table
-from fedsvd.cli.options import SchemeName
 from fedsvd.cli.progress import shown
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
-from fedsvd.data.open import is_address
-from fedsvd.errors import ConfigError
 from fedsvd.protocol.cost import predict
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
 from fedsvd.runtime.holdings import held_by, score_of, shared_by_all
-from fedsvd.runtime.job import NAME, Job, job_from
+from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, prepare
-from fedsvd.runtime.job_faults import NAME_RULE
 from fedsvd.runtime.jobs import plan_job, run_job
 from fedsvd.runtime.own_part import beside, keeper, kept_in_memory
 from fedsvd.runtime.results import PARTIES, rank_of, write_results
 from fedsvd.runtime.resume import Resumable
 
 _ROWS_SHOWN = 5
-
-
-def job_from_options(
-    task: Task,
-    parties: Sequence[str],
-    *,
-    name: str | None,
-    scheme: SchemeName,
-    trust: Trust,
-    block_size: int | None,
-    release: Sequence[str] | None = None,
-    **study: Any,
-) -> Job:
-    """The job that a job file with these options would describe; options that were left out are left out there."""
-    section = {key: value for key, value in study.items() if value not in (None, [], ())}
-    named = [word.strip() for words in release or () for word in words.split(",") if word.strip()]
-    if named:
-        default = [str(item) for item in RELEASED_BY_DEFAULT[task] if item is not Item.OWN_PART]
-        section["release"] = [*default, *(word for word in named if word not in default)]
-    record: dict[str, Any] = {
-        "job": {"name": name or str(task), "task": str(task), **section},
-        "masks": {"scheme": str(scheme)} | ({} if block_size is None else {"block_size": block_size}),
-        "party": named_parties(parties),
-    }
-    if trust is Trust.AUTHORITY:
-        record["authority"] = {"name": "ta"}
-    return job_from(record, Path())
-
-
-def has_name(word: str) -> bool:
-    """Whether this is ``NAME=FILE``, not a file with such a name, nor an address with settings."""
-    return "=" in word.partition("://")[0] and not Path(word).exists()
-
-
-def named_parties(words: Sequence[str]) -> list[dict[str, str]]:
-    """Names and files from ``[NAME=]FILE``; without a name, that of the file, numbered where it is taken."""
-    parties: list[dict[str, str]] = []
-    for word in words:
-        name, _, file = word.partition("=")
-        if not has_name(word):
-            stem = word.partition("://")[0] if is_address(word) else Path(word).name.partition(".")[0]
-            file, name = word, re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:60]
-            taken = [party["name"].lower() for party in parties]
-            name, number = name or "party", 1
-            while (numbered := name if number == 1 else f"{name}-{number}").lower() in taken:
-                number += 1
-            name = numbered
-        elif re.fullmatch(NAME, name) is None:
-            raise ConfigError(f"{name!r} cannot be the name of a party", NAME_RULE)
-        elif name in [party["name"] for party in parties]:
-            raise ConfigError(f"two parties are named {name}", "give every party a name of its own")
-        parties.append({"name": name, "data": file})
-    return parties
 
 
 def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch: Path | None) -> None:

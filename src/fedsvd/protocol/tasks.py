@@ -72,3 +72,11 @@ SUMS = frozenset(
     {"shift", "mean", "energy", "norm", "orthogonality", "verified", "null space", "intercept", "score norm", "scores"}
 )
 """The users-only sums there are, by name; the CSP adds up no other."""
+
+
+class Write(StrEnum):
+    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
+
+    NPY = "npy"
+    PARQUET = "parquet"
+    NONE = "none"

@@ -30,9 +30,6 @@ from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.roles.trusted_authority import TrustedAuthority
-from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.engine import ON_CPU, Engine
@@ -142,6 +139,11 @@ def assemble(
     extras: Extras | None = None,
 ) -> Session:
     """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
+    # Imported here: a plan is made, and shown, without any role.
+    from fedsvd.roles.service_provider.role import ServiceProvider
+    from fedsvd.roles.trusted_authority import TrustedAuthority
+    from fedsvd.roles.user.role import Inputs, User
+
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan

@@ -9,7 +9,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +26,7 @@ from pydantic import (
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task, Write
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
@@ -48,14 +47,6 @@ _ONLY_FOR = {
     "verify": (Task.SVD, Task.LSA),
     "write": (Task.SVD, Task.PCA, Task.LSA),
 }
-
-
-class Write(StrEnum):
-    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
-
-    NPY = "npy"
-    PARQUET = "parquet"
-    NONE = "none"
 
 
 def bytes_of(text: object) -> object:

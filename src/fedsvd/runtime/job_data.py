@@ -18,8 +18,8 @@ from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.runtime.job import Job, PartySection, Write, released
+from fedsvd.protocol.tasks import Split, Task, Trust, Write
+from fedsvd.runtime.job import Job, PartySection, released
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
 from fedsvd.types import Float
