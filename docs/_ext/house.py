@@ -36,7 +36,7 @@ def write_reference(folder: Path) -> None:
 
 def cli_page() -> str:
     """Every command with its arguments and options."""
-    from fedsvd.cli.main import VERBS, cli, loaded
+    from fedsvd.cli.main import cli
 
     command = typer.main.get_command(cli)
     lines = ["# Command line", "", "Made from the commands themselves; `fedsvd COMMAND --help` says the same.", ""]
@@ -45,7 +45,6 @@ def cli_page() -> str:
         "`fedsvd --install-completion` adds completion to your shell, `fedsvd --show-completion` prints it.",
         "",
     ]
-    command.commands = {name: loaded(name) for name in VERBS}  # they are imported when they are called
     lines += _described("fedsvd", command, 2)
     return "\n".join(lines) + "\n"
 
@@ -55,7 +54,9 @@ def _described(name: str, command: Any, level: int) -> list[str]:
     shown = [param for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
     if shown and not hasattr(command, "commands"):
         lines += ["| option | meaning |", "|---|---|", *(_option(param) for param in shown), ""]
-    for word, inner in getattr(command, "commands", {}).items():
+    lazy = getattr(command, "LINES", {})  # imported when they are called
+    for word, listed in getattr(command, "commands", {}).items():
+        inner = command.loaded(word) if word in lazy else listed
         if not inner.hidden:
             lines += _described(f"{name} {word}", inner, level + 1)
     return lines

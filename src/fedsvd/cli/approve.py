@@ -1,21 +1,23 @@
 """``fedsvd job approve``: an owner is shown exactly what leaves the site and what each role can derive, then asked."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from fedsvd.cli.cost import LinkOption, cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption
+from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped
 from fedsvd.protocol.ledger import components, unit
-from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.protocol.tasks import Split, Task
-
-if TYPE_CHECKING:
-    from fedsvd.runtime.approval import Considered
+from fedsvd.runtime.approval import Considered, Standing, agree, consider
+from fedsvd.runtime.connect import Connection
+from fedsvd.runtime.jobs import named
+from fedsvd.runtime.service import enlist_now
 
 
 def approve(
@@ -26,22 +28,18 @@ def approve(
     enlist: Annotated[
         bool, typer.Option("--enlist", help="Also enlist now: the party itself may be started later.")
     ] = False,
+    link: LinkOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a job means for this site, and approve it."""
-    # Imported here and below: the other commands on jobs need none of it.
-    from fedsvd.runtime.approval import agree, consider
-    from fedsvd.runtime.connect import Connection
-    from fedsvd.runtime.service import enlist_now
-
     voice = Voice(format)
     with Connection(kit, csp) as connection:
         record = connection.job(job)
         considered = consider(connection.site, record, connection.csp(), connection.certificates(record["id"]))
         site = connection.site
-    told = _record(considered)
+    told = _record(considered, link)
     if format is Format.TEXT:
-        voice.answer(told, lambda console: _show(console, considered, told))
+        voice.answer(told, lambda console: _show(console, considered, told, link))
     considered.expect_everybody()
     considered.expect_allowed()
     if not yes:
@@ -56,19 +54,13 @@ def approve(
         voice.line("this kit is running, and enlists by itself")
 
 
-def _question(considered: "Considered") -> str:
-    from fedsvd.runtime.approval import Standing
-
+def _question(considered: Considered) -> str:
     if any(peer.standing is Standing.NEW for peer in considered.peers):
         return "Have you compared the new fingerprints with their owners, and do you approve this job?"
     return "Do you approve this job?"
 
 
-def _record(considered: "Considered") -> dict[str, Any]:
-    from fedsvd.cli.cost import cost_record
-    from fedsvd.cli.plan import leaves_each_site
-    from fedsvd.protocol.cost import predict
-
+def _record(considered: Considered, link: str | None) -> dict[str, Any]:
     record, plan = considered.record, considered.plan
     names = tuple(party.name for party in considered.job.parties)
     told: dict[str, Any] = {
@@ -93,7 +85,7 @@ def _record(considered: "Considered") -> dict[str, Any]:
         "released": [str(item) for item in plan.release],
         "learns": [named(line, names) for line in what_each_role_learns(plan)],
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
-        "cost": cost_record(plan, predict(plan), names),
+        "cost": cost_record(plan, estimate(plan, link=link), names),
     }
 
 
@@ -106,10 +98,7 @@ def size_of(plan: SessionPlan) -> str:
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
 
 
-def _show(console: Console, considered: "Considered", told: dict[str, Any]) -> None:
-    from fedsvd.cli.cost import cost_table
-    from fedsvd.protocol.cost import predict
-
+def _show(console: Console, considered: Considered, told: dict[str, Any], link: str | None) -> None:
     plan, study = considered.plan, considered.job.study
     about = {
         "job": f"{told['name']} ({told['job'][:8]}), submitted by {told['submitter']}",
@@ -131,7 +120,9 @@ def _show(console: Console, considered: "Considered", told: dict[str, Any]) -> N
     _list(console, "What is released", told["released"])
     _list(console, "What each role can derive", told["learns"])
     _list(console, "What your policy says", [each["text"] for each in told["findings"]] or ["nothing against it"])
-    console.print(cost_table(plan, predict(plan), tuple(party.name for party in considered.job.parties)))
+    estimated = estimate(plan, link=link)
+    _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))
+    console.print(cost_table(plan, estimated.cost, tuple(party.name for party in considered.job.parties)))
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

@@ -44,7 +44,7 @@ def carry_out_locally(
         except ReleaseRefused as refused:
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
-    foretell(voice, prepared, apart=True)
+    foretell(voice, prepared)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
     with ended_by_signals(), Resumable(target) as resumable:
         tell_of_resumption(voice, resumable)
@@ -96,8 +96,8 @@ def _record(stored: Stored, run: LocalRun, target: Path, score: dict[str, Any] |
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
         "bytes": certificate.bytes_total,
-        "seconds": certificate.seconds_total,
-        "seconds_on_the_clock": run.seconds,
+        "seconds": run.seconds,
+        "seconds_of_work": certificate.seconds_total,
         "peak_memory": certificate.peak_memory,
         "plan_digest": plan.digest,
         "out": str(target),

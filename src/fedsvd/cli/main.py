@@ -7,7 +7,6 @@ must not: it has its own line about each verb.
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from fedsvd import __version__
 from fedsvd.cli.group import Commands
@@ -35,19 +34,6 @@ VERBS = {
     "audit-log": "A role's audit log: JSON lines, chained by hashes.",
     "bench": "Speed, memory and bytes, measured on this machine.",
 }
-
-
-def loaded(name: str) -> Any:
-    """The command of this name, as a click command with its arguments and options."""
-    verb = _verb(name)
-    if isinstance(verb, typer.Typer):
-        command: Any = typer.main.get_group(verb)
-    else:
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(verb)
-        command = typer.main.get_command(alone)
-    command.name = name
-    return command
 
 
 def _verb(name: str) -> Any:
@@ -143,15 +129,11 @@ def _verb(name: str) -> Any:
 class Verbs(Commands):
     """Every verb by its one line; its file is imported when it is resolved, to be run or completed."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        for name, line in VERBS.items():
-            self.add_command(TyperCommand(name, help=line))
+    LINES = VERBS
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command that the first word names, with its options."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else loaded(name), rest
+    @classmethod
+    def load(cls, name: str) -> Any:
+        return _verb(name)
 
 
 cli = typer.Typer(cls=Verbs, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)

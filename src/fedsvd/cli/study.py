@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.cost import cost_table
+from fedsvd.cli.cost import cost_table, estimate
 from fedsvd.cli.progress import shown
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import expect_free
@@ -41,10 +41,14 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
             return {"keep": keeper(plan, i, prepared.write, own), **kept}
 
         with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
-            study = job.study
+            study, started = job.study, perf_counter()
             outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, extras=extras)
+            seconds = perf_counter() - started
         write_results(target, prepared, outcome, overwrite, reports.artist())
-    voice.answer(_record(prepared, outcome, target), lambda console: _show(console, prepared, outcome, target))
+    voice.answer(
+        _record(prepared, outcome, seconds, target),
+        lambda console: _show(console, prepared, outcome, seconds, target),
+    )
 
 
 def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
@@ -53,12 +57,19 @@ def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
         voice.line("an earlier run was interrupted: going on from what it compressed")
 
 
-def foretell(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
-    """What the run will cost, before it begins; ``apart`` where every role has a process of its own."""
+def foretell(voice: Voice, prepared: Prepared) -> None:
+    """What the run will cost on this machine, before it begins; which rates it was estimated with."""
+    if voice.quiet:
+        return
     plan = plan_job(prepared).plan
-    cost = predict(plan, in_memory=all(kept_in_memory(plan, i, prepared.write) for i in range(plan.k)))
-    seconds = cost.seconds_side_by_side if apart else cost.seconds_in_turns
-    voice.line(f"expected: {size(cost.bytes_total)} between the roles, about {duration(seconds)}")
+    estimated = estimate(plan, in_memory=all(kept_in_memory(plan, i, prepared.write) for i in range(plan.k)))
+    cost = estimated.cost
+    seconds = duration(cost.seconds_on_one_machine)
+    cores = "1 core" if cost.cores == 1 else f"{cost.cores} cores"
+    voice.line(
+        f"expected: {size(cost.bytes_total)} between the roles, about {seconds} with all roles on {cores} "
+        f"({estimated.rates}; no network)"
+    )
     voice.table(cost_table(plan, cost, prepared.names))
 
 
@@ -73,7 +84,7 @@ def own_parts(verified: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return told
 
 
-def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any]:
+def _record(prepared: Prepared, outcome: Outcome, seconds: float, target: Path) -> dict[str, Any]:
     plan, certificate = outcome.plan, outcome.certificate
     return {
         "job": prepared.name,
@@ -87,7 +98,8 @@ def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
         "bytes": certificate.bytes_total,
-        "seconds": certificate.seconds_total,
+        "seconds": seconds,
+        "seconds_of_work": certificate.seconds_total,
         "plan_digest": plan.digest,
         "out": str(target),
         "parties": {name: str(target / PARTIES / name) for name in prepared.names},
@@ -96,7 +108,7 @@ def _record(prepared: Prepared, outcome: Outcome, target: Path) -> dict[str, Any
     }
 
 
-def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) -> None:
+def _show(console: Console, prepared: Prepared, outcome: Outcome, seconds: float, target: Path) -> None:
     plan, certificate = outcome.plan, outcome.certificate
     held = {name: held_by(prepared, outcome, i).facts.get("verified") for i, name in enumerate(prepared.names)}
     verified = {name: part for name, part in held.items() if part is not None}
@@ -109,7 +121,7 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, target: Path) 
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
                 **own_parts(verified),
                 "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
-                "time": duration(certificate.seconds_total),
+                "time": duration(seconds),
                 "results": f"{target}{'' if str(target).endswith('/') else '/'}",
                 "report": reports.drawn(target) or reports.WITHOUT,
             }

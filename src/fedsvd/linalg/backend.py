@@ -38,6 +38,17 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
+def pools() -> list[dict[str, Any]]:
+    """The BLAS libraries of this process, with their versions and threads."""
+    found: list[dict[str, Any]] = [pool for pool in _pools().info() if pool["user_api"] == "blas"]
+    return found
+
+
+def threads() -> int:
+    """How many threads the BLAS has."""
+    return max((int(pool["num_threads"]) for pool in pools()), default=1)
+
+
 def one_thread() -> AbstractContextManager[object]:
     """One BLAS thread for what happens inside, in every thread of the process."""
     limited: AbstractContextManager[object] = _pools().limit(limits=1, user_api="blas")

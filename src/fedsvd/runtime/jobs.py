@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedsvd.errors import FedSVDError
-from fedsvd.protocol.parties import named
+from fedsvd.protocol.parties import named as named
 from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import Extras, Outcome, Progress, plan_for, run_study

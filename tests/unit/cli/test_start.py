@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from fedsvd.cli.main import VERBS, loaded
+from fedsvd.cli.job import job
+from fedsvd.cli.main import VERBS, Verbs
 
 COMPUTING = {"scipy.linalg", "scipy.fft", "scipy.sparse", "scipy.special", "scipy.stats", "scipy.optimize"}
 HEAVY = {
@@ -83,8 +84,16 @@ def test_importing_the_library_loads_neither_numpy_nor_scikit_learn_before_a_nam
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_list_of_commands_says_of_a_verb_what_the_verb_says_of_itself(verb):
-    own = " ".join(loaded(verb).help.split("\n\n")[0].split())
-    assert VERBS[verb] == own
+    assert VERBS[verb] == first_words(Verbs.loaded(verb))
+
+
+def test_so_does_the_list_of_a_group():
+    group = job.info.cls
+    assert {name: first_words(group.loaded(name)) for name in group.LINES} == group.LINES
+
+
+def first_words(command) -> str:
+    return " ".join(command.help.split("\n\n")[0].split())
 
 
 def completed(line: str) -> list[str]:
