@@ -114,6 +114,7 @@ class CspNode(CspDesk):
         meter, roster = Meter(), _roster(job, machine.plan)
         callers = {party: caller for caller, party in roster.items()}
         watch = Watch(self.book, job.id, meter, room, callers)
+        machine.progress = watch.progress
 
         def alive() -> None:
             now = self.book.get(job.id)

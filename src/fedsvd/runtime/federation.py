@@ -35,6 +35,7 @@ from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
+from fedsvd.runtime.progress import Progress as Progress
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.transport.loopback import Hub, Pick, first_sent
@@ -52,7 +53,6 @@ class Outcome:
     views: Views | None = None
 
 
-Progress = Callable[[str, str, int, int], None]  # party, stage, done, total
 Extras = Callable[[SessionPlan, int], dict[str, Any]]  # what user i (from 0) has beside: a checkpoint, a keeper
 
 
@@ -147,7 +147,10 @@ def assemble(
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan
-    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch), engine.device)]
+    csp = ServiceProvider(plan, engine.storage(scratch), engine.device)
+    if progress is not None:
+        csp.progress = _report(progress, CSP)
+    machines: list[Machine] = [csp]
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
     for i, party in enumerate(parties):
