@@ -58,6 +58,8 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -108,6 +110,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -122,6 +125,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self.device = device
         self.engine = engine
         self.random_state = random_state
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -45,6 +45,8 @@ class FederatedSVD(FederatedFactors):
         that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -100,6 +102,7 @@ class FederatedSVD(FederatedFactors):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.split = split
@@ -113,6 +116,7 @@ class FederatedSVD(FederatedFactors):
         self.device = device
         self.engine = engine
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.

@@ -1,8 +1,9 @@
 """How far a study in this process is: moving bars on a terminal or in a notebook, a few lines in a log.
 
 Roles report (party, stage, done, total). A stage of one part, such as an SVD, cannot be counted: its bar moves, and
-says how long it has taken. A log gets a line to a stage and ten per cent of it, at most one in a second. Time left is
-by the pace of this very stage, from where it began: one that goes on from a checkpoint begins there.
+says how long it has taken. A log gets a line to a stage and ten per cent of it, at most one in a second, and none of a
+party's stages that have one part and are over within a second. Time left is by the pace of this very stage, from where
+it began: one that goes on from a checkpoint begins there.
 """
 
 import sys
@@ -97,6 +98,8 @@ class Lines:
         began, first = self._began.setdefault(key, (now, done))
         when, tenth = self._last.get(key, (began, 0))
         if 10 * done // total <= tenth or (done < total and now - when < _SECONDS_BETWEEN_LINES):
+            return ""
+        if total == 1 and party != CSP.name and now - began < _SECONDS_BETWEEN_LINES:
             return ""
         self._last[key] = now, 10 * done // total
         left = (now - began) * (total - done) / (done - first) if first < done < total else None
