@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.cost import LinkOption, cost_record, cost_table, estimate, in_words
-from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption
+from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
+from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped

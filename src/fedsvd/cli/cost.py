@@ -2,9 +2,8 @@
 
 import re
 from dataclasses import astuple, dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.table import Table
 
 from fedsvd.cli.voice import duration, listing, size
@@ -14,9 +13,6 @@ from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.runtime.calibration import rated
 
-LinkOption = Annotated[
-    str | None, typer.Option("--link", metavar="SPEED", help='The speed of the CSP\'s line, such as "100 Mbit/s".')
-]
 _BITS = {"bit/s": 1.0, "bits/s": 1.0, "bps": 1.0, "b/s": 8.0, "byte/s": 8.0, "bytes/s": 8.0}
 _TIMES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 

@@ -70,3 +70,6 @@ CspOption = Annotated[
     str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")
 ]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or the beginning of it.")]
+LinkOption = Annotated[
+    str | None, typer.Option("--link", metavar="SPEED", help='The speed of the CSP\'s line, such as "100 Mbit/s".')
+]

@@ -1,23 +1,22 @@
 """``fedsvd plan``: what a job will compute, by whom, what leaves each site, what each role learns. Nothing is sent."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedsvd.cli.cost import LinkOption, cost_record, cost_table, estimate, in_words
-from fedsvd.cli.options import FormatOption, Scratch
+from fedsvd.cli.options import FormatOption, LinkOption, Scratch
 from fedsvd.cli.voice import Format, Voice, facts, listing, size
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import Prepared, prepare
-from fedsvd.runtime.jobs import plan_job
-from fedsvd.runtime.planning import Planned
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.job_data import Prepared
+    from fedsvd.runtime.planning import Planned
 
 
 def plan(
@@ -28,6 +27,12 @@ def plan(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Say what a job will do, what it reveals and what it costs, before anything is sent."""
+    # Imported here: --help needs neither the cost model nor what opens data.
+    from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
+    from fedsvd.runtime.job import read_job
+    from fedsvd.runtime.job_data import prepare
+    from fedsvd.runtime.jobs import plan_job
+
     voice = Voice(format, quiet=True)
     prepared = prepare(read_job(job), scratch)
     planned = plan_job(prepared)
@@ -40,7 +45,7 @@ def plan(
     voice.answer(record, lambda console: _show(console, record, totals, costs))
 
 
-def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
+def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
     plan = planned.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     return {

@@ -38,15 +38,9 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
-def pools() -> list[dict[str, Any]]:
-    """The BLAS libraries of this process, with their versions and threads."""
-    found: list[dict[str, Any]] = [pool for pool in _pools().info() if pool["user_api"] == "blas"]
-    return found
-
-
 def threads() -> int:
     """How many threads the BLAS has."""
-    return max((int(pool["num_threads"]) for pool in pools()), default=1)
+    return max((int(pool["num_threads"]) for pool in _pools().info() if pool["user_api"] == "blas"), default=1)
 
 
 def one_thread() -> AbstractContextManager[object]:

@@ -20,6 +20,8 @@ from time import thread_time
 from typing import Any
 
 import numpy as np
+import scipy
+from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
 from fedsvd.linalg import backend
@@ -159,11 +161,11 @@ def _stored_at() -> Path:
 
 def _key() -> str:
     """What the rates hold for: another version, processor, BLAS or number of threads has others."""
-    pools = [
-        [str(pool.get(word)) for word in ("internal_api", "version", "architecture", "num_threads")]
-        for pool in backend.pools()
-    ]
-    return json.dumps([__version__, platform.machine(), _processor(), sorted(pools), _cores(), np.__version__])
+    # NumPy and SciPy may each bring a BLAS, and SciPy's is loaded late: a set, so that the key does not change with it.
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    blas = {(pool["internal_api"], str(pool.get("architecture")), pool["num_threads"]) for pool in pools}
+    versions = [__version__, np.__version__, scipy.__version__]
+    return json.dumps([versions, platform.machine(), _processor(), sorted(blas), _cores()])
 
 
 def _processor() -> str:

@@ -72,7 +72,7 @@ Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1), WithJsonSch
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class StudySection(_Section):
