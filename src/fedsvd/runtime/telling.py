@@ -35,7 +35,9 @@ class Teller:
     def progress(self, stage: str, done: int, total: int) -> None:
         # What has one part cannot be counted: it would be at 0 % until it is over.
         counted = {"done": done, "total": total} if total > 1 else {}
-        self._tell({"stage": stage, **counted}, urgent=done == total)
+        begins = stage != self._told.get("stage")
+        if counted or begins:
+            self._tell({"stage": stage, **counted}, urgent=begins or done == total)
 
     def look(self) -> None:
         """Bytes go out while the stage stays what it is."""

@@ -82,6 +82,13 @@ def test_importing_the_library_loads_neither_numpy_nor_scikit_learn_before_a_nam
     assert "sklearn" in modules_after("from fedsvd import FederatedPCA")
 
 
+def test_a_table_of_numbers_is_read_without_pandas(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1.5,2\n3,4e-3\n")
+    found = modules_after(f"from fedsvd.data.open import open_source; open_source({str(tmp_path / 'a.csv')!r})")
+    assert "fedsvd.data.csv" in found
+    assert not found & {"pandas", "pyarrow.compute", "sklearn"}
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_list_of_commands_says_of_a_verb_what_the_verb_says_of_itself(verb):
     assert VERBS[verb] == first_words(Verbs.loaded(verb))
