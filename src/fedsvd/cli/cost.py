@@ -80,13 +80,18 @@ def cost_table(plan: SessionPlan, cost: Cost, names: tuple[str, ...]) -> Table:
     return listing(astuple(HEADER), [(named(role, names), *rest) for role, *rest in lines])
 
 
+def roughly(seconds: float) -> str:
+    """A time for a person, no finer than it is known: what a run takes beside its work is not estimated."""
+    return "less than a second" if seconds < 0.5 else f"about {duration(seconds)}"
+
+
 def in_words(cost: Cost, basis: str) -> list[str]:
     """The totals for a person, and what they rest on."""
     flops = sum(role.flops for role in cost.roles.values())
-    apart, together = duration(cost.seconds_side_by_side), duration(cost.seconds_on_one_machine)
+    apart, together = roughly(cost.seconds_side_by_side), roughly(cost.seconds_on_one_machine)
     lines = [
         f"{size(cost.bytes_total)} and {flops:.1e} operations in all",
-        f"about {apart} with a machine to each role, {together} with all roles on this one ({basis})",
+        f"{apart} with a machine to each role, {together} with all roles on this one ({basis})",
     ]
     if cost.link is None:
         lines.append('how fast is the CSP\'s line? --link "100 Mbit/s" adds the time of the network')

@@ -44,7 +44,7 @@ def carry_out_locally(
         except ReleaseRefused as refused:
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
-    foretell(voice, prepared)
+    foretell(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
     with ended_by_signals(), Resumable(target) as resumable:
         tell_of_resumption(voice, resumable)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.cost import cost_table, estimate
+from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.progress import shown
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.protocol.plan import SessionPlan
@@ -57,19 +57,18 @@ def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
         voice.line("an earlier run was interrupted: going on from what it compressed")
 
 
-def foretell(voice: Voice, prepared: Prepared) -> None:
-    """What the run will cost on this machine, before it begins; which rates it was estimated with."""
+def foretell(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
+    """What the run will cost on this machine, before it begins; ``apart`` where every role has a process to start."""
     if voice.quiet:
         return
     plan = plan_job(prepared).plan
     estimated = estimate(plan, in_memory=all(kept_in_memory(plan, i, prepared.write) for i in range(plan.k)))
     cost = estimated.cost
-    seconds = duration(cost.seconds_on_one_machine)
+    without = "without starting the processes" if apart else "no network"
     cores = "1 core" if cost.cores == 1 else f"{cost.cores} cores"
-    voice.line(
-        f"expected: {size(cost.bytes_total)} between the roles, about {seconds} with all roles on {cores} "
-        f"({estimated.rates}; no network)"
-    )
+    seconds = roughly(cost.seconds_on_one_machine)
+    moved = f"{size(cost.bytes_total)} between the roles"
+    voice.line(f"expected: {moved}, {seconds} with all roles on {cores} ({estimated.rates}; {without})")
     voice.table(cost_table(plan, cost, prepared.names))
 
 

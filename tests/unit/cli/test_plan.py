@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from fedsvd.cli import cost as cost_module
-from fedsvd.cli.cost import link_speed
+from fedsvd.cli.cost import link_speed, roughly
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.rates import DEFAULT
 from fedsvd.runtime import federation
@@ -152,3 +152,10 @@ def test_a_run_says_which_rates_it_was_estimated_with_and_how_long_it_took_on_th
     said = fedsvd("svd", *by_rows.options(), "--id", "patient", "--format", "json")
     assert "(known; no network)" in said.err
     assert 0 < said.json["seconds"] < 60
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.002, "less than a second"), (0.7, "about 0.7 s"), (75.0, "about 1 min 15 s")]
+)
+def test_an_estimate_is_no_finer_than_it_is_known(seconds, text):
+    assert roughly(seconds) == text

@@ -8,6 +8,7 @@ from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pytest
+import scipy
 
 from fedsvd.linalg import backend
 from fedsvd.protocol.cost import predict
@@ -36,6 +37,12 @@ def test_a_rate_is_what_the_kernel_does_on_one_core_whatever_else_runs():
     with backend.one_thread():
         seconds = calibration._best(lambda: A @ A, 5)
     assert 0.3 < calibrate().gemm / (2 * 512**3 / seconds) < 3
+
+
+def test_the_rate_of_a_transform_that_brings_its_own_threads_is_that_of_one_core():
+    Y = np.random.default_rng(0).standard_normal((1 << 14, 32))
+    seconds = calibration._best(lambda: scipy.fft.dct(Y, type=2, axis=0, norm="ortho", workers=1), 5)
+    assert 0.2 < calibrate().dct / (Y.size * 14 / seconds) < 3
 
 
 @pytest.fixture
