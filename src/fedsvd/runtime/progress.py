@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedsvd.protocol.parties import CSP, named
 
@@ -59,17 +59,18 @@ class Bars:
         self._tasks: dict[str, tuple[TaskID, str]] = {}
 
     def __call__(self, party: str, stage: str, done: int, total: int) -> None:
-        share = "" if total == 1 and not done else f"{100 * done // max(total, 1)} %"
-        shape: dict[str, Any] = {"total": None if total == 1 and not done else total, "share": share}
+        counted = total > 1 or done > 0
+        share = f"{100 * done // max(total, 1)} %" if counted else ""
         description = f"{named(party, self._names)}: {stage}"
         with self._lock:
             task, before = self._tasks.get(party, (None, ""))
             if task is None:
-                task = self._bars.add_task(description, completed=done, **shape)
+                task = self._bars.add_task(description, share=share)
             elif before != stage:
-                self._bars.reset(task, completed=done, description=description, **shape)
-            else:
-                self._bars.update(task, completed=done, **shape)
+                self._bars.reset(task, description=description)
+            # Without a total a bar moves to and fro; ``update`` and ``reset`` take no total for an old one.
+            next(each for each in self._bars.tasks if each.id == task).total = total if counted else None
+            self._bars.update(task, completed=done, share=share)
             self._tasks[party] = task, stage
 
 

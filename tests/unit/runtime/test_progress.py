@@ -43,6 +43,7 @@ def test_a_terminal_gets_a_bar_to_each_role_for_the_stage_it_is_in(monkeypatch):
         assert (csp.description, csp.total) == ("csp: factorise", None)  # a bar that moves and promises nothing
         report("user-2", "masking", 0, 1)
         assert [task.description for task in report._bars.tasks] == ["party shop: masking", "csp: factorise"]
+        assert report._bars.tasks[0].total is None
         report("user-2", "masking", 1, 1)
         assert report._bars.tasks[0].finished
     assert "party shop: masking" in terminal.getvalue()
