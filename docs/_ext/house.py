@@ -72,7 +72,9 @@ def _described(name: str, command: Any, level: int) -> list[str]:
     shown = [param for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
     if shown and not hasattr(command, "commands"):
         lines += ["| option | meaning |", "|---|---|", *(_option(param) for param in shown), ""]
-    for word, inner in getattr(command, "commands", {}).items():
+    lazy = getattr(command, "LINES", {})  # imported when they are called
+    for word, listed in getattr(command, "commands", {}).items():
+        inner = command.loaded(word) if word in lazy else listed
         if not inner.hidden:
             lines += _described(f"{name} {word}", inner, level + 1)
     return lines

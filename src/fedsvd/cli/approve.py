@@ -5,12 +5,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.cost import cost_record, cost_table
-from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption
+from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
+from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped, ungrouped
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.ledger import components, how_rows_belong, unit
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
@@ -35,6 +34,7 @@ def approve(
     enlist: Annotated[
         bool, typer.Option("--enlist", help="Also enlist now: the party itself may be started later.")
     ] = False,
+    link: LinkOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a job means for this site, and approve it."""
@@ -43,9 +43,9 @@ def approve(
         record = connection.job(job)
         considered = consider(connection.site, record, connection.csp(), connection.certificates(record["id"]))
         site = connection.site
-    told = _record(considered)
+    told = _record(considered, link)
     if format is Format.TEXT:
-        voice.answer(told, lambda console: _show(console, considered, told))
+        voice.answer(told, lambda console: _show(console, considered, told, link))
     considered.expect_everybody()
     considered.expect_allowed()
     compared = {ungrouped(text) for text in pin or ()}
@@ -70,7 +70,7 @@ def _question(new: list[str]) -> str:
     return "Do you approve this job?"
 
 
-def _record(considered: Considered) -> dict[str, Any]:
+def _record(considered: Considered, link: str | None) -> dict[str, Any]:
     record, plan = considered.record, considered.plan
     names = tuple(party.name for party in considered.job.parties)
     told: dict[str, Any] = {
@@ -97,7 +97,7 @@ def _record(considered: Considered) -> dict[str, Any]:
         "released": [str(item) for item in plan.release],
         "learns": [named(line, names) for line in what_each_role_learns(plan)],
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
-        "cost": cost_record(plan, predict(plan), names),
+        "cost": cost_record(plan, estimate(plan, link=link), names),
     }
 
 
@@ -110,7 +110,7 @@ def size_of(plan: SessionPlan) -> str:
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
 
 
-def _show(console: Console, considered: Considered, told: dict[str, Any]) -> None:
+def _show(console: Console, considered: Considered, told: dict[str, Any], link: str | None) -> None:
     plan, study = considered.plan, considered.job.study
     about = {
         "job": f"{told['name']} ({told['job'][:8]}), submitted by {told['submitter']}",
@@ -135,7 +135,9 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
     _list(console, "What is released", told["released"])
     _list(console, "What each role can derive", told["learns"])
     _list(console, "What your policy says", [each["text"] for each in told["findings"]] or ["nothing against it"])
-    console.print(cost_table(plan, predict(plan), tuple(party.name for party in considered.job.parties)))
+    estimated = estimate(plan, link=link)
+    _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))
+    console.print(cost_table(plan, estimated.cost, tuple(party.name for party in considered.job.parties)))
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

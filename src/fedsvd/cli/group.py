@@ -10,12 +10,12 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from fedsvd.errors import FedSVDError
 
@@ -24,8 +24,43 @@ OK, FAILED, MISUSED, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 _Misuse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
-class Commands(TyperGroup):
-    """The commands of ``fedsvd``, with one place for errors."""
+class Lazy(TyperGroup):
+    """A group that lists some commands by one line each; ``load`` imports such a command when it is called."""
+
+    LINES: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, line in self.LINES.items():
+            self.add_command(TyperCommand(name, help=line))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the first word names, with its arguments and options."""
+        name, command, rest = super().resolve_command(ctx, args)
+        lazy = name is not None and name in self.LINES
+        return name, self.loaded(str(name)) if lazy else command, rest
+
+    @classmethod
+    def loaded(cls, name: str) -> Any:
+        """The command of this name, as a click command."""
+        verb = cls.load(name)
+        if isinstance(verb, typer.Typer):
+            command: Any = typer.main.get_group(verb)
+        else:
+            alone = typer.Typer(add_completion=False)
+            alone.command(name)(verb)
+            command = typer.main.get_command(alone)
+        command.name = name
+        return command
+
+    @classmethod
+    def load(cls, name: str) -> Any:
+        """The function, or the Typer, of this name."""
+        raise NotImplementedError
+
+
+class Commands(Lazy):
+    """The commands of ``fedsvd``; every error ends here."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; here, because the library that reads the command line would call Ctrl-C an abort."""

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from fedsvd.cli.approve import approve
+from fedsvd.cli.group import Lazy
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.reports import drawn
 from fedsvd.cli.signals import if_interrupted
@@ -22,8 +22,22 @@ from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.site import Site
 
-job = typer.Typer(no_args_is_help=True, help="Jobs of a federation: submit, approve, watch, resume, stop, results.")
-job.command()(approve)
+
+class _Jobs(Lazy):
+    """``approve`` shows a whole plan and its cost, and brings along what makes one."""
+
+    LINES: ClassVar[Mapping[str, str]] = {"approve": "Show what a job means for this site, and approve it."}
+
+    @classmethod
+    def load(cls, name: str) -> Any:
+        from fedsvd.cli.approve import approve
+
+        return approve
+
+
+job = typer.Typer(
+    cls=_Jobs, no_args_is_help=True, help="Jobs of a federation: submit, approve, watch, resume, stop, results."
+)
 
 
 @job.command()

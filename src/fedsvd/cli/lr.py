@@ -1,5 +1,6 @@
 """``fedsvd lr``: linear regression, ordinary or ridge, over split rows or columns."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     Alpha,
     BlockSize,
@@ -26,7 +27,6 @@ from fedsvd.cli.options import (
     TrustOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.protocol.tasks import Ids, Split, Task, Trust
 

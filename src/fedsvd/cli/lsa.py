@@ -1,5 +1,6 @@
 """``fedsvd lsa``: latent semantic analysis, the top singular vectors of large sparse tables."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -24,10 +25,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust, Write
 
 
 def lsa(

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.voice import Format
-from fedsvd.protocol.tasks import Check, Ids, Split, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -75,3 +74,6 @@ CspOption = Annotated[
     str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")
 ]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, its beginning, or the job's name.")]
+LinkOption = Annotated[
+    str | None, typer.Option("--link", metavar="SPEED", help='The speed of the CSP\'s line, such as "100 Mbit/s".')
+]

@@ -16,15 +16,12 @@ from typing import Annotated, Any
 
 import typer
 
-from fedsvd.cli.dashboard import dashboard
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
-from fedsvd.runtime.service import nobody, serve
-from fedsvd.runtime.site import Site
 
 Patience = Annotated[float, typer.Option(min=1, help="Seconds without any progress before a peer is given up.")]
 WithParent = Annotated[bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")]
@@ -59,6 +56,10 @@ def start_csp(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Listen for parties, authority and researchers, and compute under masks."""
+    # Imported here and below: --help needs neither the roles nor the transport.
+    from fedsvd.cli.dashboard import dashboard
+    from fedsvd.runtime.service import nobody
+
     audit = kit / "state" / "audit.jsonl"
     beside = partial(dashboard, audit=audit, port=board_port) if board else nobody
     _serve(kit, KitRole.CSP, format, with_parent, listen=address, patience=patience, beside=beside)
@@ -90,6 +91,9 @@ def start_party(
 
 
 def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
+    from fedsvd.runtime.service import serve
+    from fedsvd.runtime.site import Site
+
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,

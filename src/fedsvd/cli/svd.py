@@ -1,5 +1,6 @@
 """``fedsvd svd``: singular value decomposition of tables that stay with their parties."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -25,10 +26,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust, Write
 
 
 def svd(

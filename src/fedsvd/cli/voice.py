@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from rich.console import Console
@@ -20,9 +20,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedsvd.errors import DataWarning, PrivacyWarning, RowsNotCompared
-from fedsvd.runtime.folder import Table as Columns
-from fedsvd.runtime.jobs import named
+from fedsvd.protocol.parties import named
 from fedsvd.types import byte_size
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.folder import Table as Columns
 
 _PIPE_WIDTH = 160
 _COLUMNS_SHOWN = 8
@@ -101,7 +103,7 @@ def facts(rows: Mapping[str, object]) -> Table:
     return table
 
 
-def top_of(table: Columns, count: int) -> Table:
+def top_of(table: "Columns", count: int) -> Table:
     """The first rows of a table, and of its columns what fits on a screen."""
     columns = dict(list(table.columns.items())[:_COLUMNS_SHOWN])
     rows = zip(*(list(column[:count]) for column in columns.values()), strict=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from fedsvd.data.arrays import ArraySource, from_array_like, from_rows
 from fedsvd.data.csv import CsvSource
@@ -143,7 +143,7 @@ def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
         return _named_already(data, names)
     if isinstance(data, np.ndarray):
         return ArraySource(data, names)
-    if sparse.issparse(data):
+    if scipy.sparse.issparse(data):
         return SparseSource(data, names)
     if isinstance(data, list | tuple):
         return from_rows(data, names)

@@ -24,6 +24,7 @@ from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.federation import Outcome, run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+from fedsvd.runtime.progress import shown
 
 # One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
 _REHEARSED = Policy(parties_for_full=2, records_for_full=1, records=1, shared_windows=False, changed_records=0)
@@ -48,6 +49,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     random_state: int | None
     id: str | None
     ids: str = Ids.COMPARE  # a parameter where features may be split
+    verbose: bool
     n_features_in_: int
     plan_: SessionPlan
     certificate_: Certificate
@@ -89,7 +91,11 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             )
         warn_of(doubts(study, parties))
         policy = _REHEARSED if rehearsed and self.policy is None else self.policy
-        return run_study(study, parties, random_state=seed, policy=policy, device=self.device, engine=self.engine)
+        how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": self.device, "engine": self.engine}
+        if not self.verbose:
+            return run_study(study, parties, **how)
+        with shown(tuple(str(i + 1) for i in range(len(parties)))) as progress:
+            return run_study(study, parties, progress=progress, **how)
 
     def _expect_rows_belong(self, parts: Sequence[Part]) -> None:
         """Where new features are split: parts whose rows have ids have the same ones, or it is said that none do."""

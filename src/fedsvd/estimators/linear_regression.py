@@ -66,6 +66,8 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
         and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
         the order on your word.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -118,6 +120,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         random_state: int | None = None,
         id: str | None = None,
         ids: str = "compare",
+        verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -134,6 +137,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self.random_state = random_state
         self.id = id
         self.ids = ids
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -60,6 +60,8 @@ class FederatedLSA(FederatedFactors):
         Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
         and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
         the order on your word.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -115,6 +117,7 @@ class FederatedLSA(FederatedFactors):
         random_state: int | None = None,
         id: str | None = None,
         ids: str = "compare",
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.split = split
@@ -129,6 +132,7 @@ class FederatedLSA(FederatedFactors):
         self.random_state = random_state
         self.id = id
         self.ids = ids
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.

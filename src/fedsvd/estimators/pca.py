@@ -63,6 +63,8 @@ class FederatedPCA(FederatedTransformer):
         None takes every secret from the operating system. A number is for tests, and warns.
     id : str, default=None
         The column of row ids in every party's table: it is left out of the data.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -122,6 +124,7 @@ class FederatedPCA(FederatedTransformer):
         engine: str | None = None,
         random_state: int | None = None,
         id: str | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.split = split
@@ -137,6 +140,7 @@ class FederatedPCA(FederatedTransformer):
         self.engine = engine
         self.random_state = random_state
         self.id = id
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import scipy.sparse
+import scipy
 
 from fedsvd.errors import ShapeError, VerificationFailed
 from fedsvd.linalg import backend

@@ -79,3 +79,11 @@ class Ids(StrEnum):
 
     COMPARE = "compare"
     TRUST = "trust"
+
+
+class Write(StrEnum):
+    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
+
+    NPY = "npy"
+    PARQUET = "parquet"
+    NONE = "none"

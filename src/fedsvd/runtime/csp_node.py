@@ -119,6 +119,7 @@ class CspNode(CspDesk):
         meter, roster = Meter(), _roster(job, machine.plan)
         callers = {party: caller for caller, party in roster.items()}
         watch = Watch(self.book, job.id, meter, room, callers)
+        machine.progress = watch.progress
 
         def alive() -> None:
             room.expect_company()

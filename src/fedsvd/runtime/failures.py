@@ -5,8 +5,8 @@ from typing import Any
 
 from fedsvd import errors
 from fedsvd.errors import FedSVDError, PeerAborted, PeerLost
+from fedsvd.protocol.parties import named
 from fedsvd.runtime.enlisting import job_of
-from fedsvd.runtime.jobs import named
 
 _KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, FedSVDError)}
 

@@ -30,14 +30,12 @@ from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.roles.trusted_authority import TrustedAuthority
-from fedsvd.roles.user.role import Inputs, User
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
+from fedsvd.runtime.progress import Progress as Progress
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.transport.loopback import Hub, Pick, first_sent
@@ -55,7 +53,6 @@ class Outcome:
     views: Views | None = None
 
 
-Progress = Callable[[str, str, int, int], None]  # party, stage, done, total
 Extras = Callable[[SessionPlan, int], dict[str, Any]]  # what user i (from 0) has beside: a checkpoint, a keeper
 
 
@@ -142,10 +139,18 @@ def assemble(
     extras: Extras | None = None,
 ) -> Session:
     """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
+    # Imported here: a plan is made, and shown, without any role.
+    from fedsvd.roles.service_provider.role import ServiceProvider
+    from fedsvd.roles.trusted_authority import TrustedAuthority
+    from fedsvd.roles.user.role import Inputs, User
+
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan
-    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch), engine.device)]
+    csp = ServiceProvider(plan, engine.storage(scratch), engine.device)
+    if progress is not None:
+        csp.progress = _report(progress, CSP)
+    machines: list[Machine] = [csp]
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
     for i, party in enumerate(parties):

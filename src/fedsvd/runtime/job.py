@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +28,7 @@ from pydantic import (
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.identity.toml import read_toml
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Ids, Item, Scheme, Split, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Ids, Item, Scheme, Split, Task, Write
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
@@ -56,14 +55,6 @@ _ONLY_FOR = {
     "verify": (Task.SVD, Task.LSA),
     "write": (Task.SVD, Task.PCA, Task.LSA),
 }
-
-
-class Write(StrEnum):
-    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
-
-    NPY = "npy"
-    PARQUET = "parquet"
-    NONE = "none"
 
 
 def bytes_of(text: object) -> object:
@@ -93,7 +84,7 @@ Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1, le=_LARGEST_
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class StudySection(_Section):

@@ -19,8 +19,8 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource, Without
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.protocol.tasks import Ids, Split, Task, Trust
-from fedsvd.runtime.job import Job, Write, released
+from fedsvd.protocol.tasks import Ids, Split, Task, Trust, Write
+from fedsvd.runtime.job import Job, released
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
 from fedsvd.runtime.problems import Problems

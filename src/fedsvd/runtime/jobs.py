@@ -1,11 +1,11 @@
 """A prepared job, planned or run in this process; errors call the parties by the names in the job file."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fedsvd.errors import DataError, FedSVDError
+from fedsvd.protocol.parties import named as named
 from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import Extras, Outcome, Progress, plan_for, run_study
@@ -81,14 +81,3 @@ def parties_named(names: tuple[str, ...]) -> Iterator[None]:
         for each in (error, *error.problems):
             each.fault = named(each.fault, names)
         raise
-
-
-def named(text: str, names: tuple[str, ...]) -> str:
-    """The text with ``party 2``, ``user 2`` and ``user-2`` as ``party NAME``."""
-
-    def name(found: re.Match[str]) -> str:
-        index = int(found[2])
-        word = "Party" if found[1][0].isupper() else "party"
-        return f"{word} {names[index - 1]}" if 1 <= index <= len(names) else found[0]
-
-    return re.sub(r"\b(party|user)[ -](\d+)\b", name, text, flags=re.IGNORECASE)

@@ -55,14 +55,13 @@ def test_a_new_stage_begins_anew():
     assert (row.stage, row.share, row.left) == ("scores", 0.25, None)
 
 
-def test_an_upload_is_measured_against_what_the_plan_says():
+def test_an_upload_is_measured_by_its_batches_and_its_rate_by_its_bytes():
     pace = Pace()
-    upload = 8 * 20 * 40  # m x (m + m) numbers of eight bytes: both parties are compressed to 20 columns
-    pace.rows(record(a={"stage": "uploading", "sent": 500}), 0.0)
-    (_, row, _) = pace.rows(record(a={"stage": "uploading", "sent": 500 + upload // 4}), 2.0)
-    assert row.share == pytest.approx(0.25)
+    pace.rows(record(a={"stage": "uploading", "done": 1, "total": 9, "sent": 500}), 0.0)
+    (_, row, _) = pace.rows(record(a={"stage": "uploading", "done": 3, "total": 9, "sent": 2500}), 2.0)
+    assert row.share == pytest.approx(1 / 3)
     assert row.left == pytest.approx(6.0)
-    assert row.rate == pytest.approx(upload / 4 / 2.0)
+    assert row.rate == pytest.approx(1000.0)
 
 
 def test_nothing_is_said_of_the_time_where_nothing_is_known():
@@ -82,25 +81,43 @@ def test_who_is_done_has_no_rate():
     assert str(row) == "party/a: done, 4.9 KiB sent"
 
 
-def test_a_log_gets_a_line_for_each_stage_and_each_tenth_of_it(monkeypatch):
-    log, clock = io.StringIO(), [0.0]
-    monkeypatch.setattr(sys, "stderr", log)
+@pytest.fixture
+def log(monkeypatch):
+    """A function that shows a record at a second to a watcher whose standard error is no terminal."""
+    clock = [0.0]
     monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
     with watched(Voice(Format.JSON)) as seen:
-        for now, done in ((0.0, 1), (1.0, 1.5), (6.0, 5), (60.0, 5.9), (600.0, 5.9)):
+
+        def at(now, *state, **progress):
             clock[0] = now
-            seen(record(a={"stage": "compress", "done": 10 * done, "total": 100, "sent": 0}))
-        for now in (700.0, 800.0):
-            clock[0] = now
-            seen(record(a={"stage": "waiting", "sent": 9}))
-        seen(record("done", a={"stage": "done", "sent": 9}))
-    assert log.getvalue().splitlines() == [
+            seen(record(*state, **progress))
+
+        yield at
+
+
+def test_a_log_gets_a_line_of_a_stage_that_lasts_and_one_to_ten_per_cent(log, capsys):
+    at = log
+    for second in range(101):
+        at(float(second), a={"stage": "compress", "done": second, "total": 100, "sent": 0})
+    at(101.0, "done", a={"stage": "done", "sent": 9})
+    first, *compress, last = capsys.readouterr().err.splitlines()
+    assert (first, last) == ("study (01234567): running", "study (01234567): done")
+    assert compress[0] == "party/a: compress 2 %, 1 min 38 s left"
+    assert compress[1] == "party/a: compress 10 %, 1 min 30 s left"
+    assert compress[-1] == "party/a: compress 100 %, 0 s left"
+    assert len(compress) == 11
+
+
+def test_a_stage_that_cannot_be_counted_gets_one_line_and_a_short_one_none(log, capsys):
+    at = log
+    at(0.0, csp={"stage": "preparing"}, a={"stage": "keys"})
+    at(0.5, csp={"stage": "factorise"}, a={"stage": "waiting"})
+    for second in range(1, 60):
+        at(float(second), csp={"stage": "factorise"}, a={"stage": "waiting", "sent": 7})
+    assert capsys.readouterr().err.splitlines() == [
         "study (01234567): running",
-        "party/a: compress 10 %",
-        "party/a: compress 50 %, 7.5 s left",
-        "party/a: waiting, 9 B sent",
-        "study (01234567): done",
-        "party/a: done, 9 B sent",
+        "csp: factorise",
+        "party/a: waiting, 7 B sent, 14 B/s",
     ]
 
 

@@ -84,9 +84,9 @@ def test_an_overflow_of_the_certain_bound_is_an_error(monkeypatch):
 def test_progress_names_party_stage_and_how_far():
     seen = []
     run(progress=lambda *told: seen.append(told))
-    assert {party for party, *_ in seen} == {"user-1", "user-2"}
+    assert {party for party, *_ in seen} == {"user-1", "user-2", "csp"}
     assert ("user-1", "right vectors", 4, 4) in seen
-    assert all(0 < done <= total for _, _, done, total in seen)
+    assert all(0 <= done <= total for _, _, done, total in seen)
 
 
 def test_views_are_there_when_asked_for():

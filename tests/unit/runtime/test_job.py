@@ -11,10 +11,11 @@ from tests.studies import FEATURES, companies, hospitals
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, UnknownFormat
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
 from fedsvd.runtime.job import SCHEMES, TASKS, bytes_of, job_from, read_job, released
 from fedsvd.runtime.job_data import feature_names, prepare, row_ids, with_features
-from fedsvd.runtime.jobs import named, plan_job
+from fedsvd.runtime.jobs import plan_job
 from fedsvd.runtime.planning import DEFAULT_MEMORY
 
 EXAMPLE = """

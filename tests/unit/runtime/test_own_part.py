@@ -12,10 +12,10 @@ from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import WINDOW_LIMIT
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
 from fedsvd.roles.user.right_vectors import Nowhere
 from fedsvd.runtime import own_part
-from fedsvd.runtime.job import Write, job_from
+from fedsvd.runtime.job import job_from
 from fedsvd.runtime.own_part import NpyKeep, ParquetKeep, beside, keeper
 from fedsvd.runtime.resume import Resumable
 from fedsvd.types import SessionId

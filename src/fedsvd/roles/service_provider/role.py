@@ -5,6 +5,7 @@ letters it cannot read and adds up sums it cannot read.
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import ClassVar
@@ -100,6 +101,7 @@ class ServiceProvider(Machine):
         self._complete: deque[tuple[int, Array]] = deque()  # panels of X' on their way to the keeper
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
+        self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
         if plan.task is not Task.PREDICT:
             expect_route(plan)
             self._batches = batches(plan)
@@ -247,6 +249,7 @@ class ServiceProvider(Machine):
             self._panel[batch.rows, :] = X_masked
             panel = self._panel
         self._batch += 1
+        self.progress("aggregating", self._batch, len(self._batches))
         more = self._batch < len(self._batches)
         # The next batch is asked for first: the users mask it while this panel is folded in or stored.
         requests = self._request_batch() if more else ()
@@ -269,7 +272,10 @@ class ServiceProvider(Machine):
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
     def _factorise(self) -> Factorised | Solved:
-        return factorise(self.plan, self._keeper, self._device)
+        self.progress("factorise", 0, 1)
+        found = factorise(self.plan, self._keeper, self._device)
+        self.progress("factorise", 1, 1)
+        return found
 
     # --- the answer -----------------------------------------------------------------------------------------------
 

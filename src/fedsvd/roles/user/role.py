@@ -8,6 +8,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,7 +58,7 @@ from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.requests import Fetch, Local, Recover, Request, Script, Signs, Sum, Upload
 from fedsvd.roles.user.sums import UsersOnly
-from fedsvd.roles.user.work import Work
+from fedsvd.roles.user.work import Progress, Work, reported
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg import fixed_point
@@ -121,6 +122,7 @@ class User(Machine):
         self._request: Request | None = None
         self._next = 0  # the batch that may be asked for
         self._panel: tuple[int, Array] | None = None
+        self._progress: Progress | None = (inputs.extras or {}).get("progress")
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else inputs.device
         self._early: Relayed | None = None  # user 1's signs, when it has fetched its U before us
@@ -201,7 +203,7 @@ class User(Machine):
         digest = self.plan.digest
         match request:
             case Local(label, work):
-                return State.COMPUTING, (Compute(label, work),)
+                return State.COMPUTING, (Compute(label, reported(self._progress, label, work)),)
             case Sum():
                 effects: tuple[Effect, ...] = (Send(CSP, SumShare(digest, request.name, self._sums.share(request))),)
                 if request.receiver in (None, self.me.index):
@@ -241,6 +243,8 @@ class User(Machine):
         self._next += 1
         last = self._next == len(self._batches)
         reply = Send(CSP, self._batch(message.batch))
+        if self._progress is not None:
+            self._progress("uploading", self._next, len(self._batches))
         if last:
             self._panel = None
         return State.WAITING if last else State.UPLOADING, (reply,)
@@ -251,7 +255,9 @@ class User(Machine):
             raise LocalProtocolError("no upload is under way")
         if self._panel is None or self._panel[0] != batch.panel:
             self._panel = None  # before the next is made: a panel is as large as the memory allows
-            self._panel = batch.panel, request.panel(batch.panel)
+            # Of many panels each is a part of the upload; a single one is most of it, and a stage by itself.
+            told = self._progress if len(self.plan.panels) == 1 else None
+            self._panel = batch.panel, reported(told, "masking", partial(request.panel, batch.panel))()
         Y = self._panel[1][batch.rows, :]
         matrix = Y.shape[1] - (self.plan.targets if self.plan.by_rows else 0)
         aligned = self.plan.scheme is Scheme.ALIGNED
