@@ -57,27 +57,6 @@ def test_the_csp_does_not_learn_the_norm_of_the_coefficients(data):
     assert np.linalg.norm(w_masked) > 2.0 * np.linalg.norm(true)
 
 
-def test_the_aligned_scheme_adds_labels_up_or_it_would_show_the_norms_of_all_but_the_label_holders_coefficients(data):
-    """Every user's columns stand alone there. Were its blinding bare beside them, a_i could be told and taken off."""
-    X, y = data
-    outcome = watched(columns(X, WIDTHS), Task.LR, scheme=labels=[y, None], **VERTICAL)
-    view, plan = csp_view(outcome), outcome.plan
-    shares = np.concatenate([Y_i_masked(plan, view, i) for i in (1, 2)], axis=1)
-    said = [message.y_i_padded for _, message in view.of(CSP, MaskedBatch)]
-    for labels in said:
-        assert labels.dtype == np.uint64
-        alone, _ = fit(shares, labels.astype(np.int64).astype(float))
-        assert np.abs(norms(alone) / norms(fit(X, y)[0]) - 1.0).min() > 0.5
-    total = (said[0] + said[1]).astype(np.int64).astype(float) * 2.0 ** -exponent(view)
-    together = norms(fit(shares, total)[0])
-    assert (np.abs(together / norms(fit(X, y)[0]) - 1.0) > 0.5).all()
-
-    # What bare labels would show: the holder's alone, y plus its own blinding, on everybody's columns.
-    rng = np.random.default_rng(2)
-    bare = y + X[:, : WIDTHS[0]] @ (2.0 * rng.standard_normal((WIDTHS[0], 1)))
-    assert norms(fit(X, bare)[0])[1] == pytest.approx(norms(fit(X, y)[0])[1], rel=1e-9)
-
-
 def exponent(view):
     (_, ready), *_ = view.of(CSP, Ready)
     return ready.exponents[1]

@@ -16,6 +16,11 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SAVED = re.compile(r"[Ss]ave (?:it|this) as\s+`([\w.]+)`:?\s*\Z")
 
 
+# A person waits for the line that says that all roles are running before typing on.
+STARTED = re.compile(r"^(fedsvd federation start \S+) &$", re.MULTILINE)
+WAITED = r"\1 > started.txt &\nuntil grep -q running started.txt; do kill -0 $!; sleep 0.2; done"
+
+
 def script_of(page: str) -> str:
     """All that is typed on a page."""
     lines, end = ["set -e"], 0
@@ -28,7 +33,7 @@ def script_of(page: str) -> str:
         elif language == "python":
             lines.append(f"python - <<'END_OF_BLOCK'\n{code}END_OF_BLOCK")
         elif language == "sh":
-            lines.append(code)
+            lines.append(STARTED.sub(WAITED, code))
         else:
             assert language in ("text", "toml", "mermaid", "ini"), f"a block of {language} is neither run nor shown"
             assert language != "toml", "say under which name to save it"

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from time import monotonic, sleep
@@ -20,7 +21,7 @@ from typing import Any
 
 from fedsvd import __version__
 from fedsvd.cli.watching import Pace
-from fedsvd.errors import MissingExtra, StorageError
+from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobBook, JobRecord
@@ -80,11 +81,11 @@ class Board:
 
 
 def _event(record: dict[str, Any]) -> dict[str, str]:
-    facts = {key: str(value)[:64] for key, value in record.get("facts", {}).items()}
+    facts = ", ".join(f"{key} {str(value)[:16]}" for key, value in record.get("facts", {}).items())
     return {
-        "when": str(record.get("when", "")),
-        "event": str(record.get("event", "")),
-        "facts": ", ".join(f"{key} {value[:16]}" for key, value in facts.items()),
+        "when": printable(record.get("when", "")),
+        "event": printable(record.get("event", "")),
+        "facts": printable(facts),
     }
 
 
@@ -114,7 +115,8 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
             answer = RedirectResponse("/", 303, _HEADERS)
             answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
             return answer
-        return refused(request) or Response(_part("html"), media_type="text/html", headers=_HEADERS)
+        refusal = refused(request)
+        return refusal or Response(_opened(await asyncio.to_thread(state)), media_type="text/html", headers=_HEADERS)
 
     async def style(request: Request) -> Response:
         return Response(_part("css"), media_type="text/css", headers=_HEADERS)
@@ -143,6 +145,11 @@ async def _told(state: Callable[[], dict[str, Any]], stopping: threading.Event) 
         else:
             yield ": still here\n\n"
         await asyncio.sleep(_LOOK)
+
+
+def _opened(state: dict[str, Any]) -> str:
+    """The page with the state it opens on, so that it is never empty until the first event."""
+    return _part("html").replace("{{ state }}", escape(json.dumps(state)))
 
 
 def _part(ending: str) -> str:

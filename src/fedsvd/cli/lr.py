@@ -1,5 +1,6 @@
 """``fedsvd lr``: linear regression, ordinary or ridge, over split rows or columns."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     Alpha,
     BlockSize,
@@ -7,6 +8,7 @@ from fedsvd.cli.options import (
     EngineOption,
     FormatOption,
     Id,
+    IdsOption,
     Intercept,
     Label,
     LabelParty,
@@ -25,9 +27,8 @@ from fedsvd.cli.options import (
     TrustOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.tasks import Ids, Split, Task, Trust
 
 
 def lr(
@@ -39,6 +40,7 @@ def lr(
     intercept: Intercept = True,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     release: Release = None,
     scheme: SchemeOption = SchemeName.AUTO,
     trust: TrustOption = Trust.PEERS,
@@ -67,6 +69,7 @@ def lr(
         intercept=intercept,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         release=release,
         scheme=scheme,
         trust=trust,

@@ -1,5 +1,6 @@
 """``fedsvd lsa``: latent semantic analysis, the top singular vectors of large sparse tables."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -7,6 +8,7 @@ from fedsvd.cli.options import (
     EngineOption,
     FormatOption,
     Id,
+    IdsOption,
     Memory,
     Name,
     Out,
@@ -23,10 +25,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Split, Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust, Write
 
 
 def lsa(
@@ -35,6 +35,7 @@ def lsa(
     split: SplitOption = Split.HORIZONTAL,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     scheme: SchemeOption = SchemeName.AUTO,
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
@@ -61,6 +62,7 @@ def lsa(
         split=split,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         scheme=scheme,
         trust=trust,
         block_size=block_size,

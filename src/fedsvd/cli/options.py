@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.voice import Format
-from fedsvd.protocol.tasks import Check, Split, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -30,6 +29,10 @@ SplitOption = Annotated[
 ]
 Id = Annotated[str | None, typer.Option("--id", help="The column of row ids; compared where columns are split.")]
 SortById = Annotated[bool, typer.Option("--sort-by-id", help="Let every party sort its rows by id first, locally.")]
+IdsOption = Annotated[
+    Ids,
+    typer.Option("--ids", help="Split columns: compare the rows' ids, or trust that all have their rows in one order."),
+]
 Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
@@ -69,4 +72,7 @@ KitOption = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folde
 CspOption = Annotated[
     str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")
 ]
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or the beginning of it.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, its beginning, or the job's name.")]
+LinkOption = Annotated[
+    str | None, typer.Option("--link", metavar="SPEED", help='The speed of the CSP\'s line, such as "100 Mbit/s".')
+]

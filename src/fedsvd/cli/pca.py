@@ -1,5 +1,6 @@
 """``fedsvd pca``: principal components of tables whose rows are split over the parties."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -22,10 +23,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Task, Trust, Write
 
 
 def pca(

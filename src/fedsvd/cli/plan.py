@@ -1,47 +1,55 @@
 """``fedsvd plan``: what a job will compute, by whom, what leaves each site, what each role learns. Nothing is sent."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedsvd.cli.cost import cost_record, cost_table
-from fedsvd.cli.options import FormatOption, Scratch
-from fedsvd.cli.voice import Format, Voice, duration, facts, listing, size
-from fedsvd.protocol.cost import predict
+from fedsvd.cli.options import FormatOption, LinkOption, Scratch
+from fedsvd.cli.study import point_out
+from fedsvd.cli.voice import Format, Voice, facts, listing, size
+from fedsvd.protocol.ledger import how_rows_belong
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.protocol.upload import upload_bytes
-from fedsvd.runtime.calibration import calibrate as measured
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import Prepared, prepare
-from fedsvd.runtime.jobs import named, plan_job
-from fedsvd.runtime.planning import Planned
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.job_data import Prepared
+    from fedsvd.runtime.planning import Planned
 
 
 def plan(
     job: Annotated[Path, typer.Argument(help="The job file.")],
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure this machine first: a second.")] = False,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure this machine again: a second.")] = False,
+    link: LinkOption = None,
     scratch: Scratch = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Say what a job will do, what it reveals and what it costs, before anything is sent."""
+    # Imported here: --help needs neither the cost model nor what opens data.
+    from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
+    from fedsvd.runtime.job import read_job
+    from fedsvd.runtime.job_data import prepare
+    from fedsvd.runtime.jobs import plan_job
+
     voice = Voice(format, quiet=True)
     prepared = prepare(read_job(job), scratch)
     planned = plan_job(prepared)
-    cost = predict(planned.plan, measured() if calibrate else DEFAULT)
-    record = _record(prepared, planned) | {"cost": cost_record(planned.plan, cost, prepared.names)}
+    estimated = estimate(planned.plan, link=link, afresh=calibrate)
+    record = _record(prepared, planned) | {"cost": cost_record(planned.plan, estimated, prepared.names)}
     for finding in findings(planned.plan, Policy()):
         voice.notice(named(str(finding), prepared.names))
-    costs = cost_table(planned.plan, cost, prepared.names)
-    voice.answer(record, lambda console: _show(console, record, costs))
+    point_out(voice, prepared)
+    costs = cost_table(planned.plan, estimated.cost, prepared.names)
+    totals = in_words(estimated.cost, estimated.basis)
+    voice.answer(record, lambda console: _show(console, record, totals, costs))
 
 
-def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
+def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
     plan = planned.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     return {
@@ -60,6 +68,7 @@ def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
             for name, party in zip(prepared.names, prepared.parties, strict=True)
         ],
         "leaves_each_site": leaves_each_site(plan),
+        "rows": how_rows_belong(plan) or None,
         "released": {item: _whom(plan, item) for item in plan.release},
         "learns": [named(line, prepared.names) for line in what_each_role_learns(plan)],
     }
@@ -110,7 +119,7 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     return lines
 
 
-def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
+def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Table) -> None:
     what = f"{record['task']} of {record['samples']} samples x {record['features']} features"
     if record["components"]:
         what += f", {record['components']} components"
@@ -120,6 +129,7 @@ def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
                 "job": record["job"],
                 "what": what,
                 "split": record["split"],
+                **({"rows": record["rows"]} if record["rows"] else {}),
                 "scheme": f"{record['scheme']}: {record['why']}",
                 "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
             }
@@ -130,14 +140,8 @@ def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
     _list(console, "What leaves each party", record["leaves_each_site"])
     _list(console, "What is released", [f"{item}: {whom}" for item, whom in record["released"].items()])
     _list(console, "What each role learns", record["learns"])
-    _list(console, "What it will cost", [_in_all(record["cost"])])
+    _list(console, "What it will cost", totals)
     console.print(costs)
-
-
-def _in_all(cost: dict[str, Any]) -> str:
-    apart, together = duration(cost["seconds_side_by_side"]), duration(cost["seconds_in_one_process"])
-    work = f"{size(cost['bytes'])} and {cost['flops']:.1e} operations in all"
-    return f"{work}; about {apart} with a machine to each role, {together} in one process"
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

@@ -1,5 +1,6 @@
 """``fedsvd svd``: singular value decomposition of tables that stay with their parties."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -8,6 +9,7 @@ from fedsvd.cli.options import (
     FormatOption,
     FullMatrices,
     Id,
+    IdsOption,
     Memory,
     Name,
     Out,
@@ -24,10 +26,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Split, Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust, Write
 
 
 def svd(
@@ -36,6 +36,7 @@ def svd(
     split: SplitOption = Split.HORIZONTAL,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     full_matrices: FullMatrices = False,
     scheme: SchemeOption = SchemeName.AUTO,
     trust: TrustOption = Trust.PEERS,
@@ -63,6 +64,7 @@ def svd(
         split=split,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         full_matrices=full_matrices,
         scheme=scheme,
         trust=trust,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsvd.data.door import expect_matrix, expect_names, to_column, to_float
-from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
 from fedsvd.types import Array, Digest, Float
 
 Index = slice | NDArray[np.intp]
@@ -56,6 +56,15 @@ class MatrixSource(ABC):
     def names(self) -> tuple[str, ...] | None:
         """The column names, all different, or None where the format has none."""
         return self._names
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        """The columns that are known to hold text: they may be ids or labels, and are refused as numbers."""
+        return frozenset()
+
+    def row_labels(self) -> NDArray[Any] | None:
+        """What the data itself calls its rows, int64 or text, shape (rows,): the index of a data frame, else None."""
+        return None
 
     @property
     def made_up(self) -> bool:
@@ -122,6 +131,26 @@ class MatrixSource(ABC):
         axis = int(self._by_columns)
         for _ in self.panels(axis, max(1, _INSPECTED_BYTES // (8 * self.shape[1 - axis]))):
             pass
+
+    def faults(self) -> list[DataError]:
+        """Everything that ``inspect`` would refuse: each column that is not numbers, then what is not finite."""
+        found: list[DataError] = []
+        try:
+            self.inspect()
+        except NotNumeric as error:
+            numbers = []
+            for j in range(self.shape[1]):
+                try:
+                    self._cells(slice(0, 1), slice(j, j + 1))
+                    numbers.append(j)
+                except NotNumeric as one:
+                    found.append(one)
+            found = found or [error]
+            if numbers and len(numbers) < self.shape[1]:
+                found += Without(self, numbers).faults()
+        except DataError as error:
+            found.append(error)
+        return found
 
     @property
     def _by_columns(self) -> bool:
@@ -230,6 +259,13 @@ class Without(MatrixSource):
     def made_up(self) -> bool:
         return self._base.made_up
 
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names & frozenset(self.names or ())
+
+    def row_labels(self) -> NDArray[Any] | None:
+        return self._base.row_labels()
+
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()
         return None if base is None else partial(_reopened, base, Without, self._kept.tolist())
@@ -259,6 +295,14 @@ class Reordered(MatrixSource):
     @property
     def made_up(self) -> bool:
         return self._base.made_up
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names
+
+    def row_labels(self) -> NDArray[Any] | None:
+        labels = self._base.row_labels()
+        return None if labels is None else labels[self._order]
 
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()

@@ -53,6 +53,15 @@ class FederatedLSA(FederatedFactors):
         that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
+    id : str, default=None
+        The column of row ids in every party's table: it is left out of the data, and compared where features are
+        split. A pandas index serves as well, without being named.
+    ids : {"compare", "trust"}, default="compare"
+        Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
+        and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
+        the order on your word.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -106,6 +115,9 @@ class FederatedLSA(FederatedFactors):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
+        id: str | None = None,
+        ids: str = "compare",
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.split = split
@@ -118,6 +130,9 @@ class FederatedLSA(FederatedFactors):
         self.device = device
         self.engine = engine
         self.random_state = random_state
+        self.id = id
+        self.ids = ids
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -175,7 +190,8 @@ class FederatedLSA(FederatedFactors):
         self._expect_fitted()
         k = whole_number("k", k, 1)
         if one_of("among", among, ("samples", "features")) == "samples":
-            ((source, _),) = parts_like_fitted(self, queries)
+            (part,) = parts_like_fitted(self, queries)
+            source = part.source
             W, known = self.components_.T, self._embedded()
         else:
             source = self._new_features(queries)

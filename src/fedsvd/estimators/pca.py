@@ -11,7 +11,6 @@ from fedsvd.estimators.transformer import FederatedTransformer, projected
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
 from fedsvd.roles.user.pca import PCAResult
-from fedsvd.runtime.party_data import PartyData
 from fedsvd.types import Float
 
 # Attributes that not every fit has: those of an earlier one must not stay.
@@ -62,6 +61,10 @@ class FederatedPCA(FederatedTransformer):
         that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
+    id : str, default=None
+        The column of row ids in every party's table: it is left out of the data.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -120,6 +123,8 @@ class FederatedPCA(FederatedTransformer):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
+        id: str | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.split = split
@@ -134,6 +139,8 @@ class FederatedPCA(FederatedTransformer):
         self.device = device
         self.engine = engine
         self.random_state = random_state
+        self.id = id
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -153,8 +160,9 @@ class FederatedPCA(FederatedTransformer):
         wanted = self._wanted(tables)
         release = RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ())
         components = None if self.n_components is None else wanted
-        study = self._study(Task.PCA, components=components, unit_variance=bool(self.unit_variance), release=release)
-        outcome = self._run(study, [PartyData(source) for source in tables.sources], tables.rehearsed)
+        scaled = bool(self.unit_variance)
+        study = self._study(Task.PCA, tables, components=components, unit_variance=scaled, release=release)
+        outcome = self._run(study, tables.parties(), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
         self._keep(outcome.parties, tables, wanted)
         return self

@@ -5,13 +5,13 @@ one that protects somebody. A policy from a file is always enforced; only estima
 """
 
 import difflib
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
 from fedsvd.identity import files
+from fedsvd.identity.toml import read_toml
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Scheme, Task
 
@@ -34,7 +34,7 @@ _RULES: tuple[tuple[str, int | None, str], ...] = (
     ("records_for_full", 1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ("records", 1, "Fewest where only U_r or coefficients are."),
     ("most_components", 1, "Most components that may be released; no limit while this line is commented out."),
-    ("shared_windows", None, "No part of a mask may hide one party's columns alone."),
+    ("shared_windows", None, "No part of a mask may hide one party's records (columns, where these are split) alone."),
     (
         "changed_records",
         0,
@@ -63,11 +63,7 @@ def spelt_policy(policy: Policy) -> str:
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file; a fault in it is one error with the key, and nothing is allowed."""
-    try:
-        table = tomllib.loads(files.read(path).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        where = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8"
-        raise ConfigError(f"{path} is not TOML: {where}", "write key = value, one to a line") from None
+    table = read_toml(path, "docs/deployment.md")
     return replace(_DEFAULTS, **{key: _value(path, key, value) for key, value in table.items()})
 
 

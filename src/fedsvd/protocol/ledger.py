@@ -5,6 +5,7 @@ Read by ``fedsvd plan`` and shown to every owner before approval. Each sentence 
 """
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
@@ -30,6 +31,13 @@ def components(plan: SessionPlan) -> int:
     return plan.components or min(plan.m, plan.n)
 
 
+ROWS_BY_POSITION = (
+    "taken together by position alone, so a party with its rows in another order makes every number wrong, and no "
+    'residual shows it. Name the id column (id = "NAME", --id NAME), or say that the order is known (ids = "trust", '
+    "--ids trust)"
+)
+
+
 def unit(plan: SessionPlan, count: int = 2) -> str:
     """What n_i counts: a party's records, or its columns where these are split."""
     word = "record" if plan.split is Split.HORIZONTAL else "column"
@@ -40,6 +48,28 @@ def lonely_windows(plan: SessionPlan) -> int:
     """How many windows of Q hold the columns of one user alone, so that the sum hides nothing of them."""
     owners = (sum(own.stop > own.start for own in window.columns) for window in plan.right_windows)
     return sum(count == 1 for count in owners)
+
+
+class Rows(Protocol):
+    """What a plan, or the study it is made for, says of rows."""
+
+    @property
+    def split(self) -> Split: ...
+    @property
+    def check_ids(self) -> bool: ...
+    @property
+    def trust_rows(self) -> bool: ...
+
+
+def how_rows_belong(plan: Rows) -> str:
+    """By what the rows of split columns belong together, in a few words; nothing where rows are split."""
+    if plan.split is Split.HORIZONTAL:
+        return ""
+    if plan.check_ids:
+        return "compared by their ids, all parties' in the same order, before anything else"
+    if plan.trust_rows:
+        return 'taken together by position, on the word of the study: ids = "trust"'
+    return f"NOT COMPARED: {ROWS_BY_POSITION}"
 
 
 def masks_are_haar(plan: SessionPlan) -> bool:
@@ -58,7 +88,7 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
 
 
 def _csp(plan: SessionPlan) -> Iterator[str]:
-    shapes = f"{plan.k} parties, {plan.m} rows, {plan.n} columns"
+    shapes = f"{plan.k} parties, {plan.joint_table}"
     if plan.task is Task.PREDICT:
         yield f"The CSP learns the shapes ({shapes}) and nothing of scores, which it adds up under the parties' pads."
         return
@@ -84,7 +114,7 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"matrices of {count} windows in one common rotated basis; that this is all is tested, not proven."
         )
         if count > 1:
-            order = "rows" if plan.by_rows else unit(plan)
+            order = plan.table_words[0] if plan.by_rows else unit(plan)
             yield f"Windows follow the order of the {order}: shuffle a sorted table, or the CSP sees where it changes."
     if plan.task is Task.LR:
         yield from _csp_labels(plan)

@@ -51,6 +51,7 @@ class SessionPlan:
     mode: Mode | None = None  # who opens the sum of Gram matrices; None outside the sum family
     reason: str = ""  # why this scheme and this mode, in words
     check_ids: bool = False
+    trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     memory: int = 1 << 30  # bytes a role may use for panels and batches
@@ -66,12 +67,14 @@ class SessionPlan:
         if len(self.counts) < 2:
             raise ConfigError("a federation needs at least two users", "invite another party")
         if self.m < 1 or min(self.counts) < 1:
-            raise ConfigError(f"every user needs rows and columns, got m={self.m}, counts={self.counts}")
+            common, theirs = self.table_words
+            fault = f"every party needs rows and columns, got {self.m} {common} and {list(self.counts)} {theirs}"
+            raise ConfigError(fault, "give every party a table with both")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
-            raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.m} x {self.n}")
+            raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")
 
     @property
     def k(self) -> int:
@@ -80,6 +83,17 @@ class SessionPlan:
     @property
     def n(self) -> int:
         return sum(self.counts)
+
+    @property
+    def table_words(self) -> tuple[str, str]:
+        """What m and the counts are in the tables as their owners have them."""
+        return ("rows", "columns") if self.split is Split.VERTICAL else ("columns", "rows")
+
+    @property
+    def joint_table(self) -> str:
+        """The shape of the joint table as its owners have it: all records in rows."""
+        rows, columns = (self.m, self.n) if self.split is Split.VERTICAL else (self.n, self.m)
+        return f"a joint table of {rows} rows and {columns} columns"
 
     @cached_property
     def users(self) -> tuple[Party, ...]:
@@ -117,6 +131,11 @@ class SessionPlan:
     def relay_bytes(self) -> int:
         """The longest content that user 1 may send to all users: U and S in mode A."""
         return 8 * (self.M + 1) * self.planned_rank + 1024
+
+    @property
+    def rows_unchecked(self) -> bool:
+        """Whether rows of split columns belong together by position alone, without the study's word that they do."""
+        return self.split is Split.VERTICAL and not (self.check_ids or self.trust_rows)
 
     @property
     def by_rows(self) -> bool:

@@ -47,7 +47,7 @@ class Policy:
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
-    shared_windows: bool = True  # no window of Q may hold one party's columns alone
+    shared_windows: bool = True  # no window of Q may hold one party's records alone
     changed_records: int = 10  # fewest records that change between two runs, if any does
     enforce: bool = False
     warn: bool = True
@@ -144,8 +144,8 @@ def _windows(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if lonely:
         yield Finding(
             "windows",
-            f"{lonely} of {len(plan.right_windows)} windows of the mask hold one party's columns alone, because "
-            f"another party has only {min(plan.widths)}: the CSP learns the singular values of these columns",
+            f"{lonely} of {len(plan.right_windows)} windows of the mask hold one party's {unit(plan)} alone, because "
+            f"another party has only {min(plan.widths)}: the CSP learns the singular values of these {unit(plan)}",
         )
 
 
@@ -172,8 +172,8 @@ def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
         yield "C1", f"eq. 6 hands the CSP the masked share of each of the {plan.k} parties: nothing stays aggregated"
     yield (
         "C3",
-        f"{lonely_windows(plan)} of {len(windows)} blocks of Q lie inside one party's columns and gain nothing from "
-        "secure aggregation",
+        f"{lonely_windows(plan)} of {len(windows)} blocks of Q lie inside one party's {unit(plan)} and gain nothing "
+        "from secure aggregation",
     )
     left = f"{len(plan.left_windows)} x {len(windows)} tiles"
     widest = max(window.width for window in windows)

@@ -73,3 +73,18 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.PREDICT: (Item.SCORE,),
 }
+
+
+class Ids(StrEnum):
+    """Whether rows of split columns are compared by ids, or taken to be in the same order on the study's word."""
+
+    COMPARE = "compare"
+    TRUST = "trust"
+
+
+class Write(StrEnum):
+    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
+
+    NPY = "npy"
+    PARQUET = "parquet"
+    NONE = "none"

@@ -2,7 +2,7 @@
 
 import json
 
-from fedsvd.protocol.ledger import what_each_role_learns
+from fedsvd.protocol.ledger import how_rows_belong, what_each_role_learns
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
 from fedsvd.report import charts
 from fedsvd.report.parts import Figure, Section, grid
@@ -22,7 +22,8 @@ def what_was_computed(subject: Subject) -> Section:
     task = TASKS[plan.task].lower()
     words = (
         f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
-        f"{split_words(plan)}; nobody handed over data. The numbers are those of the joint table, to rounding.",
+        f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
+        *((f"The rows were {how_rows_belong(plan)}.",) if plan.rows_unchecked else ()),
     )
     brought = [f"{count} {unit}" for count in plan.counts]
     picture = charts.federation(subject.names, brought, plan.trust is Trust.AUTHORITY)
@@ -42,6 +43,8 @@ def what_was_computed(subject: Subject) -> Section:
 
 def _more(subject: Subject) -> list[tuple[str, str]]:
     plan, rows = subject.plan, []
+    if plan.split is Split.VERTICAL:
+        rows.append(("rows", how_rows_belong(plan)))
     if plan.task is Task.PCA and plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
     if plan.task is Task.LR:
@@ -110,6 +113,7 @@ def job_file(subject: Subject) -> str:
         keys |= {"alpha": plan.alpha} if plan.alpha else {}
         keys |= {} if plan.centre else {"intercept": False}
     keys |= {"id": subject.id} if subject.id else {}
+    keys |= {"ids": "trust"} if plan.trust_rows else {}
     keys |= {"unit_variance": True} if plan.unit_variance else {}
     keys |= {"full_matrices": True} if plan.full_matrices else {}
     lines = ["[job]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())]

@@ -17,6 +17,7 @@ from typing import Any
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
+from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
@@ -31,11 +32,13 @@ from fedsvd.runtime.session import Played, Player
 from fedsvd.runtime.telling import Watch
 from fedsvd.transport.grpc_server import Exchange, Listening, Room
 from fedsvd.transport.metered import Meter, Metered
+from fedsvd.transport.room import GRACE
 from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
 # Writes what the CSP saw of a job that is done: its record, plan, our own part, and what every role told at the end.
 Keep = Callable[[JobRecord, SessionPlan, Played, Mapping[str, Mapping[str, Any]]], None]
+_LOOK = 0.5  # seconds between looks at the members of a session
 _LAST_WORDS = 3.0  # seconds in which a member fetches something, or is not there any more
 _LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
 
@@ -50,6 +53,7 @@ class CspNode(CspDesk):
         state: Path,
         *,
         patience: float = 120.0,
+        grace: float = GRACE,
         held: int = 256 << 20,
         keep: Keep | None = None,
         engine: Engine = ON_CPU,
@@ -57,6 +61,7 @@ class CspNode(CspDesk):
     ) -> None:
         self._state = Path(state)
         self._patience = patience
+        self._grace = min(grace, patience / 2)
         self._keep = keep
         self._engine = engine
         self._allow = allow
@@ -114,35 +119,74 @@ class CspNode(CspDesk):
         meter, roster = Meter(), _roster(job, machine.plan)
         callers = {party: caller for caller, party in roster.items()}
         watch = Watch(self.book, job.id, meter, room, callers)
+        machine.progress = watch.progress
 
         def alive() -> None:
+            room.expect_company()
             now = self.book.get(job.id)
-            # Who is done has hung up, and is missed by nobody: the TA leaves first of all. What it dealt keeps, so a
-            # party that has not come yet is waited for, like one that has not enlisted.
-            late = room.absent - {TA} if machine.plan.trust is Trust.AUTHORITY else set()
-            room.expect_signs_of_life(self._patience, but=late | {roster[caller] for caller in now.finished})
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
             if now.state is JobState.BROKEN or now.attempt != job.attempt:
                 raise _BrokenOff("this attempt was broken off by a member", "see the job's failures")
             watch.look()
 
+        over, broken = threading.Event(), threading.Event()
+        threading.Thread(target=self._guard, args=(job, machine, room, roster, over, broken), daemon=True).start()
         try:
             played = Player(machine, Metered(room, CSP, meter), watch=watch.stage, alive=alive).play()
             watch.done(played)
             self._verified[job.id] = machine.plan, played
             self._note("finished", job=job.id, session=machine.plan.session)
+            self._await_members(job, room)
         except _BrokenOff:
             self._note("broken off", job=job.id, session=machine.plan.session)
         except FedSVDError as error:
             failure = {"who": "csp", "code": error.code, "stage": machine.stage.lower(), "text": error.fault}
-            self._broken(job, failure)
+            if not broken.is_set():  # what follows from a lost member is no failure of its own
+                self._broken(job, failure)
         except Exception as error:  # a defect of ours must not leave a job running for ever
             _log.exception("job=%s", job.id)
             self._broken(job, _unexpected(error))
         finally:
+            over.set()
             room.drain(_LAST_WORDS)
             room.close()
+
+    def _await_members(self, job: JobRecord, room: Room) -> None:
+        """Our part is done; the members still write their results, and are guarded while they do."""
+        with self.book.changed:
+            while not self._stopping.is_set() and not room.deserted:
+                now = self.book.get(job.id)
+                if now.state is not JobState.RUNNING or now.attempt != job.attempt:
+                    return
+                self.book.changed.wait(_LOOK)
+
+    def _guard(
+        self,
+        job: JobRecord,
+        machine: ServiceProvider,
+        room: Room,
+        roster: Mapping[str, Party],
+        over: threading.Event,
+        broken: threading.Event,
+    ) -> None:
+        """Break a job off when a member is lost, also while this CSP computes; the others hear of it at once."""
+        plan = machine.plan
+        while not over.wait(_LOOK):
+            # A member that is done has hung up and is not missed: the TA leaves first of all. What it dealt stays
+            # valid, so a party that has not come yet is waited for, like one that has not enlisted.
+            late = room.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
+            done = {roster[caller] for caller in self.book.get(job.id).finished}
+            try:
+                room.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
+            except FedSVDError as error:
+                stage = "" if machine.over else machine.state.name.lower()
+                broken.set()
+                self._broken(job, {"who": "csp", "code": error.code, "stage": stage, "text": error.fault})
+                for party in roster.values():
+                    with suppress(FedSVDError):  # the lost one, and those that have left
+                        room.send(party, Aborted(plan.digest, error.code, stage))
+                return
 
     def _account(self, job: JobRecord) -> None:
         """Everybody is done: what we saw of this job is written down, for our own operator."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, DataError, PlanMismatch
+from fedsvd.errors import ConfigError, DataError, PlanMismatch, printable
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.runtime.job import Job, job_from
@@ -29,7 +29,18 @@ def job_of(file: Mapping[str, Any]) -> Job:
     for party in file.get("party", ()):
         if isinstance(party, Mapping) and party.get("data") is not None:
             raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
-    return job_from(file, Path())
+    job = job_from(file, Path())
+    _expect_shown(job)
+    return job
+
+
+def _expect_shown(job: Job) -> None:
+    """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
+    study = job.study
+    for text in (*study.label, study.id or "", study.device or "", study.engine or ""):
+        if printable(text) != text:
+            fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
+            raise ConfigError(fault, "rename the column in every party's data")
 
 
 def without_data(file: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +54,7 @@ def file_of(job: Job) -> dict[str, Any]:
 
     What a role computes with is settled where it runs, and so stays here.
     """
+    _expect_shown(job)
     sections: dict[str, Any] = {
         "job": job.study.model_dump(mode="json", exclude_defaults=True, exclude={"device", "engine"}),
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),

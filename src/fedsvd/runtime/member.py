@@ -14,8 +14,10 @@ from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
+from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
+from fedsvd.runtime.failures import not_finished
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.owner import Owner
 from fedsvd.runtime.party_data import expect_readable
@@ -74,6 +76,8 @@ class Member:
             job = job_of(record["file"])
             own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
             expect_readable([own.data])
+            for doubt in of_own(job.study.task, own.data, job.study.label):
+                _log.warning("role=%s job=%s %s", self.caller, record["id"], doubt)
             self.owner.expect_fresh(record, own)
             self._opened[record["id"]] = own
         return self._opened[record["id"]]
@@ -137,6 +141,15 @@ class Member:
         failure = self._failed.get((record["id"], int(record["attempt"])))
         if failure is not None:
             desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
+
+    def mark(self, desk: Desk, record: Mapping[str, Any]) -> None:
+        """A job that ended badly: if we have results of it, they say so from now on."""
+        if not self.owner.has_results(record):
+            return
+        whole = desk.ask("job", id=record["id"])
+        if self.owner.mark_unfinished(whole):
+            _log.warning("role=%s job=%s %s", self.caller, record["id"], not_finished(whole))
+            self.note("results marked", job=record["id"], state=str(record["state"]))
 
     def note(self, event: str, **facts: str | int) -> None:
         """A line in the audit log."""

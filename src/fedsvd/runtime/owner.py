@@ -56,5 +56,11 @@ class Owner(Protocol):
     def keep(self, finished: Finished) -> None:
         """Write the result."""
 
+    def mark_unfinished(self, record: Mapping[str, Any]) -> bool:
+        """Say beside the results of a job that it did not end well; False where that was said before."""
+
+    def has_results(self, record: Mapping[str, Any]) -> bool:
+        """Whether there are results of this job."""
+
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here: the others are told no more than concerns them."""

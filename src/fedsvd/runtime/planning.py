@@ -5,15 +5,14 @@ family; and in the sum family mode A, where users open the joint Gram matrix, wh
 """
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
-from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused, StorageError
+from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Mode, Scheme, Split, Task, Trust
-from fedsvd.types import SessionId
+from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
@@ -43,6 +42,7 @@ class Study:
     window: int = WINDOW_LIMIT
     memory: int = DEFAULT_MEMORY
     check_ids: bool = False
+    trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
     dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
@@ -101,6 +101,7 @@ def plan_study(
         mode=mode,
         reason=why,
         check_ids=study.check_ids,
+        trust_rows=study.trust_rows,
         check=study.check,
         certain_bound=study.certain_bound,
         dense_masks=study.dense_masks,
@@ -125,7 +126,7 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
         )
     if policy.warn:
         for finding in found:
-            warnings.warn(str(finding), PrivacyWarning, stacklevel=3)
+            warn_caller(str(finding))
 
 
 def _check(study: Study, m: int) -> None:
@@ -253,8 +254,8 @@ def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> Se
     if window < min(2 * MIXING_BLOCK, length):
         needed = 8 * 6 * beside * 2 * MIXING_BLOCK
         raise ConfigError(
-            f"a memory budget of {plan.memory} bytes holds no window of {beside} numbers a line",
-            f"allow at least {needed} bytes",
+            f"a memory budget of {byte_size(plan.memory)} holds no window of {beside} numbers a line",
+            f"allow at least {enough_bytes(needed)}",
         )
     left, right = forms or (left, right)
     return replace(plan, left=left, right=right, window=window)

@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity import files
+from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
@@ -28,27 +29,26 @@ from fedsvd.identity.policy import read_policy
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
-from fedsvd.roles.user.right_vectors import Keep
-from fedsvd.runtime.driver import Run
-from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
-from fedsvd.runtime.federation import Outcome, certificate_of
+from fedsvd.runtime.failures import not_finished
+from fedsvd.runtime.folder import MANIFEST, mark_unfinished
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
 from fedsvd.runtime.memory import peak_memory
-from fedsvd.runtime.own_part import keeper
-from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.reruns import EarlierRuns
-from fedsvd.runtime.results import write_own_results
-from fedsvd.runtime.role_accounts import write_own_account
-from fedsvd.runtime.session import Played, accounts
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.right_vectors import Keep
+    from fedsvd.runtime.engine import Engine
+    from fedsvd.runtime.owner import Finished
+    from fedsvd.runtime.session import Played
 
 POLICY = "policy.toml"
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
@@ -82,8 +82,11 @@ class Site:
         """``site.toml``; empty where there is none."""
         return read_site(self.kit.directory)
 
-    def engine(self) -> Engine:
+    def engine(self) -> "Engine":
         """What this role computes with, opened."""
+        # Imported here and below: who asks how a job stands does not compute, and need not wait for the roles.
+        from fedsvd.runtime.engine import Engine
+
         settings = self.settings()
         return Engine.of(settings.get("device"), settings.get("engine"))
 
@@ -92,6 +95,7 @@ class Site:
         address = given or self.settings().get("csp", {}).get("address")
         if not address:
             raise ConfigError("the CSP's address is not known", f'{SITE}: [csp] address = "host:7443"')
+        expect_here(self.kit.ca, str(address))
         return str(address)
 
     def listen(self, default: str) -> str:
@@ -119,6 +123,7 @@ class Site:
         """How this kit, a CSP's, listens."""
         if self.kit.identity.role is not KitRole.CSP:
             raise NotAuthenticated(f"{self.kit.identity} is not a CSP", "use the CSP's kit")
+        expect_here(self.kit.ca, address)
         return Listening(address, self.kit.tls_key_pem(), self.kit.certificate_pem, self.kit.ca_pem)
 
     def authenticate(self, certificate: bytes) -> str:
@@ -201,8 +206,10 @@ class Site:
             return self.kit.directory / str(given)
         return files.private_folder(self.state / "checkpoints") / f"{plain_id(record['id'])}.factor"
 
-    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> Keep | None:
+    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Keep | None":
         """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
+        from fedsvd.runtime.own_part import keeper
+
         folder = self._unfinished(record)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
@@ -211,8 +218,13 @@ class Site:
     def _unfinished(self, record: Mapping[str, Any]) -> Path:
         return self.state / "own" / plain_id(record["id"])
 
-    def keep(self, finished: Finished) -> None:
+    def keep(self, finished: "Finished") -> None:
         """Write what this party holds, and nothing else."""
+        from fedsvd.runtime.driver import Run
+        from fedsvd.runtime.federation import Outcome, certificate_of
+        from fedsvd.runtime.results import write_own_results
+        from fedsvd.runtime.session import accounts
+
         job, plan, own = finished.job, finished.plan, finished.own
         names = tuple(party.name for party in job.parties)
         i, k = names.index(self.kit.identity.party_id), len(names)
@@ -232,13 +244,25 @@ class Site:
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
 
     def keep_account(
-        self, job: JobRecord, plan: SessionPlan, played: Played, told: Mapping[str, Mapping[str, Any]]
+        self, job: JobRecord, plan: SessionPlan, played: "Played", told: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Write what this site, a CSP's, saw of a job: no result of it."""
+        from fedsvd.runtime.driver import Run
+        from fedsvd.runtime.federation import certificate_of
+        from fedsvd.runtime.role_accounts import write_own_account
+
         names = tuple(party.name for party in job_of(job.file).parties)
         verified = certificate_of(plan, Run({CSP: played.result}))
         target = self.results_of({"id": job.id, "file": job.file})
         write_own_account(target, job.name, names, plan, with_accounts(verified, told), self.draw)
+
+    def mark_unfinished(self, record: Mapping[str, Any]) -> bool:
+        """Say beside our results of this job that it did not end well; False where that was said before."""
+        return mark_unfinished(self.results_of(record), not_finished(record))
+
+    def has_results(self, record: Mapping[str, Any]) -> bool:
+        """Whether there are results of this job."""
+        return (self.results_of(record) / MANIFEST).is_file()
 
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here, for the owner's eyes."""

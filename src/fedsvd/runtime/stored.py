@@ -49,6 +49,7 @@ class Stored:
     names: tuple[str, ...] = ()  # of all parties
     created: str = ""
     why: str = ""
+    not_finished: str = ""  # why the job of these results is not done, where it is not
 
     def __repr__(self) -> str:
         return f"Stored({self.job}, {self.task}, party={self.party})"
@@ -117,6 +118,7 @@ def stored_from(folder: Path, record: Mapping[str, Any], arrays: Mapping[str, ND
         names=tuple(record["parties"]),
         created=record["created"],
         why=record["why_this_scheme"],
+        not_finished=record.get("not_finished", ""),
     )
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 import threading
+from html import unescape
 
 import httpx
 import pytest
@@ -86,6 +88,17 @@ def test_the_page_may_load_nothing_from_elsewhere(visitor):
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "http" not in answer.text.replace("http-equiv", "")
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_the_page_opens_on_the_state_and_no_name_becomes_markup(visitor, board):
+    visitor.cookies.set(COOKIE, TOKEN)
+    page = visitor.get("/").text
+    opened = json.loads(unescape(re.search(r'<main data-state="([^"]*)">', page)[1]))
+    now = board.state()
+    assert opened["jobs"] == now["jobs"]
+    assert opened["history"] == now["history"]
+    assert "<b>" not in page
+    assert "{{" not in page
 
 
 def test_events_carry_the_state_until_the_csp_stops(visitor):

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.cli import plan as plan_module
+from fedsvd.cli import cost as cost_module
+from fedsvd.cli.cost import link_speed, roughly
+from fedsvd.errors import ConfigError
 from fedsvd.protocol.rates import DEFAULT
 from fedsvd.runtime import federation
+from fedsvd.runtime.calibration import Rated
 
 
 @pytest.fixture
@@ -96,10 +99,63 @@ def test_the_cost_is_told_before_a_run(fedsvd, by_rows):
     assert "expected" not in fedsvd("svd", *by_rows.options(), "--id", "patient", "--overwrite", "-q").err
 
 
-def test_a_plan_can_be_made_for_this_machine(fedsvd, by_rows, nothing_runs, monkeypatch):
-    monkeypatch.setattr(plan_module, "measured", lambda: replace(DEFAULT, messages=DEFAULT.messages / 1000))
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine whose rates are known; measured afresh, it is a thousand times slower over messages."""
+
+    def rated(afresh=False):
+        slow = replace(DEFAULT, messages=DEFAULT.messages / 1000)
+        return Rated(slow if afresh else DEFAULT, "measured in this test" if afresh else "known")
+
+    monkeypatch.setattr(cost_module, "rated", rated)
+
+
+def test_a_plan_says_which_rates_it_used_and_measures_again_when_asked(fedsvd, by_rows, nothing_runs, machine):
     job = by_rows.job(task="svd", id="patient")
-    usual = fedsvd("plan", job, "--format", "json").json["cost"]
-    here = fedsvd("plan", job, "--calibrate", "--format", "json").json["cost"]
-    assert here["seconds_in_one_process"] > usual["seconds_in_one_process"]
-    assert here["bytes"] == usual["bytes"]
+    stored = fedsvd("plan", job, "--format", "json").json["cost"]
+    afresh = fedsvd("plan", job, "--calibrate", "--format", "json").json["cost"]
+    assert afresh["seconds_on_one_machine"] > stored["seconds_on_one_machine"]
+    assert afresh["bytes"] == stored["bytes"]
+    assert (stored["rates"], afresh["rates"]) == ("known", "measured in this test")
+    assert "(known; the network is not counted)" in fedsvd("plan", job).out
+
+
+def test_a_plan_asks_for_the_speed_of_the_link_and_counts_it(fedsvd, by_rows, nothing_runs, machine):
+    job = by_rows.job(task="svd", id="patient")
+    assert '--link "100 Mbit/s" adds the time of the network' in fedsvd("plan", job).out
+    without = fedsvd("plan", job, "--format", "json").json["cost"]
+    over = fedsvd("plan", job, "--link", "8 kbit/s", "--format", "json").json["cost"]
+    assert (without["link"], without["seconds_on_links"]) == (None, None)
+    assert over["link"] == 1000.0
+    assert over["seconds_on_links"] == pytest.approx(
+        (over["roles"]["csp"]["sends"] + over["roles"]["csp"]["receives"]) / 1000
+    )
+    assert over["seconds_side_by_side"] == pytest.approx(without["seconds_side_by_side"] + over["seconds_on_links"])
+    assert "a link of 1.0 kB/s" in fedsvd("plan", job, "--link", "8 kbit/s").out
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"),
+    [("100 Mbit/s", 12.5e6), ("1Gbit/s", 125e6), ("12 MB/s", 12e6), ("2.5 MB/s", 2.5e6), ("56 kbps", 7e3)],
+)
+def test_the_speed_of_a_link_is_read_in_bits_and_in_bytes(text, speed):
+    assert link_speed(text) == pytest.approx(speed)
+
+
+@pytest.mark.parametrize("text", ["fast", "100", "0 Mbit/s", "-1 Mbit/s", "100 Mbit/h", ""])
+def test_a_speed_that_is_none_is_refused_with_an_example(text):
+    with pytest.raises(ConfigError, match="100 Mbit/s"):
+        link_speed(text)
+
+
+def test_a_run_says_which_rates_it_was_estimated_with_and_how_long_it_took_on_the_clock(fedsvd, by_rows, machine):
+    said = fedsvd("svd", *by_rows.options(), "--id", "patient", "--format", "json")
+    assert "(known; no network)" in said.err
+    assert 0 < said.json["seconds"] < 60
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.002, "less than a second"), (0.7, "about 0.7 s"), (75.0, "about 1 min 15 s")]
+)
+def test_an_estimate_is_no_finer_than_it_is_known(seconds, text):
+    assert roughly(seconds) == text

@@ -90,7 +90,7 @@ def test_a_file_with_a_fault_is_refused_with_the_fix(text, told, tmp_path):
 
 
 def test_a_file_that_is_missing_or_no_text_is_refused(tmp_path):
-    with pytest.raises(StorageError):
+    with pytest.raises(ConfigError, match="there is no file"):
         read_policy(tmp_path / "policy.toml")
     (tmp_path / "policy.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="UTF-8"):

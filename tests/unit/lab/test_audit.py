@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from tests.tolerances import digits_lost
 from tests.unit.lab.ratings import ratings
 
 from fedsvd.data.open import open_source
@@ -54,11 +55,11 @@ def test_under_the_papers_masks_the_data_itself_is_recovered(tmp_path, table):
     attacks = by_attack(found)
     assert attacks["alternating whitened ICA"].verdict is Verdict.RECOVERED
     assert attacks["alternating whitened ICA"].figures["exact"] > 0.8
-    assert attacks["tile spectra"].figures["error"] < 1e-10
+    assert attacks["tile spectra"].figures["error"] < digits_lost(6)
     assert attacks["the projector of eq. 6"].verdict is Verdict.LEAKS
     assert attacks["whitened ICA, one side"].verdict is Verdict.LEAKS
-    assert attacks["Gram matrix from U and S"].figures["error"] < 1e-10
-    assert attacks["two runs that differ by one record"].figures["error"] < 1e-6
+    assert attacks["Gram matrix from U and S"].figures["error"] < digits_lost(6)
+    assert attacks["two runs that differ by one record"].figures["error"] < digits_lost(10)
     assert attacks["membership from components"].verdict is Verdict.LEAKS
     assert found.recommended in ("mask", "sum")
     assert found.smallest_width is None
@@ -81,7 +82,7 @@ def test_a_pca_of_a_few_components_tells_a_party_little(tmp_path):
     D = np.random.default_rng(4).gamma(1.0, size=(240, 12))
     attacks = by_attack(audit(open_source(D), job(tmp_path, task="pca", components=2, parties=3), budget=PLENTY))
     assert attacks["Gram matrix from components"].verdict is Verdict.NOTHING
-    assert attacks["the joint mean less its own"].figures["error"] < 1e-10
+    assert attacks["the joint mean less its own"].figures["error"] < digits_lost(6)
     assert attacks["membership from components"].verdict is Verdict.NOTHING
 
 
@@ -92,7 +93,7 @@ def test_binary_columns_and_bare_shares_are_found(tmp_path):
     found = audit(open_source(D), job(tmp_path, split="vertical", masks={"scheme": "aligned"}), budget=PLENTY)
     attacks = by_attack(found)
     assert attacks["binary columns in the span of U"].figures["found"] == 2
-    assert attacks["every share by itself"].figures["error"] < 1e-10
+    assert attacks["every share by itself"].figures["error"] < digits_lost(6)
 
 
 def test_labels_under_the_papers_masks_show_their_counts(tmp_path):

@@ -31,7 +31,9 @@ def test_it_is_the_product_of_its_parts(n, b):
     Pi = np.eye(n)[order]
     B = scipy.linalg.block_diag(*(block.explicit() for block in blocks.blocks))
     expected = B @ Pi @ C @ np.diag(second) @ C @ np.diag(first)
-    np.testing.assert_allclose(mixing(n, b, Keystream(seed())).explicit(), expected, atol=tolerances.product(n, 4))
+    np.testing.assert_allclose(
+        mixing(n, b, Keystream(seed())).explicit(), expected, rtol=0, atol=tolerances.product(n, 4)
+    )
 
 
 def test_parts_cross_into_the_library_of_the_data(foreign):
@@ -41,7 +43,7 @@ def test_parts_cross_into_the_library_of_the_data(foreign):
     for array in (*Q.signs, Q.order, Q.inverse_order):
         foreign.numpy(array)
     ours = Mixing.of(rounds, order, blocks)
-    np.testing.assert_allclose(foreign.numpy(Q.explicit()), ours.explicit(), atol=tolerances.product(9, 4))
+    np.testing.assert_allclose(foreign.numpy(Q.explicit()), ours.explicit(), rtol=0, atol=tolerances.product(9, 4))
 
 
 def _after_signs(n):
@@ -57,7 +59,7 @@ def test_every_row_is_spread_over_the_whole_window():
     assert np.abs(Q).max() < 6.0 / np.sqrt(n)
     for energy in ((Q**2).reshape(n // b, b, n).sum(axis=1), (Q**2).reshape(n, n // b, b).sum(axis=2)):
         # A tile of a Haar matrix has this much: n energy is chi-square with b degrees of freedom, nearly.
-        assert chi2(b).ppf(1e-9) < n * energy.min() < n * energy.max() < chi2(b).isf(1e-9)
+        assert chi2(b).ppf(tolerances.REJECTED) < n * energy.min() < n * energy.max() < chi2(b).isf(tolerances.REJECTED)
     blocks = efficient_orthogonal(n, b, Keystream(seed(1))).explicit()
     assert np.count_nonzero(blocks[:, 0]) == b
 

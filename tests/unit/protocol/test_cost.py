@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from fedsvd.protocol.cost import masks_of, predict, readable, table
+from fedsvd.protocol.cost import masks_of, predict, table
 from fedsvd.protocol.effects import Compute
 from fedsvd.protocol.messages import Begin, Computed
 from fedsvd.protocol.parties import user
@@ -243,7 +243,7 @@ def test_a_regression_longer_than_the_budget_holds_a_column_of_is_foretold(schem
 
 
 def test_seconds_are_work_over_rates():
-    rates = {f.name: 2.0 * getattr(DEFAULT, f.name) for f in fields(Machine)}
+    rates = {f.name: 2.0 * getattr(DEFAULT, f.name) for f in fields(Work)}
     plan = planned(1000, (5_000, 9_000), task=Task.SVD)
     slow, fast = predict(plan), predict(plan, Machine(**rates))
     for name, role in slow.roles.items():
@@ -251,12 +251,35 @@ def test_seconds_are_work_over_rates():
     assert Machine(gemm=10.0, aes=4.0).seconds(Work(gemm=5.0, aes=8.0)) == pytest.approx(2.5)
 
 
-def test_a_session_in_one_process_takes_as_long_as_all_roles_together():
-    cost = predict(planned(50, (500, 900, 2000), task=Task.PCA, trust=Trust.AUTHORITY))
-    assert set(cost.roles) == {"user-1", "user-2", "user-3", "csp", "ta"}
-    assert cost.seconds_in_turns == pytest.approx(sum(role.seconds for role in cost.roles.values()))
-    users = [cost.roles[f"user-{i}"].seconds for i in (1, 2, 3)]
-    assert cost.seconds_side_by_side == pytest.approx(cost.seconds_in_turns - sum(users) + max(users))
+def test_threads_divide_what_the_blas_divides_and_nothing_else():
+    assert Machine(aes=4.0).seconds(Work(aes=8.0), threads=8) == pytest.approx(2.0)
+    alone, shared = (Machine(gemm=10.0).seconds(Work(gemm=50.0), threads) for threads in (1, 4))
+    assert alone == pytest.approx(5.0)
+    assert alone / 4 < shared < alone / 3
+    assert Machine(svd=10.0).seconds(Work(svd=50.0), 10**6) > 0.1 * alone  # a part of it has one thread for ever
+
+
+PLAN = planned(50, (500, 900, 2000), task=Task.PCA, trust=Trust.AUTHORITY)
+
+
+def test_on_one_machine_as_many_users_work_at_a_time_as_there_are_cores():
+    one, two, many = (predict(PLAN, replace(DEFAULT, cores=cores)) for cores in (1, 2, 64))
+    assert set(one.roles) == {"user-1", "user-2", "user-3", "csp", "ta"}
+    every = sum(role.core_seconds for role in one.roles.values())
+    users = [one.roles[f"user-{i}"].core_seconds for i in (1, 2, 3)]
+    assert one.seconds_on_one_machine == pytest.approx(every)
+    assert two.seconds_on_one_machine == pytest.approx(every - sum(users) + max(max(users), sum(users) / 2))
+    assert many.seconds_on_one_machine == pytest.approx(every - sum(users) + max(users))
+    assert one.seconds_side_by_side == pytest.approx(many.seconds_on_one_machine)
+
+
+def test_a_link_adds_the_time_that_the_bytes_of_the_csp_take_on_it():
+    without, over = predict(PLAN), predict(PLAN, link=1e6)
+    assert without.seconds_on_links == 0.0
+    through = sum(count for ends, count in over.bytes_by_link.items() if "csp" in ends)
+    assert over.seconds_on_links == pytest.approx(through / 1e6)
+    assert over.seconds_side_by_side == pytest.approx(without.seconds_side_by_side + through / 1e6)
+    assert over.seconds_on_one_machine == without.seconds_on_one_machine
 
 
 def test_the_flops_of_a_compressed_svd_are_those_of_its_three_large_passes():
@@ -285,10 +308,3 @@ def test_the_masks_are_named_with_their_sizes_and_windows():
     assert masks_of(planned(1000, (9_000,) * 2, task=Task.SVD)) == "P haar (1000, 1 window), Q haar (2000, 1 window)"
     many = planned(1000, (9_000,) * 50, task=Task.SVD)
     assert masks_of(many).startswith("P haar (1000, 1 window), Q mixing (50000, ")
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (48_020_814, "48 MB"), (2e13, "20 TB")]
-)
-def test_bytes_are_readable(count, text):
-    assert readable(count) == text

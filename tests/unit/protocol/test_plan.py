@@ -48,6 +48,7 @@ OTHER = {
     "window": 512,
     "compress": True,
     "check_ids": True,
+    "trust_rows": True,
     "check": Check.ALL,
     "certain_bound": True,
     "dense_masks": True,

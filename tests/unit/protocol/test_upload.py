@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
@@ -74,6 +75,6 @@ def test_equation_6_is_answered_from_a_second_pass_where_x_does_not_fit(tmp_path
     found = run_study(study, parties, scratch=tmp_path, random_state=0)
     assert keeping(found.plan) is Keeping.BOTH
     for part, own in zip(np.split(table, [120]), found.parties, strict=True):
-        np.testing.assert_allclose((own.U * own.sigma @ own.Vt_i).T, part, rtol=0, atol=1e-13)
+        assert_close((own.U * own.sigma @ own.Vt_i).T, part, digits_lost(3))
     Vt = np.hstack([own.Vt_i for own in found.parties])
-    np.testing.assert_allclose(Vt @ Vt.T, np.eye(20), rtol=0, atol=1e-13)
+    assert_close(Vt @ Vt.T, np.eye(20), digits_lost(3))

@@ -16,7 +16,7 @@ from fedsvd.lab.attacks.view import Recorded
 from fedsvd.lab.audit.finding import Finding, Picture, Verdict, agreement_picture, null_picture, spread_picture
 from fedsvd.lab.audit.subject import Audited
 from fedsvd.linalg.windows import block_width
-from fedsvd.protocol.ledger import masks_are_haar
+from fedsvd.protocol.ledger import masks_are_haar, unit
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.types import Float
 
@@ -130,10 +130,17 @@ def of_published_masks(subject: Audited, run: Recorded) -> Iterator[Finding]:
         text = (
             f"P, and with it everybody's Gram matrix (error {error:.0e})"
             if exact
-            else "not P: the columns it knows leave it open"
+            else f"not P: the {unit(run.plan)} it knows leave it open"
         )
         verdict = Verdict.RECOVERED if exact else Verdict.NOTHING
-        yield Finding(CSP, "known plaintext", verdict, text, f"{width} columns of the table", figures={"error": error})
+        yield Finding(
+            CSP,
+            "known plaintext",
+            verdict,
+            text,
+            f"{width} {unit(run.plan, width)} of the table",
+            figures={"error": error},
+        )
     if subject.study.task in (Task.SVD, Task.LSA) and run.plan.releases(Item.OWN_PART):
         rank = np.linalg.matrix_rank(share_of(run.csp, 1))
         text = f"every party's own masked share (party 1's has rank {rank}): nothing stays aggregated"

@@ -22,6 +22,7 @@ from fedsvd.lab.attacks.score import correlations, exact_entries, gap, score
 from fedsvd.lab.attacks.view import Recorded, UserView
 from fedsvd.lab.audit.finding import Finding, Verdict, agreement_picture, null_picture
 from fedsvd.lab.audit.subject import Audited
+from fedsvd.protocol.ledger import unit
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.types import Float
 
@@ -87,14 +88,14 @@ def _records(subject: Audited, gram: Float, true: Float, include_data: bool) -> 
     best = table.argmax(axis=0)
     ordered = found[:, best]
     exact = exact_entries(ordered, true)[0] if few else 0.0
-    unit = "columns" if subject.vertical else "records"
-    text = f"{100 * alike:.0f} % of the others' {count} {unit} with a correlation above {_LIKE}"
+    records = "columns" if subject.vertical else "records"
+    text = f"{100 * alike:.0f} % of the others' {count} {records} with a correlation above {_LIKE}"
     text += f"; {100 * exact:.1f} % of their entries that are not zero exactly" if few else ""
     verdict = Verdict.RECOVERED if alike > 0.1 else Verdict.LEAKS if scored.p <= 0.01 else Verdict.NOTHING
     figures = {"alike": alike, "matched": scored.matched, "chance": float(scored.null.mean()), "exact": exact}
     pictures = (
         agreement_picture("a curious party: records recovered from U and S", ordered, true, include_data),
-        null_picture(f"a curious party: matched |correlation| of {unit}", scored.matched, scored.null),
+        null_picture(f"a curious party: matched |correlation| of {records}", scored.matched, scored.null),
     )
     return Finding(USER, "records from results, by ICA", verdict, text, "its own table", scored.p, figures, pictures)
 
@@ -113,7 +114,7 @@ def _binary(subject: Audited, view: UserView) -> Finding:
     theirs = np.concatenate([subject.X_i(i) for i in range(2, len(subject.tables) + 1)], axis=1).T
     there = int(np.sum([np.isin(column, (0.0, 1.0)).all() for column in theirs]))
     right = sum(any(np.array_equal(column, each) for each in theirs) for column in found)
-    text = f"{right} of the others' {there} columns of zeros and ones, exactly"
+    text = f"{right} of the others' {there} {unit(view.plan)} of zeros and ones, exactly"
     verdict = Verdict.RECOVERED if right else Verdict.NOTHING
     return Finding(USER, "binary columns in the span of U", verdict, text, "nothing", figures={"found": right})
 
@@ -157,7 +158,9 @@ def of_colluders(subject: Audited, run: Recorded) -> Iterator[Finding]:
         true = own_part(UserView(run.plan, 2, true, held))
     error = gap(A_2 @ A_2.T, true @ true.T)
     raw = run.plan.published
-    what = "your data itself" if raw else "your Gram matrix, and no more of your columns than any rotation shows"
+    what = (
+        "your data itself" if raw else f"your Gram matrix, and no more of your {unit(run.plan)} than any rotation shows"
+    )
     text = f"{what} (relative error {error:.1e})"
     verdict = Verdict.RECOVERED if raw and error < _EXACT else Verdict.STATED
     yield Finding(POOL, "all masks taken off", verdict, text, "P, Q and c", figures={"error": error})

@@ -21,7 +21,7 @@ from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import Keeping, fits_whole, keeping
 from fedsvd.secagg import fixed_point, on_device
-from fedsvd.types import Array, Float, Ring
+from fedsvd.types import Array, Float, Ring, byte_size
 
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
@@ -168,6 +168,6 @@ def expect_route(plan: SessionPlan) -> None:
     if keeping(plan) is not Keeping.WHOLE or fits_whole(plan) or plan.components is not None:
         return
     raise ConfigError(
-        f"a full SVD of {plan.M} x {plan.N} does not fit a memory budget of {plan.memory} bytes",
+        f"a full SVD of {plan.M} x {plan.N} does not fit a memory budget of {byte_size(plan.memory)}",
         "ask for a number of components, or allow more memory",
     )

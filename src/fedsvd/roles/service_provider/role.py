@@ -105,6 +105,7 @@ class ServiceProvider(Machine):
         self._complete: deque[tuple[int, Array]] = deque()  # panels of X' on their way to the keeper
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
+        self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
         if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
@@ -163,7 +164,8 @@ class ServiceProvider(Machine):
             # Neither which rows differ nor how many: that would answer questions about membership.
             raise RowsDiffer(
                 "rows have different ids at different parties, or stand in another order",
-                "sort every party's table by the id column and leave only the ids that all parties have",
+                "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
+                'that all have; ids = "trust", if the rows belong together and their ids need not agree',
             )
         return self.state, self._to_all(RowsAgree(self.plan.digest))
 
@@ -253,6 +255,7 @@ class ServiceProvider(Machine):
             self._panel[batch.rows, :] = X_masked
             panel = self._panel
         self._batch += 1
+        self.progress("aggregating", self._batch, len(self._batches))
         more = self._batch < len(self._batches)
         # The next batch is asked for first: the users mask it while this panel is folded in or stored.
         requests = self._request_batch() if more else ()
@@ -275,7 +278,10 @@ class ServiceProvider(Machine):
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
     def _factorise(self) -> Factorised | Solved:
-        return factorise(self.plan, self._keeper, self._device)
+        self.progress("factorise", 0, 1)
+        found = factorise(self.plan, self._keeper, self._device)
+        self.progress("factorise", 1, 1)
+        return found
 
     # --- the answer -----------------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_rows
 from fedsvd.roles.user.requests import Common, Fetch, Local, Recover, Request, Sum, Upload
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
+from fedsvd.roles.user.work import Progress, reported
 from fedsvd.types import Ring
 
 # What may follow when a script goes on: any state that one of its requests, or its end, stands for.
@@ -72,6 +73,7 @@ class User(Seeding):
         self._totals: list[Ring] = []
         self._result: Any = None
         self.agreement: Agreement | None = None
+        self._progress: Progress | None = (inputs.extras or {}).get("progress")
 
     def _on_rows_agree(self, sender: Party, message: RowsAgree) -> Step:
         return self._go_on(None)
@@ -111,7 +113,7 @@ class User(Seeding):
 
     def _compute(self, label: str, work: Callable[[], Any], then: Callable[[Any], Step]) -> Step:
         self._then = then
-        return State.COMPUTING, (Compute(label, work),)
+        return State.COMPUTING, (Compute(label, reported(self._progress, label, work)),)
 
     def _on_computed(self, sender: Party, message: Computed) -> Step:
         then, self._then = self._then, None
@@ -182,6 +184,8 @@ class User(Seeding):
 
     def _on_batch(self, sender: Party, message: Computed) -> Step:
         last = self._next == self._asked(Upload).count
+        if self._progress is not None:
+            self._progress("uploading", self._next, self._asked(Upload).count)
         reply = Send(CSP, PaddedBatch(self.plan.digest, self._next - 1, message.value))
         return State.WAITING if last else State.UPLOADING, (reply,)
 

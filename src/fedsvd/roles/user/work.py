@@ -125,6 +125,20 @@ class Work:
         return (lambda done, total: None) if tell is None else (lambda done, total: tell(stage, done, total))
 
 
+def reported(progress: Progress | None, stage: str, work: Callable[[], Any]) -> Callable[[], Any]:
+    """The same work, with its beginning and its end reported."""
+    if progress is None:
+        return work
+
+    def told() -> Any:
+        progress(stage, 0, 1)
+        value = work()
+        progress(stage, 1, 1)
+        return value
+
+    return told
+
+
 @dataclass(frozen=True, repr=False)
 class Dense:
     """A_i in memory, or on the device."""
