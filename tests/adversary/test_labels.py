@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tests.adversary.watch import Truth, columns, csp_view, view_of, watched
 
-from fedsvd.lab.attacks.view import X_masked, Y_i_masked
-from fedsvd.protocol.messages import MaskedBatch, Ready, Solution
+from fedsvd.lab.attacks.view import X_masked
+from fedsvd.protocol.messages import Ready, Solution
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task
 
