@@ -135,7 +135,7 @@ def _table(record: Record, rows: list[Row]) -> Table:
 
 
 class _Lines:
-    """A line when a role stays in a stage for a while, and one for every ten per cent of it from then on."""
+    """A line when a role stays in a stage for a while or is done, and one for every ten per cent of a stage."""
 
     def __init__(self, voice: Voice, pace: Pace) -> None:
         self._voice = voice
@@ -153,7 +153,8 @@ class _Lines:
             stage, began = self._since.get(row.role, ("", now))
             if row.stage != stage:
                 self._since[row.role] = row.stage, now
-            elif row.stage not in ("", "done") and now - began >= _WORTH_A_LINE and self._is_news(row):
+            lasts = row.stage == stage != "" and now - began >= _WORTH_A_LINE
+            if (lasts or row.stage == "done") and self._is_news(row):
                 self._voice.line(str(row))
 
     def _is_news(self, row: Row) -> bool:
