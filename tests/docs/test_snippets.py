@@ -77,7 +77,7 @@ def test_the_job_of_the_bank_and_the_telco_runs_where_policies_are_enforced(tmp_
     fitted = [np.load(path) for path in runs]
     (trial,) = (tmp_path / "trial" / "bank" / "results").iterdir()
     for found in (fitted[1], np.load(trial / "coefficients.npy")):
-        np.testing.assert_allclose(found, fitted[0], rtol=1e-9)
+        assert_close(found, fitted[0], RESULT_BAR)
 
 
 @pytest.mark.slow

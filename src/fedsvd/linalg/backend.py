@@ -331,8 +331,7 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
     width = max(_NARROWEST, int(_LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
     if other <= width:
         return _ormqr_at_once(V, tau, X, side, transposed)
-    # Columns (from the left) and rows (from the right) are reflected each for itself: the same numbers in pieces, and
-    # an interruption does not wait for all of them.
+    # The same numbers in pieces, so that an interruption does not wait for all of them.
     reflected = np.empty_like(X)
     for start in range(0, other, width):
         piece = np.s_[:, start : start + width] if side == "L" else np.s_[start : start + width, :]
@@ -343,10 +342,9 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
 def _ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
     other = X.shape[1] if side == "L" else X.shape[0]
     lwork = max(1, other) * 64 + 65 * 64
-    product, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
+    reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
     _check("ormqr", info)
-    reflected: Float = product
-    return reflected
+    return np.asarray(reflected)
 
 
 def _check(routine: str, info: int) -> None:

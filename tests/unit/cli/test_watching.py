@@ -158,8 +158,10 @@ def test_progress_of_a_wrong_type_is_no_progress_and_no_error(who, said):
 
 
 def test_nothing_that_a_peer_says_reaches_a_terminal_as_a_command(monkeypatch):
-    log = io.StringIO()
+    log, clock = io.StringIO(), [0.0]
     monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
     with watched(Voice(Format.TEXT)) as seen:
-        seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
+        for clock[0] in (0.0, 3.0):
+            seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
     assert log.getvalue().splitlines() == ["study (01234567): running", "party/a: up?[2J?loading, 1 B sent"]
