@@ -1,10 +1,8 @@
-"""The array namespace ``xp`` and the factorisations behind one door.
+"""The array namespace ``xp``, and the factorisations.
 
-Kernels in this house are written against the array API standard: what they call on ``xp`` runs on NumPy,
-PyTorch, CuPy or array-api-strict alike. The standard lacks a few things the hot loops live on (triangular
-solves, products with reflectors, the DCT); they are here, once, with the fastest route each library has:
-BLAS and LAPACK called directly on NumPy, so that nothing is copied for the sake of memory order, and a route
-through the standard's own functions elsewhere.
+Kernels are written against the array API standard: what they call on ``xp`` runs on NumPy, PyTorch, CuPy or
+array-api-strict alike. What the standard lacks and the hot loops need (triangular solves, products with reflectors, the
+DCT) is here, once: BLAS and LAPACK called directly on NumPy, the standard's own functions elsewhere.
 """
 
 import math
