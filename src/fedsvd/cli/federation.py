@@ -18,7 +18,7 @@ from fedsvd.identity import files
 from fedsvd.identity.authority import CA, CA_DAYS, DAYS, REVOKED, Authority, init_federation
 from fedsvd.identity.names import KitRole
 
-federation = typer.Typer(no_args_is_help=True, help="Identities, for the operator: approve, revoke.")
+federation = typer.Typer(no_args_is_help=True, help="Found a federation, approve and revoke members; or rehearse one.")
 federation.command()(rehearse)
 federation.command()(start)
 
