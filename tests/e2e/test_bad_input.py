@@ -239,7 +239,7 @@ def test_more_components_than_the_smaller_side_are_refused(task, components):
     message = refused(
         ConfigError, f"components = {components}", lambda: Federation([table()] * 2, task, H, components=components)
     )
-    assert "between 1 and 4 for 4 x 12" in message
+    assert "between 1 and 4 for a joint table of 12 rows and 4 columns" in message
 
 
 @pytest.mark.parametrize("components", [0, -1, 2.5, "3"])
@@ -273,9 +273,7 @@ def test_parties_that_are_constant_each_in_its_own_way_are_fine():
 
 
 def test_a_budget_that_holds_no_panel_is_refused():
-    message = refused(
-        ConfigError, "memory budget of 50000 bytes", lambda: Federation([table(60, 600)] * 2, memory=50_000)
-    )
+    message = refused(ConfigError, "memory budget of 48.8 KiB", lambda: Federation([table(60, 600)] * 2, memory=50_000))
     assert "allow at least" in message
 
 
@@ -301,7 +299,7 @@ def test_a_disk_too_small_for_the_masked_matrix_is_refused_before_the_upload(mon
     federation = Federation(parts, components=2, memory=48 * 560 * 520, scheme="mask", scratch=tmp_path)
     full = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
-    with pytest.raises(StorageError, match=r"1000 are free.*Fix: ") as caught:
+    with pytest.raises(StorageError, match=r"1000 B are free.*Fix: ") as caught:
         federation.run()
     assert caught.value.code == "FSVD-350"
     assert not [message for _, _, message in federation.sent if isinstance(message, UPLOADS)]

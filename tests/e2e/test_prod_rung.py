@@ -186,7 +186,7 @@ def test_a_party_killed_after_its_pass_resumes_from_its_checkpoint(tmp_path):
             assert line.wait(id, timeout=GENEROUS).finished == ("party/a", "party/b")
         passes = {(attempt, caller) for attempt, caller, stage, total in csp.told if stage == "compress" and total}
         assert passes == {(1, "party/a"), (1, "party/b")}
-        assert not checkpoint.exists()
+        until(lambda: not checkpoint.exists())  # removed when the end was said, a moment after the job is done
         expect_right(house, id)
 
 

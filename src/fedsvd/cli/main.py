@@ -25,7 +25,7 @@ VERBS = {
     "doctor": "Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong.",
     "audit": "Attack your own data as the CSP and the other parties of a job could, before you join it.",
     "reproduce": "The paper's tables and figures: its own numbers, our run of its scheme, our default, side by side.",
-    "federation": "Identities, for the operator: approve, revoke.",
+    "federation": "Found a federation, approve and revoke members; or rehearse one.",
     "join": "Become a member: request, accept, renew, pin.",
     "csp": "The computing server, the one role that listens.",
     "authority": "The Trusted Authority, which deals masks and sees no data.",

@@ -122,7 +122,7 @@ class CspNode(CspDesk):
         machine.progress = watch.progress
 
         def alive() -> None:
-            room.expect_company()
+            room.expect_any_member()
             now = self.book.get(job.id)
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
@@ -155,7 +155,7 @@ class CspNode(CspDesk):
     def _await_members(self, job: JobRecord, room: Room) -> None:
         """Our part is done; the members still write their results, and are guarded while they do."""
         with self.book.changed:
-            while not self._stopping.is_set() and not room.deserted:
+            while not self._stopping.is_set() and not room.all_left:
                 now = self.book.get(job.id)
                 if now.state is not JobState.RUNNING or now.attempt != job.attempt:
                     return

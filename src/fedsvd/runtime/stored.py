@@ -20,9 +20,9 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
 from fedsvd.runtime.folder import private_file
 from fedsvd.runtime.job import NAME
+from fedsvd.runtime.jobbook import ACCOUNTS
 
 REPORT = "report.html"
-_ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage", "began_by_stage", "bytes_by_kind", "peak_memory")
 _log = logging.getLogger(__name__)
 
 
@@ -72,9 +72,9 @@ def draw_report(folder: Path, draw: Draw, record: Mapping[str, Any], arrays: Map
 
 def with_accounts(certificate: Certificate, told: Mapping[str, Mapping[str, Any]]) -> Certificate:
     """The certificate with the accounts of all roles, as each told them at the end."""
-    accounts: dict[str, Any] = {key: {} for key in _ACCOUNTS}
+    accounts: dict[str, Any] = {key: {} for key in ACCOUNTS}
     for said in told.values():
-        for key in _ACCOUNTS:
+        for key in ACCOUNTS:
             accounts[key].update(said.get(key, {}))
     return replace(certificate, **accounts)
 

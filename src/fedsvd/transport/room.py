@@ -42,7 +42,7 @@ class _Link:
         self.fetched = 0  # frames
         self.gone = False
 
-    def hears(self) -> None:
+    def called(self) -> None:
         """The member has called."""
         self.heard, self.lost = monotonic(), None
 
@@ -76,7 +76,7 @@ class Room:
         link = self._links[party]
         with link.changed:
             self._expect_open(link)
-            link.hears()
+            link.called()
             if link.instance not in (None, joining.instance):
                 raise PeerLost(f"{party} joined this session before", "resume opens a new session")
             link.instance = joining.instance
@@ -96,7 +96,7 @@ class Room:
         link = self._links[party]
         with link.changed:
             self._expect_open(link)
-            link.hears()
+            link.called()
             if link.inbox.begins(frame) and not self._admit(party, link, frame):
                 return False
             self._hand_on(party, link, link.inbox.add(frame))
@@ -107,7 +107,7 @@ class Room:
         link = self._links[party]
         deadline = monotonic() + (min(wanted.wait_ms / 1000, _LONGEST_WAIT) if may_wait else 0.0)
         with link.changed:
-            link.hears()
+            link.called()
             link.outbox.acknowledge(wanted.below)
             if not self._await(link, wanted.number, deadline, call or object()):
                 return b""
@@ -177,7 +177,7 @@ class Room:
         finally:
             if call in link.polls:
                 link.polls.remove(call)
-                link.hears()
+                link.called()
 
     def _expect_open(self, link: _Link) -> None:
         if not self._open or link.gone:
@@ -225,13 +225,13 @@ class Room:
             if now - link.heard > patience:
                 raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
 
-    def expect_company(self) -> None:
+    def expect_any_member(self) -> None:
         """Raise where all members have hung up, and nothing that they said is left to be read."""
-        if self.deserted and not self._arrived:
+        if self.all_left and not self._arrived:
             raise PeerLost("all members have hung up")
 
     @property
-    def deserted(self) -> bool:
+    def all_left(self) -> bool:
         """Whether all members have hung up."""
         return all(link.gone for link in self._links.values())
 

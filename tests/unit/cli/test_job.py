@@ -343,7 +343,7 @@ def test_a_job_is_watched_to_its_results_and_resumed_after_a_failure(fedsvd, kit
         said = fedsvd("job", "watch", id, "--kit", kits["party/a"], "--format", "json")
         assert said.code == 0, said
         assert said.json["state"] == "done"
-        assert f"study ({id[:8]}): done" in said.err
+        assert "party/a: done" in said.err
         D = np.concatenate([np.load(made_table(kits, name)) for name in "abc"])
         found = np.load(f"{said.json['folder']}/mean.npy")
         assert_close(found, D.mean(axis=0), digits_lost(2))

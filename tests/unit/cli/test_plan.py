@@ -131,7 +131,7 @@ def test_a_plan_asks_for_the_speed_of_the_link_and_counts_it(fedsvd, by_rows, no
         (over["roles"]["csp"]["sends"] + over["roles"]["csp"]["receives"]) / 1000
     )
     assert over["seconds_side_by_side"] == pytest.approx(without["seconds_side_by_side"] + over["seconds_on_links"])
-    assert "a link of 1.0 kB/s" in fedsvd("plan", job, "--link", "8 kbit/s").out
+    assert "a link of 1000 B/s" in fedsvd("plan", job, "--link", "8 kbit/s").out
 
 
 @pytest.mark.parametrize(
