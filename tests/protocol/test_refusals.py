@@ -48,7 +48,6 @@ def opened(k=2):
     return svd(k, mode=Mode.B)
 
 
-
 def twice(message):
     return message, message
 

@@ -55,7 +55,7 @@ class Door(Machine):
 
 
 def ready(digest=PLAN.digest):
-    return Ready(digest, (1, 2))
+    return Ready(digest)
 
 
 def test_a_listed_message_goes_to_its_handler_and_leads_on():
