@@ -62,7 +62,7 @@ def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
     weights = [(rng.normal(size=(X_i.shape[1], 1)), np.array([0.5])) for X_i in X]
-    return Federation(X, Task.PREDICT, V, weights=weights, label_user=1, **asked)
+    return Federation(X, Task.PREDICT, V, weights=weights, targets=1, label_user=1, **asked)
 
 
 def row_ids(k: int = 2, **asked) -> Federation:
