@@ -78,6 +78,9 @@ CASES: dict[str, Callable[..., Federation]] = {
     "svd of a tall matrix": tall,
     "svd of a tall matrix without own parts": lambda k=2: tall(k, release=(Item.COMPONENTS, Item.SPECTRUM)),
     "svd of a tall matrix as published": lambda k=2: tall(k, scheme="paper", block_size=500),
+    "svd of a tall matrix as published without own parts": lambda k=2: tall(
+        k, scheme="paper", block_size=500, release=(Item.COMPONENTS, Item.SPECTRUM)
+    ),
     "svd of checked rows": row_ids,
     "svd of checked rows dealt by the TA": lambda k=2: row_ids(k, trust=Trust.AUTHORITY),
     "svd verified": lambda k=2: svd(k, check=Check.ALL),

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.errors import FedSVDError, NotSealed, UnexpectedMessage
+from fedsvd.errors import FedSVDError, NotSealed, ProtocolError, UnexpectedMessage
 from fedsvd.protocol.letters import SessionKeys, commitment
 from fedsvd.protocol.messages import Aborted, KeyBook, KeyOffer, PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, TA, user
@@ -213,9 +213,14 @@ def test_the_message_of_the_seed_played_again_as_one_to_all_users_does_not_open(
 
 @pytest.mark.parametrize("purpose", COMMON)
 def test_what_user_1_decides_comes_from_user_1_alone(purpose):
-    """Under another name it waits for a turn that it does not fit, and opens nowhere."""
-    with pytest.raises((NotSealed, UnexpectedMessage)):
-        COMMON[purpose](3).run(meddle=after_the_seed(lambda letter, letters: replace(letter, origin=THREE)))
+    """Under another name it is not read, so that the session stops; put in another's turn it does not open."""
+    federation = COMMON[purpose](3)
+    with pytest.raises(ProtocolError, match="fell silent"):
+        federation.run(meddle=after_the_seed(lambda letter, letters: replace(letter, origin=THREE)))
+    assert federation.machines[TWO].state.name == "RELAYING"
+    group = federation.machines[TWO]._group
+    with pytest.raises(NotSealed):
+        group.opened(THREE, purpose, 4096)
 
 
 @pytest.mark.parametrize("purpose", COMMON)

@@ -20,12 +20,15 @@ from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.sums import planned_sums
 from fedsvd.roles import trusted_authority
 from fedsvd.roles.service_provider import role as service_provider
+from fedsvd.roles.user import agreement
 from fedsvd.roles.user import role as user_role
 from fedsvd.testing.links import shuffled, starving
+from fedsvd.transport.loopback import Hub
 from fedsvd.types import Digest
 
 from .cases import CASES, Federation
 from .stage import held, in_state, stop
+from .test_interleavings import Unhurried
 
 KINDS = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Message)]
 KINDS.remove(Message)
@@ -173,7 +176,8 @@ def test_a_message_said_again_or_elsewhere_never_gets_past_the_table(data):
 def transitions() -> dict:
     """What happened in sessions of every task, scheme and trust, in several orders: row to states it led to."""
     seen = defaultdict(set)
-    for make in CASES.values():
+    for case, make in [*CASES.items(), ("in parts", CASES["svd"])]:
+        whole, agreement.PART = agreement.PART, 64 if case == "in parts" else agreement.PART
         for k, pick in ((2, None), (3, shuffled(1)), (3, starving(TA)), (3, starving(user(1))), (2, starving(user(2)))):
             federation = make(k)
 
@@ -187,6 +191,12 @@ def transitions() -> dict:
 
             federation.assemble = assembled
             federation.run(*(() if pick is None else (pick,)))
+        agreement.PART = whole
+    for case in ("svd", "pca opened by the users"):
+        session = CASES[case](3).assemble()
+        for machine in session.machines:
+            _watch(machine, seen)
+        Unhurried(session.machines, Hub(starving(user(2)))).run()
     return seen
 
 
