@@ -57,4 +57,4 @@ def test_a_users_slice_of_q_reaches_only_the_windows_it_has_columns_in(form):
         assert np.all(Y_i[:, window.outputs] == 0.0) == alone
     shared = [all(own.stop > own.start for own in window.columns) for window in Q.windows]
     assert all(shared) == (form != "blocks")
-    assert len(Q.windows) == {"haar": 1, "mask": 2, "blocks": 4}[form]
+    assert len(Q.windows) == {"haar": 1, "mixing": 2, "blocks": 4}[form]

@@ -21,7 +21,7 @@ from fedsvd.protocol.release import (
     rerun_findings,
     what_each_role_learns,
 )
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime import federation
 from fedsvd.runtime.federation import run_study
@@ -38,6 +38,7 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     fields.setdefault("release", RELEASED_BY_DEFAULT[task])
     fields.setdefault("split", Split.HORIZONTAL)
     fields.setdefault("scheme", Scheme.SUM)
+    fields.setdefault("mode", Mode.B if fields["scheme"] is Scheme.SUM else None)
     if task is Task.LR:
         fields.setdefault("targets", 1)
         fields.setdefault("label_user", 1)
@@ -190,9 +191,8 @@ def test_the_papers_warnings_have_this_jobs_numbers():
 
 
 def test_published_leaks_are_below_a_policy_only_where_it_leaves_the_scheme_out():
-    for fields in (PAPER, {"scheme": Scheme.ALIGNED}):
-        assert not any(finding.below for finding in findings(plan(**fields), EVERY_SCHEME))
-        assert all(finding.below for finding in findings(plan(**fields), Policy()))
+    assert not any(finding.below for finding in findings(plan(**PAPER), EVERY_SCHEME))
+    assert all(finding.below for finding in findings(plan(**PAPER), Policy()))
     assert found(plan(), Policy(schemes=(Scheme.MASK,)))["scheme"].below
 
 
@@ -231,8 +231,15 @@ def test_the_ledger_speaks_of_this_plan():
     def lines(*args, **fields):
         return "\n".join(what_each_role_learns(plan(*args, **fields)))
 
-    shapes = "shapes (3 parties, a joint table of 900 rows and 20 columns)"
-    assert f"singular values up to one secret factor in [1, 2), {shapes}, nothing else." in lines()
+    shapes = "the shapes (3 parties, 20 rows, 900 columns)"
+    ratios = "ratios of the singular values, up to one secret factor; nothing else of the data."
+    assert f"The CSP learns {shapes} and {ratios}" in lines()
+    assert f"The CSP learns {shapes}, and whether the session was stopped; nothing of the data." in lines(mode=Mode.A)
+    assert "ratios of the features' singular values, up to one secret factor" in lines(Task.LR)
+    masked = (
+        "singular values up to one secret factor in [1, 2), shapes (3 parties, 20 rows, 900 columns), nothing else."
+    )
+    assert masked in lines(scheme=Scheme.MASK)
     assert "4 windows in one common rotated basis; that this is all is tested, not proven" in lines(
         counts=(2000, 7), m=50, scheme=Scheme.MASK, right=Form.MIXING, window=512
     )
@@ -243,7 +250,6 @@ def test_the_ledger_speaks_of_this_plan():
     assert "Every party learns the joint mean of each of the 20 features." in lines(Task.PCA, components=4)
     assert "residual norms of each window" in lines(Task.LR)
     assert "The CSP can compute every party's own masked share (eq. 6)." in lines(**PAPER)
-    assert "each party's singular values" in lines(scheme=Scheme.ALIGNED)
     assert "trusted authority" not in lines()
     assert "The trusted authority sees shapes and keys" in "\n".join(
         what_each_role_learns(replace(plan(), trust=Trust.AUTHORITY))

@@ -13,6 +13,7 @@ from fedsvd.protocol.cost_user import Step, user_steps
 from fedsvd.protocol.parties import CSP, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT, Machine, Work
+from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.traffic import Expected, full_rank, traffic
 from fedsvd.types import byte_size
 
@@ -157,7 +158,11 @@ def table(plan: SessionPlan, cost: Cost) -> list[Line]:
 
 
 def masks_of(plan: SessionPlan) -> str:
-    """The form of each side's mask, with its windows."""
+    """The form of each side's mask, with its windows; P alone where Gram matrices are summed, none in mode A."""
+    if plan.mode is Mode.A:
+        return "none: the parties open the sum themselves"
+    if plan.mode is Mode.B:
+        return f"P {plan.left} ({plan.masked_rows}, 1 window)"
     left, right = len(plan.left_windows), len(plan.right_windows)
     return f"P {plan.left} ({plan.masked_rows}, {_count(left)}), Q {plan.right} ({plan.N}, {_count(right)})"
 

@@ -255,9 +255,10 @@ class _User(Account):
     def correct(self, r: int) -> None:
         for name, words in words_after(self.plan, self.expected):
             self.sum(name, words)
-            square = float(r * r)
-            work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
-            self.step("own part", work, r * self.n_i + 4 * square)
+            if name == "orthogonality" and self.expected.corrected:
+                square = float(r * r)
+                work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
+                self.step("own part", work, r * self.n_i + 4 * square)
 
     def own_panels(self, r: int) -> None:
         """Vt_i panel by panel: made twice where it is corrected, compared with the data where that is asked for."""
@@ -266,7 +267,7 @@ class _User(Account):
         work = Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)
         for name, words in words_after(plan, self.expected):
             self.sum(name, words)
-            if name == "orthogonality":
+            if name == "orthogonality" and self.expected.corrected:
                 work = work * 2 + Work(solve=2.0 * square * n_i)
         if check is not Check.NONE:
             work += Work(gemm=2.0 * r * plan.m * n_i, memory=48.0 * plan.m * n_i)

@@ -86,7 +86,9 @@ def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Fa
     found = factor(words)
     if plan.task is Task.LR:
         return solve(plan, found.R)
-    svd = dense_svd(namespace(found.R).matrix_transpose(found.R))
+    R_t = namespace(found.R).matrix_transpose(found.R)
+    svd = dense_svd(R_t)
+    verify_svd(R_t, svd.U, svd.sigma, svd.Vt)
     kept = min(rank(svd.sigma, plan.m, plan.n), plan.planned_rank)
     U_masked = to_numpy(svd.U[:, :kept])
     orthogonality = norm(U_masked.T @ U_masked - np.eye(kept))

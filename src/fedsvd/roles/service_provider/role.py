@@ -180,11 +180,13 @@ class ServiceProvider(Machine):
         # Where one user opens a sum, the others do not wait for its totals.
         if ahead < 0 or (ahead > 0 and planned.receiver is None):
             raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} out of turn")
-        self._commit(sender, message.commitment)
         key = message.name, message.batch
         if key not in self._sums:
             self._sums[key] = TaggedSum(planned.kind, planned.batches[message.batch], self.plan.k)
         total = self._sums[key]
+        if sender.index not in total.missing:
+            raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} twice")
+        self._commit(sender, message.commitment)
         total.add(sender.index, message.payload, message.tag)
         if not total.complete:
             return self.state, ()

@@ -46,18 +46,19 @@ from fedsvd.roles.user.seeding import Inputs, Seeding, State
 from fedsvd.roles.user.work import Progress, reported
 from fedsvd.types import Ring
 
-# What may follow when a script goes on: any state that one of its requests, or its end, stands for.
-_ON = {
+# Where a computation may lead: to the state of what the script asks for next, or of its end.
+_COMPUTED = {
     State.COMPUTING,
     State.SUMMING,
     State.UPLOADING,
-    State.FETCHING,
     State.RECOVERING,
     State.RELAYING,
     State.AGREEING,
     State.SIGNING,
-    State.FINISHING,
 }
+# After rows of U', or what user 1 decides: checks, eq. 6 in the paper's scheme, or the end.
+_AFTER_ROWS = {State.COMPUTING, State.FETCHING, State.RECOVERING, State.RELAYING, State.AGREEING, State.SIGNING}
+_AFTER_COMMON = {State.COMPUTING, State.RECOVERING, State.RELAYING, State.AGREEING}
 
 
 class User(Seeding):
@@ -273,20 +274,20 @@ class User(Seeding):
         (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING, State.CHECKING, State.COMPUTING}),
         (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING, State.CHECKING, State.COMPUTING}),
         (State.CHECKING, RowsAgree, Role.CSP, _on_rows_agree, {State.COMPUTING}),
-        (State.COMPUTING, Computed, Role.USER, _on_computed, _ON),
+        (State.COMPUTING, Computed, Role.USER, _on_computed, _COMPUTED),
         (State.COMPUTING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),
         (State.SUMMING, SumReply, Role.CSP, _on_sum, {State.COMPUTING}),
         (State.SUMMING, Relayed, Role.CSP, _on_relayed, {State.SUMMING}),
         (State.UPLOADING, BatchRequest, Role.CSP, _on_request, {State.UPLOADING}),
         (State.UPLOADING, Computed, Role.USER, _on_batch, {State.UPLOADING, State.WAITING}),
-        (State.WAITING, Factors, Role.CSP, _on_answer, _ON),
-        (State.WAITING, Solution, Role.CSP, _on_answer, _ON),
-        (State.FETCHING, FactorRows, Role.CSP, _on_rows, _ON),
+        (State.WAITING, Factors, Role.CSP, _on_answer, {State.COMPUTING, State.FETCHING, State.RELAYING}),
+        (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING, State.AGREEING}),
+        (State.FETCHING, FactorRows, Role.CSP, _on_rows, _AFTER_ROWS),
         (State.FETCHING, Relayed, Role.CSP, _on_relayed, {State.FETCHING}),
-        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, _ON),
+        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.AGREEING, State.SIGNING}),
         (State.RECOVERING, Relayed, Role.CSP, _on_relayed, {State.RECOVERING}),
-        (State.RELAYING, Relayed, Role.CSP, _on_relayed, _ON),
-        (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING, State.FINISHING}),
+        (State.RELAYING, Relayed, Role.CSP, _on_relayed, _AFTER_COMMON),
+        (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING}),
         (State.SIGNING, Relayed, Role.CSP, _on_relayed, {State.SIGNING, State.FINISHING}),
         (State.FINISHING, Countersigned, Role.CSP, _on_countersigned, {State.DONE}),
     )

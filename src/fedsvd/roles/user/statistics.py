@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvd.compress.centre import at_offset, deviations, own_shift, row_energy, unit_scales
 from fedsvd.compress.reduce import Reduced
-from fedsvd.errors import ConstantData
+from fedsvd.errors import ConstantData, FixedPointOverflow
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace, to_numpy
 from fedsvd.protocol.plan import SessionPlan
@@ -111,6 +111,16 @@ def with_norm(work: Work, prepared: Prepared) -> Script:
     own = yield Local("norm", lambda: squared_norm(work, prepared.A_i))
     (total,) = yield from total_sum(work.plan, "norm", np.array([own]), work.own, NORM_WIDTH)
     return replace(prepared, F1=math.sqrt(max(total, 0.0)))
+
+
+def in_data_units(squared: float, E: int) -> float:
+    """A squared norm in units of 2^2E as a float64 in the data's own units, or ``FixedPointOverflow``."""
+    try:
+        return math.ldexp(squared, 2 * E)
+    except OverflowError:
+        raise FixedPointOverflow(
+            "the squared norm of the joint data is beyond what a float64 holds", "divide the data by a power of ten"
+        ) from None
 
 
 def expect_variance(plan: SessionPlan, prepared: Prepared) -> None:

@@ -22,7 +22,7 @@ from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs
 from fedsvd.roles.user.requests import Fetch, Script, Upload
-from fedsvd.roles.user.statistics import Prepared
+from fedsvd.roles.user.statistics import Prepared, in_data_units
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.dither import least_filled
@@ -50,9 +50,9 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
         checked = yield from check_factors(work, prepared, U, sigma)
     signs: Float = yield from common_signs(work, U)
     U *= signs
-    energy = math.ldexp(prepared.F1**2, 2 * prepared.E)
+    energy = in_data_units(prepared.F1**2, prepared.E)
     if checked is not None and checked.trace is not None:
-        energy = math.ldexp(checked.trace, 2 * prepared.E)
+        energy = in_data_units(checked.trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
     return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs)
 
