@@ -62,8 +62,8 @@ class Expected:
 def full_rank(plan: SessionPlan) -> int:
     """The most the rank can be: the shorter side, less one where centring takes the mean out of the longer one."""
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
-        samples = plan.m if plan.by_rows else plan.n
+        features = plan.N if plan.stacks_labels else plan.m
+        samples = plan.m if plan.stacks_labels else plan.n
         return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
     return min(plan.m, plan.n - int(plan.task is Task.PCA))
 
@@ -213,13 +213,13 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """Step 6: what the CSP answers, and eq. 6 in the paper's scheme."""
     digest, r = plan.digest, kept(plan, expected)
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
+        features = plan.N if plan.stacks_labels else plan.m
         null = _numbers(features, features - expected.rank)
         for party in plan.users:
             yield CSP, party, Solution(digest, _numbers(features, plan.targets), null, expected.rank, 0.0), 1
         return
     columns, rows = (plan.M, plan.N) if plan.full_matrices else (r, r)
-    if not plan.published and not plan.tall:
+    if not plan.published:
         columns = plan.planned_rank  # zero columns beyond the rank
     values = min(plan.M, plan.N) if plan.full_matrices else columns
     sigma = _numbers(values) if plan.releases(Item.SPECTRUM) else None
@@ -234,8 +234,8 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
 
 
 def _rows(plan: SessionPlan, party: Party, r: int) -> Iterator[Said]:
-    """U' window by window, where it is too long to be told at once."""
-    heights = Counter(window.stop - window.start for window in plan.left_windows)
+    """U' panel by panel, where it is too long for one message."""
+    heights = Counter(rows.stop - rows.start for rows in plan.row_panels)
     for height, times in heights.items():
         yield party, CSP, RowsRequest(plan.digest, 0), times
         yield CSP, party, FactorRows(plan.digest, 0, _numbers(height, r)), times

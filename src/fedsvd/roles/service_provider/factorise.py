@@ -1,9 +1,10 @@
 """Step 6 (paper 3): factorise, verify, and only then answer.
 
-``U', S'`` of what was collected: from the exact joint Gram matrix (sum family), by a dense SVD, from the folded factor, from that and a second pass over what was kept
-beside it, or as the top r of a matrix long on both sides by block Krylov. For regressions: least squares on the folded
+``U', S'`` of what was collected: from the exact joint Gram matrix (sum family), by a dense SVD, from the folded factor,
+from that and a second pass over what was stored beside it, or as the top r of a matrix long on both sides by block
+Krylov. For regressions: least squares on the folded
 factor of ``[X' y']``, by SVD with a relative rank cut-off. The CSP needs no randomness: Krylov's start block is made of
-columns of X' taken from every window.
+columns from all over X'.
 """
 
 from collections.abc import Iterator
@@ -188,32 +189,27 @@ def _operator(plan: SessionPlan, store: BlockStore, device: Device | None) -> Op
 
 
 def _panels(plan: SessionPlan, store: BlockStore, device: Device | None) -> Iterator[tuple[slice, Array]]:
-    """X' by panels of columns, where it is computed with: the next one is on its way while one is worked on."""
+    """X' by panels as it is stored, where it is computed with: the next is on its way while one is worked on."""
     if isinstance(store, DeviceStore):
         everything = slice(None)
         return iter([(everything, store.read(everything, everything))])
-    panels = store.panels(1, _panel(plan))
+    across = plan.N if plan.by_rows else plan.M
+    panels = store.panels(0 if plan.by_rows else 1, max(1, plan.memory // (8 * 8 * across)))
     if device is None:
         return panels
     places, read = tee(panels)
     return zip((place for place, _ in places), device.ahead(panel for _, panel in read), strict=True)
 
 
-def _panel(plan: SessionPlan) -> int:
-    return max(1, min(plan.N, plan.memory // (8 * 8 * plan.M)))
-
-
 def _start_block(plan: SessionPlan, store: BlockStore, device: Device | None) -> Array:
-    """Columns of X' from every window in turn: from one window alone the iteration could miss what is elsewhere."""
-    width = krylov_start(plan, plan.components or 1)
-    windows = plan.right_windows
-    picked = []
-    for j in range(width):
-        outputs = windows[j % len(windows)].outputs
-        step = j // len(windows)
-        column = outputs.start + (step * 7919) % (outputs.stop - outputs.start)
-        picked.append(store.read(slice(0, plan.M), slice(column, column + 1)))
-    block = namespace(*picked).concat(picked, axis=1)
+    """Columns from all over X': from one of the paper's blocks alone the iteration could miss what is elsewhere."""
+    chosen = np.linspace(0, plan.N - 1, krylov_start(plan, plan.components or 1)).round().astype(int)
+    if plan.by_rows and not isinstance(store, DeviceStore):
+        height = max(1, plan.memory // (8 * 8 * plan.N))
+        block: Array = np.concatenate([np.array(rows[:, chosen]) for _, rows in store.panels(0, height)])
+    else:
+        picked = [store.read(slice(0, plan.M), slice(column, column + 1)) for column in chosen.tolist()]
+        block = namespace(*picked).concat(picked, axis=1)
     return device.put(block) if device is not None and isinstance(block, np.ndarray) else block
 
 

@@ -42,8 +42,8 @@ from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
-from fedsvd.protocol.upload import Batch, batches, recovers
-from fedsvd.roles.service_provider.collect import Storage, decoded, expect_route, keeper_for
+from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
+from fedsvd.roles.service_provider.collect import Storage, decoded, keeper_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
@@ -290,8 +290,10 @@ class ServiceProvider(Machine):
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
-        asked_again = found.store is not None or recovers(self.plan)
-        self._found = replace(found, U_masked=found.U_masked[:0]) if asked_again else None
+        asked_again = self.plan.tall or found.store is not None or recovers(self.plan)
+        self._found = (
+            (found if self.plan.tall else replace(found, U_masked=found.U_masked[:0])) if asked_again else None
+        )
         U_masked, sigma = self._planned_size(found)
         released = sigma if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
@@ -300,10 +302,12 @@ class ServiceProvider(Machine):
     def _planned_size(self, found: Factorised) -> tuple[Float, Float]:
         """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan."""
         r = self.plan.planned_rank
-        if self.plan.published or self.plan.tall:
+        if self.plan.published:
             return found.U_masked, found.sigma_scaled
-        U_masked, sigma = np.zeros((self.plan.M, r)), np.zeros(r)
-        U_masked[:, : found.U_masked.shape[1]], sigma[: len(found.sigma_scaled)] = found.U_masked, found.sigma_scaled
+        U_masked, sigma = np.zeros((0 if self.plan.tall else self.plan.M, r)), np.zeros(r)
+        if not self.plan.tall:
+            U_masked[:, : found.U_masked.shape[1]] = found.U_masked
+        sigma[: len(found.sigma_scaled)] = found.sigma_scaled
         return U_masked, sigma
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
@@ -311,7 +315,7 @@ class ServiceProvider(Machine):
         return State.ANSWERING, (Send(sender, blinded_factor(self.plan, sender, self._found, message)),)
 
     def _on_rows_request(self, sender: Party, message: RowsRequest) -> Step:
-        """One window of U', where it is too long to be told at once."""
+        """One panel of U', where it is too long for one message."""
         return State.ANSWERING, (Send(sender, factor_rows(self.plan, sender, self._found, message)),)
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:

@@ -1,7 +1,7 @@
 """User i's columns as a vertical regression has them: centred, scaled by powers of two, with its share of the ridge.
 
 A user owns whole columns, so centring and scaling are local. A ridge is rows ``sqrt(alpha) I`` (label 0) below the
-data; every window of P takes its fraction of them, so that none is a window of its own.
+data, one to each column of all users; P mixes them with the data.
 """
 
 from dataclasses import dataclass
@@ -83,45 +83,42 @@ class Columns:
     def _inverse(self) -> Array:
         return self.work.put(self.inverse)
 
-    def rows(self, w: int) -> Array:
-        """The rows of A_i in window w of P: data rows, then this window's share of the ridge."""
-        groups = self.work.plan.row_windows[w].columns
-        A_rows = self.data(groups[0].start, groups[0].stop)
-        if len(groups) == 1:
+    def rows(self, start: int, stop: int) -> Array:
+        """Rows of A_i: data rows, then those of the ridge."""
+        m = self.work.plan.m
+        A_rows = self.data(min(start, m), min(stop, m))
+        if stop <= m:
             return A_rows
-        start, stop = groups[1].start, groups[1].stop
+        return namespace(A_rows).concat((A_rows, self.work.put(self._ridge(max(start, m) - m, stop - m))), axis=0)
+
+    def columns(self, start: int, stop: int) -> Array:
+        """Columns of A_i, ridge rows included."""
+        return self.rows(0, self.work.plan.M)[:, start:stop]
+
+    def _ridge(self, start: int, stop: int) -> Float:
+        """Rows of the ridge: this user's part of the diagonal."""
         ridge = np.zeros((stop - start, self.width))
         offset = sum(self.work.plan.counts[: self.work.i])
         own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
         ridge[own - start, own - offset] = np.sqrt(self.work.plan.alpha) * self.inverse[own - offset]
-        return namespace(A_rows).concat((A_rows, self.work.put(ridge)), axis=0)
+        return ridge
+
+    def times(self, w: Float) -> Float:
+        """``A_i w``, in one pass over the data."""
+        work, M = self.work, self.work.plan.M
+        product, there, height = np.empty((M, w.shape[1])), work.put(w), work.panel(self.width)
+        for start in range(0, M, height):
+            stop = min(start + height, M)
+            product[start:stop] = to_numpy(self.rows(start, stop) @ there)
+        return product
 
     def blinded_labels(self, a_i: Float) -> Float:
-        """``X_i a_i``, and y on top of it at the label holder; ridge rows come on top of that in ``label_rows``."""
+        """``A_i a_i``, ridge rows included, and y on top of it at the label holder."""
         work = self.work
-        y_i = np.zeros((work.plan.m, work.plan.targets))
-        if np.any(a_i):
-            a, height = work.put(a_i), work.panel(work.n_i)
-            for start in range(0, work.plan.m, height):
-                stop = min(start + height, work.plan.m)
-                y_i[start:stop] = to_numpy(self.data(start, stop) @ a)
+        y_i = self.times(a_i) if np.any(a_i) else np.zeros((work.plan.M, work.plan.targets))
         if work.labels is not None:
-            y_i += (work.labels - self.label_mean) / self.label_scale
-        ridge = np.sqrt(work.plan.alpha) * self.inverse[: work.n_i, None] * a_i[: work.n_i]
-        return np.concatenate((y_i, ridge)) if work.plan.ridge_rows else y_i
-
-    def label_rows(self, y_i: Float, w: int) -> Float:
-        """The rows of the blinded labels in window w of P."""
-        groups, m = self.work.plan.row_windows[w].columns, self.work.plan.m
-        rows = y_i[groups[0]]
-        if len(groups) == 1:
-            return rows
-        start, stop = groups[1].start, groups[1].stop
-        ridge = np.zeros((stop - start, y_i.shape[1]))
-        offset = sum(self.work.plan.counts[: self.work.i])
-        own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
-        ridge[own - start] = y_i[m + own - offset]
-        return np.concatenate((rows, ridge), axis=0)
+            y_i[: work.plan.m] += (work.labels - self.label_mean) / self.label_scale
+        return y_i
 
 
 def _expect_finite(energy: Float) -> Float:

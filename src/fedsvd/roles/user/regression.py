@@ -9,16 +9,18 @@ In the ``paper`` scheme the last user appends the column of ones and y' = P y go
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
+from fedsvd.roles.user.masked_rows import MaskedRows
 from fedsvd.roles.user.prediction import summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
@@ -34,7 +36,7 @@ def script(work: Work) -> Script:
 
 
 def vertical(work: Work) -> Script:
-    """Columns are split: rows stream in panels of whole windows of P; user i ends with its own w_i."""
+    """Columns are split: rows go up in panels; user i ends with its own w_i."""
     plan, masks, t = work.plan, work.masks, work.plan.targets
     columns: Columns = yield Local("scale", lambda: Columns.of(work))
     a_i = np.zeros((columns.width, t)) if plan.published else _blinds(work, columns.width)
@@ -54,10 +56,7 @@ def vertical(work: Work) -> Script:
     B_y = power_above(size if plan.certain_bound else bound(1.0, size, plan.smallest_window[0], 1))
     B = entry_bound(work, F1)
 
-    def panel(w: int) -> Array:
-        return masks.row_panel(columns.rows(w), work.put(columns.label_rows(y_i, w)), w)
-
-    solution: Solution = yield masked_upload(work, Panels(panel, (B, B_y)))
+    solution: Solution = yield masked_upload(work, Panels(_panels(work, columns, y_i), (B, B_y)))
     scale = B_y / B if B else 1.0
     w_i = (to_numpy(masks.own_part(work.put(solution.w_masked))) * scale - a_i) * columns.inverse[:, None]
     null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
@@ -75,9 +74,24 @@ def vertical(work: Work) -> Script:
     return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant, fitted)
 
 
+def _panels(work: Work, columns: Columns, y_i: Float) -> Callable[[int], Array]:
+    """Rows of ``[A_i, y_i]`` under the masks, panel by panel."""
+    plan, masks = work.plan, work.masks
+    if not plan.published:
+        return MaskedRows(work, columns, y_i).panel
+
+    def panel(w: int) -> Array:
+        place = plan.row_panels[w]
+        A_rows = columns.rows(place.start, place.stop)
+        return masks.row_panel(namespace(A_rows).concat((A_rows, work.put(y_i[place])), axis=1), w)
+
+    return panel
+
+
 def _powers_of_two(noisy: Float) -> Float:
     """The scales of the labels, powers of two, from a total that carries noise in their last digits."""
-    return np.ldexp(1.0, np.rint(np.log2(noisy)).astype(int))
+    scales: Float = np.ldexp(1.0, np.rint(np.log2(noisy)).astype(int))
+    return scales
 
 
 def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> Script:

@@ -6,6 +6,7 @@ carries the local mean as an exact pair ``s_i + delta_i``. Without compression a
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -176,20 +177,20 @@ def squared_norm(work: Work, A_i: Operand) -> float:
     return math.fsum(backend.norm(panel) ** 2 for panel in panels_of(work, A_i))
 
 
-def panels_of(work: Work, A_i: Operand) -> "list[Array] | object":
+def panels_of(work: Work, A_i: Operand) -> Iterable[Array]:
     """A_i in panels along the side by which it will go up, which is the one it is read along."""
     if isinstance(A_i, Dense):
         return [A_i.A_i]
     plan = work.plan
     width = work.n_i if isinstance(A_i, Streamed) else plan.widths[work.i]  # the latter with a ridge's columns
-    length, across, read = (plan.M, width, A_i.rows) if plan.by_rows else (width, plan.M, A_i.columns)
+    length, across, read = (plan.M, width, A_i.rows) if plan.reads_rows else (width, plan.M, A_i.columns)
     step = work.panel(across)
     return (read(start, min(start + step, length)) for start in range(0, length, step))
 
 
 def _row_sums(work: Work) -> Float:
     sums = np.zeros(work.source.shape[0])
-    if work.plan.by_rows:
+    if work.plan.reads_rows:
         for part, X in work.row_panels("means"):
             sums[part] = to_numpy(namespace(X).sum(X, axis=1))
         return sums
@@ -202,7 +203,7 @@ def _energy(work: Work, A_i: Operand) -> Float:
     if isinstance(A_i, Dense):
         return row_energy(A_i.A_i)
     energy = np.zeros(work.source.shape[0])
-    if work.plan.by_rows:
+    if work.plan.reads_rows:
         for part, _ in work.row_panels("variances"):
             energy[part] = row_energy(A_i.rows(part.start, part.stop))
         return energy
