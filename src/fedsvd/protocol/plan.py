@@ -138,6 +138,11 @@ class SessionPlan:
         """Whether the CSP is asked for U and S."""
         return self.task in (Task.SVD, Task.LSA, Task.PCA)
 
+    @property
+    def challenges(self) -> bool:
+        """Whether the CSP's solution is checked by a product under P (specification, section 5.2.5)."""
+        return self.stacks_labels and self.scheme is Scheme.MASK
+
     @cached_property
     def tall(self) -> bool:
         """Whether X' does not fit the memory budget, so that rows stream, and U' is fetched in panels of rows.

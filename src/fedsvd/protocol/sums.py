@@ -72,6 +72,8 @@ def _checks(plan: SessionPlan) -> list[PlannedSum]:
     """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
     if plan.published or plan.mode is Mode.A or plan.task is Task.PREDICT:
         return []
+    if plan.challenges:
+        return [_total("challenge", plan.targets, receiver=plan.label_user)]
     if plan.task is Task.LR:
         return [] if plan.mode is not Mode.B else [_total("residual", plan.m * plan.targets, CHECK_STEP)]
     r = plan.planned_rank

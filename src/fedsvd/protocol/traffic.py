@@ -17,6 +17,7 @@ from fedsvd.protocol.messages import (
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
+    Challenge,
     Countersigned,
     FactorRows,
     Factors,
@@ -25,6 +26,7 @@ from fedsvd.protocol.messages import (
     KeyOffer,
     Message,
     PaddedBatch,
+    Product,
     Ready,
     Relay,
     Relayed,
@@ -217,6 +219,8 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
         null = _numbers(features, features - expected.rank)
         for party in plan.users:
             yield CSP, party, Solution(digest, _numbers(features, plan.targets), null, expected.rank, 0.0), 1
+        if plan.challenges:
+            yield from _challenge(plan)
         return
     columns, rows = (plan.M, plan.N) if plan.full_matrices else (r, r)
     if not plan.published:
@@ -231,6 +235,17 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
             blinded = tuple(_numbers(*shape) for shape in _slices(plan, i))
             yield party, CSP, BlindedRightMask(digest, blinded), 1
             yield CSP, party, BlindedRightFactor(digest, (_numbers(rows, plan.widths[i]),)), 1
+
+
+def _challenge(plan: SessionPlan) -> Iterator[Said]:
+    """Step 7 on split columns: panels of two kinds of vectors, and the products for the label holder."""
+    digest = plan.digest
+    for party in plan.users:
+        for number, rows in enumerate(plan.row_panels):
+            yield party, CSP, Challenge(digest, 0, _words(rows.stop - rows.start, plan.targets + 1)), 1
+            if number:
+                yield CSP, party, BatchRequest(digest, 0), 1
+    yield CSP, user(plan.label_user), Product(digest, _numbers(plan.targets)), 1
 
 
 def _rows(plan: SessionPlan, party: Party, r: int) -> Iterator[Said]:

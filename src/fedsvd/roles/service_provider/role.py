@@ -20,6 +20,7 @@ from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import (
     BatchRequest,
     BlindedRightMask,
+    Challenge,
     Computed,
     Countersigned,
     Factors,
@@ -45,6 +46,7 @@ from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Storage, decoded, keeper_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
+from fedsvd.roles.service_provider.multiply import Multiplied
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.types import Array, Float, Ring
@@ -99,6 +101,7 @@ class ServiceProvider(Machine):
         self._batch = 0
         self._panel: Array | None = None
         self._finished: dict[Party, bytes] = {}
+        self._multiplied = Multiplied(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
@@ -318,6 +321,13 @@ class ServiceProvider(Machine):
         """One panel of U', where it is too long for one message."""
         return State.ANSWERING, (Send(sender, factor_rows(self.plan, sender, self._found, message)),)
 
+    def _on_challenge(self, sender: Party, message: Challenge) -> Step:
+        """Step 7 on split columns: the vectors that users check a solution with, multiplied under P."""
+        reply = self._multiplied.add(sender, message)
+        if isinstance(reply, BatchRequest):
+            return self.state, self._to_all(reply)
+        return self.state, () if reply is None else (Send(user(self.plan.label_user), reply),)
+
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has signed the same certificate, sign it too, and the session is over."""
         if sender in self._finished:
@@ -353,5 +363,6 @@ class ServiceProvider(Machine):
         (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
         (State.ANSWERING, BlindedRightMask, Role.USER, _on_blinded_mask, {State.ANSWERING}),
         (State.ANSWERING, RowsRequest, Role.USER, _on_rows_request, {State.ANSWERING}),
+        (State.ANSWERING, Challenge, Role.USER, _on_challenge, {State.ANSWERING}),
         (State.ANSWERING, Finished, Role.USER, _on_finished, {State.ANSWERING, State.DONE}),
     )

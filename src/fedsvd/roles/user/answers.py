@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsvd.errors import AnswerRefused
 from fedsvd.linalg.answers import expect_structure
-from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Solution
+from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Product, Solution
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.roles.user.requests import Fetch
@@ -53,6 +53,11 @@ def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
     window = plan.row_panels[asked.panel]
     _expect(message.panel == asked.panel, "rows of U' that were not asked for")
     _expect_array("a panel of U'", message.U_masked, window.stop - window.start, asked.r)
+
+
+def expect_products(plan: SessionPlan, message: Product) -> None:
+    """Refuse products that are not one to each target."""
+    _expect_array("products", message.products, plan.targets)
 
 
 def expect_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> None:

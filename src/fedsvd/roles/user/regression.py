@@ -18,9 +18,10 @@ from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
+from fedsvd.roles.user.challenge import Sizes, check_solution, solution_norm
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
-from fedsvd.roles.user.masked_rows import MaskedRows
+from fedsvd.roles.user.masked_rows import Beside, RowsUnderP
 from fedsvd.roles.user.prediction import summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
@@ -58,7 +59,11 @@ def vertical(work: Work) -> Script:
 
     solution: Solution = yield masked_upload(work, Panels(_panels(work, columns, y_i), (B, B_y)))
     scale = B_y / B if B else 1.0
-    w_i = (to_numpy(masks.own_part(work.put(solution.w_masked))) * scale - a_i) * columns.inverse[:, None]
+    scaled_i = to_numpy(masks.own_part(work.put(solution.w_masked))) * scale
+    if plan.challenges:
+        sizes = Sizes(F1, F_y, solution_norm(solution.w_masked, scale))
+        yield from check_solution(work, columns, y_i, scaled_i, sizes)
+    w_i = (scaled_i - a_i) * columns.inverse[:, None]
     null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
     w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)
     w_i = w_i * d_y
@@ -78,7 +83,8 @@ def _panels(work: Work, columns: Columns, y_i: Float) -> Callable[[int], Array]:
     """Rows of ``[A_i, y_i]`` under the masks, panel by panel."""
     plan, masks = work.plan, work.masks
     if not plan.published:
-        return MaskedRows(work, columns, y_i).panel
+        under = RowsUnderP(work, Beside(work, columns, y_i), columns.width + plan.targets)
+        return lambda w: masks.under_right(under.panel(w))
 
     def panel(w: int) -> Array:
         place = plan.row_panels[w]

@@ -18,7 +18,7 @@ from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.upload import batches
 from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.encoding import encoded
-from fedsvd.roles.user.masked_rows import MaskedRows, passes_of
+from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs
 from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
@@ -127,7 +127,8 @@ def panels_of_operand(work: Work, A_i: Operand, B: float) -> Panels:
 def _panels(work: Work, A_i: Operand) -> Callable[[int], Array]:
     plan, masks = work.plan, work.masks
     if not plan.published:
-        return MaskedRows(work, A_i).panel
+        under = RowsUnderP(work, A_i, plan.widths[work.i])
+        return lambda w: masks.under_right(under.panel(w))
     if plan.whole_shares:
         return lambda w: _whole(work, A_i)
     if not plan.by_rows:
