@@ -27,9 +27,9 @@ class Multiplied:
     def add(self, sender: Party, message: Challenge) -> BatchRequest | Product | None:
         """One user's share of a panel; what is said when it is complete."""
         plan = self._plan
-        if not plan.challenges or self._panel == len(plan.row_panels):
+        if not plan.challenges:
             raise UnexpectedMessage(f"{sender} sends a challenge that the plan does not have")
-        if message.batch != self._panel:
+        if message.batch != self._panel or self._panel == len(plan.row_panels):
             raise RepeatedShare(f"{sender} sent panel {message.batch} of a challenge, {self._panel} is being added up")
         if self._sum is None:
             rows = plan.row_panels[self._panel]

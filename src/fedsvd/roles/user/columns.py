@@ -23,6 +23,7 @@ class Columns:
 
     work: Work
     mean: Float
+    rest: Float  # of the mean: what is below its last digit
     inverse: Float  # of the scales; zero for a constant column
     constant: tuple[int, ...]
     label_mean: Float
@@ -31,23 +32,26 @@ class Columns:
 
     @classmethod
     def of(cls, work: Work) -> "Columns":
-        """One or two passes over the columns: means, then energies about them."""
+        """One or two passes over the columns: means, then energies about them, and what the means are off."""
         plan, m = work.plan, work.plan.m
         sums, mean = np.zeros(work.n_i), np.zeros(work.n_i)
         if plan.centre and not plan.biased:
             for _, X in work.row_panels("columns"):
                 sums += to_numpy(namespace(X).sum(X, axis=0))
             mean = sums / m
-        energy = np.zeros(work.n_i)
+        energy, rest = np.zeros(work.n_i), np.zeros(work.n_i)
         about = work.put(mean)
         for _, X in work.row_panels("columns"):
             energy += _energy(X - about)
-        _expect_finite(energy)
+            rest += to_numpy(namespace(X).sum(X - about, axis=0))
+        rest = rest / m if plan.centre and not plan.biased else np.zeros(work.n_i)
+        energy = np.maximum(_expect_finite(energy) - m * rest**2, 0.0)
         deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         inverse = inverse_powers(penalised(deviation, plan.alpha, m))
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
         if plan.biased and work.i == plan.k - 1:
             mean, inverse, energy = np.append(mean, 0.0), np.append(inverse, 1.0), np.append(energy, float(m))
+            rest = np.append(rest, 0.0)
         label_mean, label_scale = np.zeros(t), np.zeros(t)
         if work.labels is not None:
             label_mean = work.labels.mean(axis=0) if plan.centre and not plan.biased else label_mean
@@ -55,7 +59,7 @@ class Columns:
                 deviation = np.sqrt(_expect_finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
             label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
         constant = tuple(int(j) for j in zeros)
-        return cls(work, mean, inverse, constant, label_mean, label_scale, energy * inverse**2)
+        return cls(work, mean, rest, inverse, constant, label_mean, label_scale, energy * inverse**2)
 
     @property
     def width(self) -> int:
@@ -72,12 +76,17 @@ class Columns:
         if self.width > X.shape[1]:
             X = np.concatenate((X, np.ones((stop - start, 1))), axis=1)
         scaled = X - self._mean
+        scaled -= self._rest
         scaled *= self._inverse
         return scaled
 
     @cached_property
     def _mean(self) -> Array:
         return self.work.put(self.mean)
+
+    @cached_property
+    def _rest(self) -> Array:
+        return self.work.put(self.rest)
 
     @cached_property
     def _inverse(self) -> Array:

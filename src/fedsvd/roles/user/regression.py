@@ -69,7 +69,7 @@ def vertical(work: Work) -> Script:
     w_i = w_i * d_y
     if plan.biased:
         return (yield from _biased(work, w_i, solution, columns))
-    partial = -(columns.mean @ w_i) + columns.label_mean
+    partial = columns.label_mean - columns.mean @ w_i - columns.rest @ w_i
     intercept = np.zeros(t)
     if plan.centre:
         intercept = yield from wide_sum_of_floats("intercept", partial, work.own)
