@@ -30,6 +30,9 @@ class Passes:
     memory: int
     on: Array | None = None
 
+    def __repr__(self) -> str:
+        return f"Passes({self.P!r})"
+
     def forward(self, lines: Float) -> None:
         """All of P but the blocks of its last round, on columns that lie in ``lines``."""
         if not isinstance(self.P, Mixing):

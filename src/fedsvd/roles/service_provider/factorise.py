@@ -67,6 +67,15 @@ class Solved:
     residual: float
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What the CSP can say of its work: no factor, only how good it is."""
+
+    residual: float
+    orthogonality: float
+    rank: int
+
+
 def factorise(plan: SessionPlan, keeper: Keeper, device: Device | None) -> Factorised | Solved:
     """X' from where its panels went, as the plan's task wants it."""
     if isinstance(keeper, Exact):

@@ -7,8 +7,9 @@ with. The CSP adds up what it is sent and multiplies. It cannot tell which part 
 import numpy as np
 
 from fedsvd.errors import RepeatedShare, UnexpectedMessage
+from fedsvd.protocol.effects import Effect, Send
 from fedsvd.protocol.messages import BatchRequest, Challenge, Product
-from fedsvd.protocol.parties import Party
+from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.service_provider.collect import decoded
 from fedsvd.secagg.aggregate import RunningSum
@@ -24,8 +25,8 @@ class Multiplied:
         self._sum: RunningSum | None = None
         self._products = np.zeros(plan.targets)
 
-    def add(self, sender: Party, message: Challenge) -> BatchRequest | Product | None:
-        """One user's share of a panel; what is said when it is complete."""
+    def add(self, sender: Party, message: Challenge) -> tuple[Effect, ...]:
+        """One user's share of a panel; what is sent when it is complete."""
         plan = self._plan
         if not plan.challenges:
             raise UnexpectedMessage(f"{sender} sends a challenge that the plan does not have")
@@ -36,13 +37,13 @@ class Multiplied:
             self._sum = RunningSum((rows.stop - rows.start, plan.targets + 1), plan.k)
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
-            return None
+            return ()
         self._products += self._product(decoded(self._sum.total()))
         self._sum = None
         self._panel += 1
         if self._panel < len(plan.row_panels):
-            return BatchRequest(plan.digest, self._panel)
-        return Product(plan.digest, self._products)
+            return tuple(Send(party, BatchRequest(plan.digest, self._panel)) for party in plan.users)
+        return (Send(user(plan.label_user), Product(plan.digest, self._products)),)
 
     def _product(self, rows: Float) -> Float:
         """This panel's part of the products."""

@@ -15,6 +15,17 @@ from fedsvd.roles.service_provider.factorise import Factorised
 from fedsvd.types import Float, expect_shape
 
 
+def planned_size(plan: SessionPlan, found: Factorised) -> tuple[Float, Float]:
+    """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan; no rows of a long U'."""
+    if plan.published:
+        return found.U_masked, found.sigma_scaled
+    U_masked, sigma = np.zeros((0 if plan.tall else plan.M, plan.planned_rank)), np.zeros(plan.planned_rank)
+    if not plan.tall:
+        U_masked[:, : found.U_masked.shape[1]] = found.U_masked
+    sigma[: len(found.sigma_scaled)] = found.sigma_scaled
+    return U_masked, sigma
+
+
 def factor_rows(plan: SessionPlan, sender: Party, found: Factorised | None, message: RowsRequest) -> FactorRows:
     """The rows of U' in one panel, with zero columns beyond the rank."""
     panels = plan.row_panels

@@ -6,7 +6,7 @@ sealed messages it cannot read and adds up sums it cannot read. In mode A it doe
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -45,11 +45,11 @@ from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Storage, decoded, keeper_for
-from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
+from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.multiply import Multiplied
-from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
+from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Array, Float, Ring
+from fedsvd.types import Array, Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -63,15 +63,6 @@ class State(Enum):
     ANSWERING = auto()
     DONE = auto()
     ABORTED = auto()
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What the CSP can say of its work: no factor, only how good it is."""
-
-    residual: float
-    orthogonality: float
-    rank: int
 
 
 class ServiceProvider(Machine):
@@ -297,21 +288,10 @@ class ServiceProvider(Machine):
         self._found = (
             (found if self.plan.tall else replace(found, U_masked=found.U_masked[:0])) if asked_again else None
         )
-        U_masked, sigma = self._planned_size(found)
+        U_masked, sigma = planned_size(self.plan, found)
         released = sigma if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
         return State.ANSWERING, self._to_all(reply)
-
-    def _planned_size(self, found: Factorised) -> tuple[Float, Float]:
-        """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan."""
-        r = self.plan.planned_rank
-        if self.plan.published:
-            return found.U_masked, found.sigma_scaled
-        U_masked, sigma = np.zeros((0 if self.plan.tall else self.plan.M, r)), np.zeros(r)
-        if not self.plan.tall:
-            U_masked[:, : found.U_masked.shape[1]] = found.U_masked
-        sigma[: len(found.sigma_scaled)] = found.sigma_scaled
-        return U_masked, sigma
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
         """Eq. 6 of the paper, leak and all (C1)."""
@@ -323,10 +303,7 @@ class ServiceProvider(Machine):
 
     def _on_challenge(self, sender: Party, message: Challenge) -> Step:
         """Step 7 on split columns: the vectors that users check a solution with, multiplied under P."""
-        reply = self._multiplied.add(sender, message)
-        if isinstance(reply, BatchRequest):
-            return self.state, self._to_all(reply)
-        return self.state, () if reply is None else (Send(user(self.plan.label_user), reply),)
+        return self.state, self._multiplied.add(sender, message)
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has signed the same certificate, sign it too, and the session is over."""
