@@ -38,10 +38,10 @@ def test_the_users_terms_add_up_to_the_masked_joint_matrix(forms, m, widths, b):
         offset += widths[i]
         by_columns = put_together(masked_columns(X_i, P, Q, 1.0, i), X.shape, by_rows=False)
         by_rows = put_together(masked_rows(X_i, P, Q, 1.0, i), X.shape, by_rows=True)
-        np.testing.assert_allclose(by_columns, dense_P @ X_i @ Q_i, atol=bound)
-        np.testing.assert_allclose(by_rows, by_columns, atol=bound)
+        np.testing.assert_allclose(by_columns, dense_P @ X_i @ Q_i, rtol=0, atol=bound)
+        np.testing.assert_allclose(by_rows, by_columns, rtol=0, atol=bound)
         total += by_rows
-    np.testing.assert_allclose(total, dense_P @ X @ dense_Q, atol=bound)
+    np.testing.assert_allclose(total, dense_P @ X @ dense_Q, rtol=0, atol=bound)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -35,15 +35,19 @@ def test_products_with_slices_are_those_with_rows_of_the_explicit_matrix(form, l
             Q_iw = dense[offsets[i] + own.start : offsets[i] + own.stop, window.outputs]
             A_iw, V = rng.normal(size=(3, own.stop - own.start)), rng.normal(size=(2, window.width))
             tolerance = tolerances.product(window.width, 8)
-            np.testing.assert_allclose(library.numpy(Q.rows(w, i)), Q_iw, atol=tolerance)
-            np.testing.assert_allclose(library.numpy(Q.right(w, i, library.array(A_iw))), A_iw @ Q_iw, atol=tolerance)
-            np.testing.assert_allclose(library.numpy(Q.right_t(w, i, library.array(V))), V @ Q_iw.T, atol=tolerance)
+            np.testing.assert_allclose(library.numpy(Q.rows(w, i)), Q_iw, rtol=0, atol=tolerance)
+            np.testing.assert_allclose(
+                library.numpy(Q.right(w, i, library.array(A_iw))), A_iw @ Q_iw, rtol=0, atol=tolerance
+            )
+            np.testing.assert_allclose(
+                library.numpy(Q.right_t(w, i, library.array(V))), V @ Q_iw.T, rtol=0, atol=tolerance
+            )
 
 
 def test_whole_numbers_are_masked_like_any_others():
     Q = mask(Form.HAAR, (4, 3))
     A = np.arange(8).reshape(2, 4)
-    np.testing.assert_allclose(Q.right(0, 0, A), A @ Q.rows(0, 0), atol=10 * tolerances.product(7, 4))
+    np.testing.assert_allclose(Q.right(0, 0, A), A @ Q.rows(0, 0), rtol=0, atol=10 * tolerances.product(7, 4))
 
 
 @every_form
@@ -117,13 +121,13 @@ def test_dealt_slices_multiply_like_the_mask_they_were_cut_from(form, i, library
         A_iw, V = rng.normal(size=(3, counted(window, i))), rng.normal(size=(2, window.width))
         tolerance = tolerances.product(window.width, 8)
         np.testing.assert_allclose(
-            library.numpy(own.right(w, i, library.array(A_iw))), Q.right(w, i, A_iw), atol=tolerance
+            library.numpy(own.right(w, i, library.array(A_iw))), Q.right(w, i, A_iw), rtol=0, atol=tolerance
         )
         np.testing.assert_allclose(
-            library.numpy(own.right_t(w, i, library.array(V))), Q.right_t(w, i, V), atol=tolerance
+            library.numpy(own.right_t(w, i, library.array(V))), Q.right_t(w, i, V), rtol=0, atol=tolerance
         )
         if counted(window, i):
-            np.testing.assert_allclose(library.numpy(own.rows(w, i)), Q.rows(w, i), atol=tolerance)
+            np.testing.assert_allclose(library.numpy(own.rows(w, i)), Q.rows(w, i), rtol=0, atol=tolerance)
         else:
             with pytest.raises(LocalProtocolError, match="no column"):
                 own.rows(w, i)
