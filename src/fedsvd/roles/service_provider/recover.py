@@ -16,7 +16,7 @@ from fedsvd.types import Float, expect_shape
 
 
 def planned_size(plan: SessionPlan, found: Factorised) -> tuple[Float, Float]:
-    """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan; no rows of a long U'."""
+    """U' and S' with zero columns beyond the rank, as long as the plan says; of a long U' no rows."""
     if plan.published:
         return found.U_masked, found.sigma_scaled
     U_masked, sigma = np.zeros((0 if plan.tall else plan.M, plan.planned_rank)), np.zeros(plan.planned_rank)

@@ -65,7 +65,7 @@ class Fetch:
 
 @dataclass(frozen=True, repr=False)
 class Multiply:
-    """Columns under P, panel by panel: the last times each other. Answer: the products at the label holder, else None."""
+    """Columns under P, panel by panel: the last times the others. Answer: the products, at the label holder alone."""
 
     batch: Callable[[int], Ring]
     count: int
