@@ -112,7 +112,7 @@ def test_every_row_is_spread_over_the_whole_side():
     assert np.abs(P).max() < 6.0 / np.sqrt(n)
     for energy in ((P**2).reshape(n // b, b, n).sum(axis=1), (P**2).reshape(n, n // b, b).sum(axis=2)):
         # A tile of a Haar matrix has this much: n energy is chi-square with b degrees of freedom, nearly.
-        assert chi2(b).ppf(1e-9) < n * energy.min() < n * energy.max() < chi2(b).isf(1e-9)
+        assert chi2(b).ppf(tolerances.REJECTED) < n * energy.min() < n * energy.max() < chi2(b).isf(tolerances.REJECTED)
     blocks = efficient_orthogonal(n, b, Keystream(seed(1))).explicit()
     assert np.count_nonzero(blocks[:, 0]) == b
 

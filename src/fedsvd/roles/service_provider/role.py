@@ -284,10 +284,8 @@ class ServiceProvider(Machine):
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
-        asked_again = self.plan.tall or found.store is not None or recovers(self.plan)
-        self._found = (
-            (found if self.plan.tall else replace(found, U_masked=found.U_masked[:0])) if asked_again else None
-        )
+        if self.plan.tall or found.store is not None or recovers(self.plan):
+            self._found = found if self.plan.tall else replace(found, U_masked=found.U_masked[:0])
         U_masked, sigma = planned_size(self.plan, found)
         released = sigma if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
