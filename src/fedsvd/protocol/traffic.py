@@ -17,6 +17,7 @@ from fedsvd.protocol.messages import (
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
+    Challenge,
     Countersigned,
     FactorRows,
     Factors,
@@ -25,6 +26,7 @@ from fedsvd.protocol.messages import (
     KeyOffer,
     Message,
     PaddedBatch,
+    Product,
     Ready,
     Relay,
     Relayed,
@@ -62,8 +64,8 @@ class Expected:
 def full_rank(plan: SessionPlan) -> int:
     """The most the rank can be: the shorter side, less one where centring takes the mean out of the longer one."""
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
-        samples = plan.m if plan.by_rows else plan.n
+        features = plan.N if plan.stacks_labels else plan.m
+        samples = plan.m if plan.stacks_labels else plan.n
         return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
     return min(plan.m, plan.n - int(plan.task is Task.PCA))
 
@@ -213,13 +215,15 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """Step 6: what the CSP answers, and eq. 6 in the paper's scheme."""
     digest, r = plan.digest, kept(plan, expected)
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
+        features = plan.N if plan.stacks_labels else plan.m
         null = _numbers(features, features - expected.rank)
         for party in plan.users:
             yield CSP, party, Solution(digest, _numbers(features, plan.targets), null, expected.rank, 0.0), 1
+        if plan.challenges:
+            yield from _challenge(plan)
         return
     columns, rows = (plan.M, plan.N) if plan.full_matrices else (r, r)
-    if not plan.published and not plan.tall:
+    if not plan.published:
         columns = plan.planned_rank  # zero columns beyond the rank
     values = min(plan.M, plan.N) if plan.full_matrices else columns
     sigma = _numbers(values) if plan.releases(Item.SPECTRUM) else None
@@ -233,9 +237,20 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
             yield CSP, party, BlindedRightFactor(digest, (_numbers(rows, plan.widths[i]),)), 1
 
 
+def _challenge(plan: SessionPlan) -> Iterator[Said]:
+    """Step 7 on split columns: panels of two kinds of vectors, and the products for the label holder."""
+    digest = plan.digest
+    for party in plan.users:
+        for number, rows in enumerate(plan.row_panels):
+            yield party, CSP, Challenge(digest, 0, _words(rows.stop - rows.start, plan.targets + 1)), 1
+            if number:
+                yield CSP, party, BatchRequest(digest, 0), 1
+    yield CSP, user(plan.label_user), Product(digest, _numbers(plan.targets)), 1
+
+
 def _rows(plan: SessionPlan, party: Party, r: int) -> Iterator[Said]:
-    """U' window by window, where it is too long to be told at once."""
-    heights = Counter(window.stop - window.start for window in plan.left_windows)
+    """U' panel by panel, where it is too long for one message."""
+    heights = Counter(rows.stop - rows.start for rows in plan.row_panels)
     for height, times in heights.items():
         yield party, CSP, RowsRequest(plan.digest, 0), times
         yield CSP, party, FactorRows(plan.digest, 0, _numbers(height, r)), times

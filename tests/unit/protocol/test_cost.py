@@ -313,10 +313,3 @@ def test_the_masks_are_named_with_their_sizes_and_windows():
     opened = planned(1000, (9_000,) * 2, task=Task.SVD, mode=Mode.B)
     assert masks_of(opened) == "P haar (1000, 1 window)"
     assert masks_of(planned(1000, (9_000,) * 2, task=Task.SVD)) == "none: the parties open the sum themselves"
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (48_020_814, "48 MB"), (2e13, "20 TB")]
-)
-def test_bytes_are_readable(count, text):
-    assert readable(count) == text

@@ -160,6 +160,7 @@ class Streamed:
     mean: Float | None = None
     inverse: Float | None = None
     device: Device | None = None
+    rest: Float | None = None  # of the mean: what is below its last digit
 
     def columns(self, start: int, stop: int) -> Array:
         return self._adjusted(columns_of(self.source, start, stop, self.device), slice(None))
@@ -170,4 +171,6 @@ class Streamed:
     def _adjusted(self, X: Array, rows: slice) -> Array:
         if self.mean is not None:
             X = X - host_or(self.device, self.mean[rows, None])
+        if self.rest is not None:
+            X -= host_or(self.device, self.rest[rows, None])
         return X if self.inverse is None else X * host_or(self.device, self.inverse[rows, None])
