@@ -73,11 +73,14 @@ class Attempt:
 
     def _play(self) -> None:
         member, record, teller = self._member, self._record, self._teller
+        member.owner.expect_unspent(record)
         plan = self._checked_plan()
         own = member.open_as_enlisted(record)
+        # Read once more: the file may have changed since it was enlisted with, by minutes or by days.
+        brought = None if own is None else member.owner.expect_fresh(record, own, plan)
         member.sessions.claim(plan.session)
         machine = self._machine = self._role(plan, own)
-        member.owner.begin(record)
+        member.owner.begin(record, brought)
         self._transport = Dialled(member.dialling, plan.session)
         metered = Metered(self._transport, machine.me, teller.meter)
         played = Player(machine, metered, watch=teller.stage, alive=self._alive).play()

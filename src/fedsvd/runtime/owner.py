@@ -10,6 +10,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.job import Job
+from fedsvd.runtime.reruns import Brought
 from fedsvd.runtime.session import Played
 from fedsvd.transport.metered import Meter
 
@@ -38,14 +39,18 @@ class Owner(Protocol):
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
-        """Raise where this data, beside that of an earlier run, would give single records away."""
+    def expect_unspent(self, record: Mapping[str, Any]) -> None:
+        """Raise ``ApprovalSpent`` where the approval of this job is used up."""
+
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+        """Read the data; raise where it is not what was approved, or gives records or parties away beside an earlier
+        study's."""
 
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
 
-    def begin(self, record: Mapping[str, Any]) -> None:
-        """A session begins: what is brought to it counts as brought."""
+    def begin(self, record: Mapping[str, Any], brought: Brought | None) -> None:
+        """A session begins: what is brought to it counts as brought, and the attempt as made."""
 
     def checkpoint(self, record: Mapping[str, Any]) -> Path:
         """Where a compression pass for this job is kept while it lasts."""
@@ -54,7 +59,7 @@ class Owner(Protocol):
         """Where our own part of the result (we are user i, from 0) goes as it is made."""
 
     def keep(self, finished: Finished) -> None:
-        """Write the result."""
+        """Write the result; the approval is spent."""
 
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here: the others are told no more than concerns them."""
