@@ -25,9 +25,10 @@ from fedsvd.cli.reports import report
 from fedsvd.cli.reproduce import reproduce
 from fedsvd.cli.run import run
 from fedsvd.cli.svd import svd
+from fedsvd.cli.verify import verify
 
 cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for verb in (demo, init, run, svd, pca, lsa, lr, plan, predict, report, doctor, audit, reproduce):
+for verb in (demo, init, run, svd, pca, lsa, lr, plan, predict, report, verify, doctor, audit, reproduce):
     cli.command()(verb)
 for name, group in (
     ("federation", federation),

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsvd.protocol.letters import deals
 from fedsvd.protocol.messages import (
+    ID_WORDS,
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
@@ -107,7 +108,7 @@ def _keys(plan: SessionPlan) -> Iterator[Said]:
                 yield from _letter(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
     if plan.check_ids:
         for party in plan.users:
-            yield party, CSP, RowIds(digest, _words(plan.m)), 1
+            yield party, CSP, RowIds(digest, _words(ID_WORDS)), 1
             yield CSP, party, RowsAgree(digest), 1
 
 

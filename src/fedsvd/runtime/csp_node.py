@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -22,6 +23,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
+from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.runtime.csp_desk import CspDesk
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import authority_caller, job_of, party_caller, plan_of, ticket_of
@@ -29,6 +31,7 @@ from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.session import Played, Player
 from fedsvd.runtime.telling import Watch
+from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.transport.grpc_server import Exchange, Listening, Room
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.types import SessionId
@@ -54,12 +57,14 @@ class CspNode(CspDesk):
         keep: Keep | None = None,
         engine: Engine = ON_CPU,
         allow: Callable[[SessionPlan], None] = lambda plan: None,
+        identity: SigningKey | None = None,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
         self._keep = keep
         self._engine = engine
         self._allow = allow
+        self._identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         ledger = Ledger(self._state / "ledger.jsonl")
         self._sessions = Sessions(ledger)
@@ -95,9 +100,11 @@ class CspNode(CspDesk):
         session = SessionId(fresh_bytes(16).hex())
         try:
             ticket = ticket_of(job.id, job.attempt)
-            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket)
+            key = self._identity
+            csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
+            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket, csp)
             self._allow(plan)
-            machine = ServiceProvider(plan, self._store, self._engine.device)
+            machine = ServiceProvider(plan, self._store, self._engine.device, signer)
         except FedSVDError as error:
             return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
         except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from fedsvd.data.hashed import hashed
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
@@ -86,7 +87,9 @@ class Attempt:
         played = Player(machine, metered, watch=teller.stage, alive=self._alive).play()
         self._transport.flush()
         if own is not None:
-            member.owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter))
+            assert isinstance(machine, User)
+            signed = machine.agreement, machine.salt
+            member.owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter, *signed))
         teller.done(accounts(machine.me, teller.meter, played))
         self._desk.ask("ended", id=record["id"], attempt=record["attempt"])
         member.note("finished", job=record["id"], session=plan.session)
@@ -99,6 +102,8 @@ class Attempt:
         for other in self._record["members"]:
             self._member.owner.expect_known(other, self._record["enlisted"][other])
         plan = expect_same_plan(self._record)
+        self._desk.ask("now")  # so that we have the certificate of the CSP that answers
+        self._member.owner.expect_countersigner(self._desk.csp, plan.csp_identity)
         self._member.owner.expect_allowed(plan)
         return plan
 
@@ -117,7 +122,7 @@ class Attempt:
         if member.engine.cluster is not None:
             extras["spread"] = member.engine.cluster.factor
         dealt = plan.trust is Trust.AUTHORITY
-        source = oriented(plan, own.data)
+        source = hashed(oriented(plan, own.data), 0 if plan.by_rows else 1)
         inputs = Inputs(
             source if "spread" in extras else read_ahead(source),
             member.identity,

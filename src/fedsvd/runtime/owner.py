@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.job import Job
@@ -25,6 +26,8 @@ class Finished:
     own: OwnPart
     played: Played
     meter: Meter
+    agreement: Agreement | None = None  # the signed certificate
+    salt: bytes = b""  # of our own data commitment in it
 
 
 class Owner(Protocol):
@@ -38,6 +41,9 @@ class Owner(Protocol):
 
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""
+
+    def expect_countersigner(self, certificate: bytes, csp_identity: str) -> None:
+        """Raise unless a plan names the signing key of the CSP that this certificate is of."""
 
     def expect_unspent(self, record: Mapping[str, Any]) -> None:
         """Raise ``ApprovalSpent`` where the approval of this job is used up."""

@@ -116,6 +116,11 @@ class Site:
             self.kit.expect_pinned(identity.party_id, identity)
         return identity
 
+    def expect_countersigner(self, certificate: bytes, csp_identity: str) -> None:
+        """The key that a plan names for the CSP is that of the CSP we are connected to, who has passed our pins."""
+        if self.expect_csp(certificate).signing_public.hex() != csp_identity:
+            raise NotAuthenticated("the plan names another signing key than the CSP's own", "stop and ask the CSP")
+
     def listening(self, address: str) -> Listening:
         """How this kit, a CSP's, listens."""
         if self.kit.identity.role is not KitRole.CSP:
@@ -261,9 +266,9 @@ class Site:
         seconds = defaultdict(float, told["seconds_by_stage"])
         run = Run({CSP: result}, finished.meter, seconds, told["began_by_stage"])
         certificate = replace(certificate_of(plan, run), peak_memory={user(i + 1).name: peak_memory()})
-        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate)
+        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate, agreement=finished.agreement)
         target = self._new_results(finished.record)
-        write_own_results(target, prepared, outcome, i, overwrite=False, draw=self.draw)
+        write_own_results(target, prepared, outcome, i, self.draw, finished.salt)
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
 

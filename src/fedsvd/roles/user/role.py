@@ -43,6 +43,7 @@ from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_rows
 from fedsvd.roles.user.requests import Common, Fetch, Local, Recover, Request, Sum, Upload
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
+from fedsvd.roles.user.work import commitment_salt
 from fedsvd.types import Ring
 
 # What may follow when a script goes on: any state that one of its requests, or its end, stands for.
@@ -72,6 +73,11 @@ class User(Seeding):
         self._totals: list[Ring] = []
         self._result: Any = None
         self.agreement: Agreement | None = None
+
+    @property
+    def salt(self) -> bytes:
+        """What opens our data commitment, to an auditor."""
+        return commitment_salt(self._own)
 
     def _on_rows_agree(self, sender: Party, message: RowsAgree) -> Step:
         return self._go_on(None)
@@ -131,7 +137,7 @@ class User(Seeding):
     def _send_share(self, made: tuple[Ring, Ring]) -> Step:
         request = self._asked(Sum)
         planned = self._planned[request.name]
-        committed = self._group.data_commitment(self._work.commitment())
+        committed = self._group.data_commitment(self._work.commitment)
         effects: tuple[Effect, ...] = (
             Send(CSP, SumShare(self.plan.digest, request.name, self._batch, *made, committed)),
         )
