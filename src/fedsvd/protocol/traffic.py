@@ -47,6 +47,7 @@ from fedsvd.types import Float, Ring
 
 Said = tuple[Party, Party, Message, int]  # from, to, what, how many times
 GROUP_PART = 1 << 26  # bytes of a group-sealed message (``roles/user/agreement.py``)
+_HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
 _SEALED = 25  # bytes a seal adds: version, number, tag
 _KEY, _SEED, _SIGNATURE, _DIGEST, _LENGTH = 32, 32, 64, 32, 8
 
@@ -76,6 +77,13 @@ def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[tuple[str, s
         sent[origin.name, to.name] += times * size(message)
         messages[origin.name, to.name] += times
     return sent, messages
+
+
+def longest_message(plan: SessionPlan) -> int:
+    """More bytes than any message of this session has; one that claims more is not read."""
+    expected = [Expected(rank, corrected) for rank in {1, full_rank(plan)} for corrected in (True, False)]
+    longest = max(size(message) for each in expected for _, _, message, _ in said(plan, each))
+    return 2 * longest + _HEADERS
 
 
 def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:

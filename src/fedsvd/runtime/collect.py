@@ -43,7 +43,9 @@ def collect(
         left_out = [name for name in record["only_as_npy"] if name not in _OWN[first.split]]
         _write_shared(folder, first, left_out)
         shared = first.split is Split.HORIZONTAL
-        certificate = with_accounts(first.certificate, told)
+        # How long a party's stages took is in its own folder alone.
+        own_accounts = {name: read_manifest(own)["certificate"] for name, own in folders.items()}
+        certificate = with_accounts(first.certificate, {**told, **own_accounts})
         whole = {key: value for key, value in record.items() if key != "files"} | {
             "reader": "everybody",
             "party": None,

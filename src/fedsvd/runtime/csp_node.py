@@ -21,6 +21,7 @@ from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
@@ -110,7 +111,7 @@ class CspNode(CspDesk):
         except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind
             return self._broken(job, {**_unexpected(error), "stage": "planning"})
         self._sessions.claim(session)
-        room = self._exchange.open(session, _roster(job, plan))
+        room = self._exchange.open(session, _roster(job, plan), longest_message(plan))
         job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)
         thread = threading.Thread(target=self._play, args=(job, machine, room), daemon=True, name=f"job-{job.id}")
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]

@@ -15,6 +15,7 @@ from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User
@@ -26,7 +27,7 @@ from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.party_data import oriented
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.read_ahead import read_ahead
-from fedsvd.runtime.session import Player, accounts
+from fedsvd.runtime.session import Player, shared_accounts
 from fedsvd.runtime.telling import Teller
 from fedsvd.transport.grpc_client import Dialled, Line
 from fedsvd.transport.metered import Metered
@@ -82,7 +83,7 @@ class Attempt:
         member.sessions.claim(plan.session)
         machine = self._machine = self._role(plan, own)
         member.owner.begin(record, brought)
-        self._transport = Dialled(member.dialling, plan.session)
+        self._transport = Dialled(member.dialling, plan.session, longest_message(plan))
         metered = Metered(self._transport, machine.me, teller.meter)
         played = Player(machine, metered, watch=teller.stage, alive=self._alive).play()
         self._transport.flush()
@@ -90,7 +91,7 @@ class Attempt:
             assert isinstance(machine, User)
             signed = machine.agreement, machine.salt
             member.owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter, *signed))
-        teller.done(accounts(machine.me, teller.meter, played))
+        teller.done(shared_accounts(teller.meter))
         self._desk.ask("ended", id=record["id"], attempt=record["attempt"])
         member.note("finished", job=record["id"], session=plan.session)
         if own is None:
