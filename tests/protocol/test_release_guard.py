@@ -14,11 +14,8 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.ledger import full_outputs
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import (
-    Compared,
     Policy,
-    earlier_findings,
     findings,
-    version_findings,
     what_each_role_learns,
 )
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Scheme, Split, Task, Trust
@@ -254,45 +251,3 @@ def test_the_ledger_speaks_of_this_plan():
     two = lines(Task.PREDICT, (5, 6), split=Split.VERTICAL, label_user=2)
     assert "party 2 learns the other's partial score of every record" in two
     assert "nothing of scores" in two
-
-
-# Beside earlier studies. How records are compared is in tests/unit/runtime/test_reruns.py.
-
-THREE = frozenset("ABC")
-
-
-@pytest.mark.parametrize(
-    ("earlier", "rules"),
-    [
-        ({}, set()),
-        ({"changed": 1, "touched": 1}, {"re-run"}),
-        ({"changed": 9, "touched": 300}, {"re-run"}),
-        ({"changed": 10, "touched": 10}, set()),
-        ({"changed": 0, "touched": 1}, {"re-run"}),  # a corrected cell
-        ({"changed": 0, "touched": 300}, set()),  # last digits
-        ({"columns": 1}, {"re-run"}),
-        ({"known": False, "changed": 1}, set()),  # the owner is asked
-        ({"roster": frozenset("ABCD")}, {"roster"}),
-        ({"roster": frozenset("AB"), "changed": 3, "touched": 3}, {"re-run", "roster"}),
-        ({"roster": frozenset("ABCD"), "changed": 40, "touched": 40}, set()),
-        ({"roster": frozenset("ABCDE")}, set()),  # a sum over two
-        ({"roster": frozenset("ABD")}, set()),  # C went and D came: two again
-    ],
-)
-def test_what_earlier_studies_forbid(earlier, rules):
-    found = earlier_findings([Compared(**{"roster": THREE, **earlier})], THREE, Policy())
-    assert {finding.rule for finding in found} == rules
-    assert all(finding.below for finding in found)
-
-
-def test_every_earlier_study_counts_not_the_last_alone():
-    studies = [Compared(THREE, changed=2, touched=2), Compared(THREE, changed=50, touched=50)]
-    (finding,) = earlier_findings(studies, THREE, Policy())
-    assert finding.text.startswith("2 of your records changed since an earlier study, 10 are asked for")
-
-
-def test_versions_of_a_dataset_are_counted():
-    assert version_findings(5, Policy()) == ()
-    (finding,) = version_findings(6, Policy())
-    assert finding.rule == "versions"
-    assert version_findings(60, Policy(versions_per_year=0)) == ()

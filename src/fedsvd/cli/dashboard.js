@@ -101,6 +101,6 @@ function show(board) {
   );
 }
 
-const source = new EventSource("/events");
+const source = new EventSource("events");
 source.onmessage = (event) => show(JSON.parse(event.data));
 source.onerror = () => { document.getElementById("news").textContent = "The server does not answer; trying again."; };
