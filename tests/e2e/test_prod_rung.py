@@ -63,7 +63,14 @@ class HeldCsp(CspNode):
 def csp_here(house, kind=HeldCsp, **how):
     """The federation's CSP, in this process."""
     site = Site.at(house.kits["csp/csp"])
-    node = kind(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=house.patience, **how)
+    node = kind(
+        site.listening("127.0.0.1:0"),
+        site.authenticate,
+        site.state,
+        patience=house.patience,
+        identity=site.kit.signing_key,
+        **how,
+    )
     node.start()
     house.csp = f"127.0.0.1:{node.port}"
     try:

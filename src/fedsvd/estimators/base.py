@@ -27,7 +27,7 @@ from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
 from fedsvd.runtime.progress import shown
 
 # One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
-_REHEARSED = Policy(parties_for_full=2, records_for_full=1, records=1, shared_windows=False, changed_records=0)
+_REHEARSED = Policy(parties_for_full=2, records_for_full=1, records=1, shared_windows=False, least_changed=0)
 
 
 class NotFitted(NotFittedError, UnfittedInSklearn):  # type: ignore[misc]

@@ -93,7 +93,7 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         yield f"The CSP learns the shapes ({shapes}) and nothing of scores, which it adds up under the parties' pads."
         return
     if plan.check_ids:
-        yield f"The CSP sees keyed hashes of the {plan.m} row ids: which are equal, not what they are."
+        yield "The CSP sees one keyed hash of each party's row ids: whether all are equal, and nothing else of them."
     if plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
     elif plan.mode is Mode.B:

@@ -13,6 +13,9 @@ import numpy as np
 from fedsvd.protocol.parties import Party
 from fedsvd.types import Digest, Float, Ring
 
+ID_WORDS = 4
+"""Words of the keyed hash of a column of row ids."""
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Message:
@@ -64,9 +67,9 @@ class Relayed(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RowIds(Message):
-    """Keyed hashes of the row ids, in order; the key is the users'."""
+    """One keyed hash of all row ids, in order; the key is the users'."""
 
-    hashes: Ring
+    hashed: Ring  # ID_WORDS words
 
 
 @dataclass(frozen=True, repr=False, eq=False)

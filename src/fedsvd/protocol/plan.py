@@ -57,6 +57,7 @@ class SessionPlan:
     memory: int = 1 << 30  # bytes a role may use for panels and batches
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
+    column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``prekeys.py``)
     dense_masks: bool = False  # the paper without its first optimisation: P and Q whole, dealt as matrices

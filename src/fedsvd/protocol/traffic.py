@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsvd.protocol.letters import deals
 from fedsvd.protocol.messages import (
+    ID_WORDS,
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
@@ -48,6 +49,7 @@ from fedsvd.types import Float, Ring
 
 Said = tuple[Party, Party, Message, int]  # from, to, what, how many times
 GROUP_PART = 1 << 26  # bytes of a group-sealed message (``roles/user/agreement.py``)
+_HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
 _SEALED = 25  # bytes a seal adds: version, number, tag
 _KEY, _SEED, _SIGNATURE, _DIGEST, _LENGTH = 32, 32, 64, 32, 8
 
@@ -77,6 +79,13 @@ def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[tuple[str, s
         sent[origin.name, to.name] += times * size(message)
         messages[origin.name, to.name] += times
     return sent, messages
+
+
+def longest_message(plan: SessionPlan) -> int:
+    """More bytes than any message of this session has; one that claims more is not read."""
+    expected = [Expected(rank, corrected) for rank in {1, full_rank(plan)} for corrected in (True, False)]
+    longest = max(size(message) for each in expected for _, _, message, _ in said(plan, each))
+    return 2 * longest + _HEADERS
 
 
 def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
@@ -109,7 +118,7 @@ def _keys(plan: SessionPlan) -> Iterator[Said]:
                 yield from _letter(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
     if plan.check_ids:
         for party in plan.users:
-            yield party, CSP, RowIds(digest, _words(plan.m)), 1
+            yield party, CSP, RowIds(digest, _words(ID_WORDS)), 1
             yield CSP, party, RowsAgree(digest), 1
 
 

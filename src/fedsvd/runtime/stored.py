@@ -17,7 +17,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.runtime.folder import private_file
 from fedsvd.runtime.job import NAME
 from fedsvd.runtime.jobbook import ACCOUNTS
@@ -134,6 +134,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     words = (("task", Task), ("split", Split), ("scheme", Scheme), ("trust", Trust), ("left", Form), ("right", Form))
     for key, word in (*words, ("check", Check)):
         values[key] = word(record[key])
+    values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["release"] = tuple(Item(item) for item in record["release"])
     for name in ("counts", "identities", "prekeys"):
         values[name] = tuple(record.get(name, ()))

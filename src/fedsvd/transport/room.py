@@ -18,7 +18,7 @@ from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.transport.calls import Joining, Leaving, Wanted, bundle, together, unbundle
-from fedsvd.transport.links import Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import FRAME, Frame, decode_frame
@@ -31,9 +31,9 @@ GRACE = 10.0  # seconds in which a member whose connection closed must call agai
 class _Link:
     """One member's link; ``changed`` guards all of it."""
 
-    def __init__(self, session: SessionId) -> None:
+    def __init__(self, session: SessionId, longest: int) -> None:
         self.changed = threading.Condition()
-        self.inbox = Inbox(session)
+        self.inbox = Inbox(session, longest)
         self.outbox = Outbox(session)
         self.instance: bytes | None = None
         self.heard = monotonic()
@@ -50,11 +50,13 @@ class _Link:
 class Room:
     """The links of one session at the CSP."""
 
-    def __init__(self, session: SessionId, roster: Mapping[Caller, Party], held: int) -> None:
+    def __init__(
+        self, session: SessionId, roster: Mapping[Caller, Party], held: int, longest: int = MESSAGE_LIMIT
+    ) -> None:
         self.session = session
         self._roster = dict(roster)
         self._held = held
-        self._links = {party: _Link(session) for party in roster.values()}
+        self._links = {party: _Link(session, longest) for party in roster.values()}
         # Taken after a link's own lock, never before.
         self._arrival = threading.Condition()
         self._arrived: deque[tuple[Party, Whole]] = deque()

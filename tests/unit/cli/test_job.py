@@ -29,7 +29,9 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("federation")
     kits = temporary_federation(root, ["a", "b", "c"], with_authority=True, researcher="res", now=datetime.now(UTC))
     site = Site.at(kits["csp/csp"])
-    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS)
+    node = CspNode(
+        site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS, identity=site.kit.signing_key
+    )
     node.start()
     for name in "abc":
         np.save(root / f"{name}.npy", np.random.default_rng(ord(name)).normal(size=(ROWS, 4)))

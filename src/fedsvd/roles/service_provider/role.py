@@ -18,6 +18,7 @@ from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import (
+    ID_WORDS,
     BatchRequest,
     BlindedRightMask,
     Challenge,
@@ -145,17 +146,16 @@ class ServiceProvider(Machine):
         return self.state, tuple(Send(party, relayed) for party in to)
 
     def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
-        """Compare the keyed hashes of the rows; say that they differ, never which or how many."""
+        """Compare the keyed hashes of the users' id columns; all there is to say is that they differ."""
         if sender in self._rows:
             raise RepeatedShare(f"{sender} sent its row ids twice")
-        if message.hashes.shape != (self.plan.m,):
-            raise ShapeError(f"{sender} hashed {message.hashes.shape[0]} rows, the plan has {self.plan.m}")
-        self._rows[sender] = message.hashes
+        if message.hashed.shape != (ID_WORDS,):
+            raise ShapeError(f"a hash of row ids of {sender} has another length than {ID_WORDS} words")
+        self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()
         every = np.stack([self._rows[party] for party in self.plan.users])
         if (every != every[0]).any():
-            # Neither which rows differ nor how many: that would answer questions about membership.
             raise RowsDiffer(
                 "rows have different ids at different parties, or stand in another order",
                 "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "

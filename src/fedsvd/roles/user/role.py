@@ -45,7 +45,7 @@ from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_products, expect_rows
 from fedsvd.roles.user.requests import Common, Fetch, Local, Multiply, Recover, Request, Sum, Upload
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
-from fedsvd.roles.user.work import Progress, reported
+from fedsvd.roles.user.work import Progress, commitment_salt, reported
 from fedsvd.types import Ring
 
 # Where a computation may lead: to the state of what the script asks for next, or of its end.
@@ -78,6 +78,11 @@ class User(Seeding):
         self._result: Any = None
         self.agreement: Agreement | None = None
         self._progress: Progress | None = (inputs.extras or {}).get("progress")
+
+    @property
+    def salt(self) -> bytes:
+        """What opens our data commitment, to an auditor."""
+        return commitment_salt(self._own)
 
     def _on_rows_agree(self, sender: Party, message: RowsAgree) -> Step:
         return self._go_on(None)
@@ -140,7 +145,7 @@ class User(Seeding):
     def _send_share(self, made: tuple[Ring, Ring]) -> Step:
         request = self._asked(Sum)
         planned = self._planned[request.name]
-        committed = self._group.data_commitment(self._work.commitment())
+        committed = self._group.data_commitment(self._work.commitment)
         effects: tuple[Effect, ...] = (
             Send(CSP, SumShare(self.plan.digest, request.name, self._batch, *made, committed)),
         )
