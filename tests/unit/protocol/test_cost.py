@@ -120,7 +120,7 @@ def test_bytes_of_scores_are_exact_and_go_to_the_label_holder_alone():
     counted, predicted = foretold(Federation(cut(joint(), V), Task.LR, V, labels=labels(V), release=release))
     assert predicted == counted
     heard = predicted[0]
-    # A reply of one word of 16 bytes to each of 90 scores of two labels, and its tag; and what 3 hears of 2, not 2 of 3.
+    # A word of 16 bytes to each of 90 scores of two labels, and a tag; user 3 hears from 2 what 2 does not from 3.
     reply = size(SumReply("0" * 64, "scores", 0, np.zeros((180, 2), np.uint64), np.zeros(3, np.uint64), ()))
     seeds = heard["csp -> user-3"] - heard["csp -> user-2"] + reply
     assert 0 <= seeds < 200  # user 2 deals the keys of these tags to the others, sealed: one message each
