@@ -34,7 +34,7 @@ _RULES: tuple[tuple[str, int | None, str], ...] = (
     (
         "consent_to_gram",
         None,
-        'A job may ask for mode = "A": all parties then hold the joint Gram matrix. true: we agree to that.',
+        "A job may ask for mode A, in which all parties hold the joint Gram matrix. true: we agree to that.",
     ),
     ("records_for_full", 1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ("records", 1, "Fewest where only U_r or coefficients are."),

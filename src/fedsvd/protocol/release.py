@@ -147,9 +147,9 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if gram_by_consent(plan) and not policy.consent_to_gram:
         yield Finding(
             "mode",
-            f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which what is '
-            "released does not determine; an owner who agrees writes consent_to_gram = true into policy.toml, mode = "
-            '"B" gives the same result without',
+            f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which the '
+            "release does not determine; an owner who agrees writes consent_to_gram = true into policy.toml, and "
+            'mode = "B" gives the same result without it',
         )
 
 
