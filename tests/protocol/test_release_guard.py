@@ -1,11 +1,13 @@
 """The release guard (05-privacy): a test for each rule and what it says; a refusal comes before anything is sent."""
 
-from dataclasses import replace
+from dataclasses import numpy as np
 
 import pytest
+import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsvd.data.open import open_source
 from fedsvd.errors import ReleaseRefused
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.ledger import full_outputs
@@ -18,6 +20,7 @@ from fedsvd.protocol.release import (
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import run_study
+from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
 from fedsvd.types import SessionId
 

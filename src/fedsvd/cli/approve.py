@@ -10,7 +10,7 @@ from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOp
 from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped, ungrouped
-from fedsvd.protocol.ledger import components, how_rows_belong, unit
+from fedsvd.protocol.ledger import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.protocol.tasks import Split, Task
@@ -52,7 +52,7 @@ def approve(
     if not yes:
         others = [peer.fingerprint for peer in considered.new if peer.fingerprint not in compared]
         considered.expect_compared(compared.union(others))  # what was named must be there; the rest is asked for
-        typer.confirm(_question(others), abort=True, err=True)
+        typer.confirm(_question(others, considered.plan), abort=True, err=True)
         compared.update(others)
     agree(site, considered, compared)
     enlisted = enlist and enlist_now(site, record, csp)
@@ -64,10 +64,11 @@ def approve(
         voice.line("this kit is running, and enlists by itself")
 
 
-def _question(new: list[str]) -> str:
+def _question(new: list[str], plan: SessionPlan | None) -> str:
+    held = "All parties will hold the joint Gram matrix. " if plan is not None and gram_by_consent(plan) else ""
     if new:
-        return "Have you compared the new fingerprints with their owners, and do you approve this job?"
-    return "Do you approve this job?"
+        return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"
+    return f"{held}Do you approve this job?"
 
 
 def _record(considered: Considered, link: str | None) -> dict[str, Any]:
@@ -89,6 +90,9 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
     return {
         **told,
         "size": size_of(plan),
+        "scheme": plan.scheme,
+        "mode": plan.mode,
+        "why": plan.reason,
         "brings": {name: f"{n_i} {unit(plan, n_i)}" for name, n_i in zip(names, plan.counts, strict=True)},
         "rows": how_rows_belong(plan) or None,
         "doubts": list(considered.doubts),
@@ -120,7 +124,8 @@ def _show(console: Console, considered: Considered, told: dict[str, Any], link: 
         brings = ", ".join(f"{name} {count}" for name, count in told["brings"].items())
         about |= {"size": told["size"], "brings": brings}
         about |= {"rows": told["rows"]} if told["rows"] else {}
-        about |= {"our data": told["data"], "scheme": f"{plan.scheme}, masks dealt by {plan.trust}"}
+        scheme = f"{in_scheme(plan.scheme, plan.mode)} ({plan.reason}); masks dealt by {plan.trust}"
+        about |= {"our data": told["data"], "scheme": scheme}
     console.print(facts(about))
     rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
     console.print(listing(("who else", "key", "fingerprint: compare new ones with their owners"), rows))

@@ -74,6 +74,27 @@ def cost_record(plan: SessionPlan, estimated: Estimate, names: tuple[str, ...]) 
     }
 
 
+def family_record(plan: SessionPlan, estimated: Estimate) -> dict[str, Any]:
+    """Bytes and seconds of a study in the family that its plan did not choose, for JSON."""
+    cost = estimated.cost
+    return {
+        "scheme": plan.scheme,
+        "mode": plan.mode,
+        "bytes": cost.bytes_total,
+        "memory": cost.memory,
+        "seconds_on_one_machine": cost.seconds_on_one_machine,
+        "seconds_side_by_side": cost.seconds_side_by_side,
+    }
+
+
+def beside(plan: SessionPlan, estimated: Estimate) -> str:
+    """The same for a person."""
+    cost = estimated.cost
+    apart, together = roughly(cost.seconds_side_by_side), roughly(cost.seconds_on_one_machine)
+    family = f'scheme = "{plan.scheme}"' + ("" if plan.mode is None else f", mode {plan.mode}")
+    return f"with {family} instead: {size(cost.bytes_total)}; {apart} apart, {together} on this machine"
+
+
 def cost_table(plan: SessionPlan, cost: Cost, names: tuple[str, ...]) -> Table:
     """The estimate for a person."""
     lines = [astuple(line) for line in table(plan, cost)]

@@ -8,7 +8,7 @@ from typing import Any
 from fedsvd.cli.options import SchemeName
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Task, Trust
 from fedsvd.runtime.job import NAME, Job, job_from
 from fedsvd.runtime.job_faults import NAME_RULE
 
@@ -19,6 +19,7 @@ def job_from_options(
     *,
     name: str | None,
     scheme: SchemeName,
+    mode: Mode | None,
     trust: Trust,
     block_size: int | None,
     release: Sequence[str] | None = None,
@@ -32,7 +33,11 @@ def job_from_options(
         section["release"] = [*default, *(word for word in named if word not in default)]
     record: dict[str, Any] = {
         "job": {"name": name or str(task), "task": str(task), **section},
-        "masks": {"scheme": str(scheme)} | ({} if block_size is None else {"block_size": block_size}),
+        "masks": {
+            "scheme": str(scheme),
+            **({} if mode is None else {"mode": str(mode)}),
+            **({} if block_size is None else {"block_size": block_size}),
+        },
         "party": named_parties(parties),
     }
     if trust is Trust.AUTHORITY:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.voice import Format
-from fedsvd.protocol.tasks import Check, Ids, Split, Trust, Write
+from fedsvd.protocol.tasks import Check, Ids, Mode, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -43,10 +43,16 @@ Release = Annotated[
     list[str] | None,
     typer.Option("--release", help="What all parties get beyond the default; once for each, or with commas."),
 ]
-SchemeOption = Annotated[SchemeName, typer.Option("--scheme", help="How data is hidden; auto chooses by cost.")]
+SchemeOption = Annotated[
+    SchemeName, typer.Option("--scheme", help="How data is hidden: sums, masks, as the paper; auto chooses by shape.")
+]
+ModeOption = Annotated[
+    Mode | None,
+    typer.Option("--mode", help="Scheme sum: A, parties open the joint Gram matrix and hold it; B, the CSP, masked."),
+]
 TrustOption = Annotated[Trust, typer.Option("--trust", help="Who deals the masks: peers, or an authority.")]
 BlockSize = Annotated[int | None, typer.Option(min=1, help="Width of mask blocks.")]
-Memory = Annotated[str | None, typer.Option(help='Bytes a role may use for panels and batches, such as "512 MiB".')]
+Memory = Annotated[str | None, typer.Option(help='Bytes a role may use, such as "512 MiB"; 2 GiB or more by need.')]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Where roles compute: cuda, cuda:1, cupy; NumPy where left out.")
 ]

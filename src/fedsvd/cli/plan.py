@@ -10,10 +10,11 @@ from rich.table import Table
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
 from fedsvd.cli.study import point_out
 from fedsvd.cli.voice import Format, Voice, facts, listing, size
-from fedsvd.protocol.ledger import how_rows_belong
+from fedsvd.protocol.ledger import how_rows_belong, in_scheme
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
+from fedsvd.protocol.sums import planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.protocol.upload import upload_bytes
 
@@ -31,21 +32,25 @@ def plan(
 ) -> None:
     """Say what a job will do, what it reveals and what it costs, before anything is sent."""
     # Imported here: --help needs neither the cost model nor what opens data.
-    from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
+    from fedsvd.cli.cost import beside, cost_record, cost_table, estimate, family_record, in_words
     from fedsvd.runtime.job import read_job
     from fedsvd.runtime.job_data import prepare
     from fedsvd.runtime.jobs import plan_job
+    from fedsvd.runtime.planning import other_family
 
     voice = Voice(format, quiet=True)
     prepared = prepare(read_job(job), scratch)
     planned = plan_job(prepared)
     estimated = estimate(planned.plan, link=link, afresh=calibrate)
     record = _record(prepared, planned) | {"cost": cost_record(planned.plan, estimated, prepared.names)}
+    other = other_family(prepared.study, planned)
+    compared = None if other is None else (other.plan, estimate(other.plan, link=link))
+    record["other_family"] = None if compared is None else family_record(*compared)
     for finding in findings(planned.plan, Policy()):
         voice.notice(named(str(finding), prepared.names))
     point_out(voice, prepared)
     costs = cost_table(planned.plan, estimated.cost, prepared.names)
-    totals = in_words(estimated.cost, estimated.basis)
+    totals = in_words(estimated.cost, estimated.basis) + ([] if compared is None else [beside(*compared)])
     voice.answer(record, lambda console: _show(console, record, totals, costs))
 
 
@@ -60,6 +65,7 @@ def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
         "features": features,
         "components": plan.components,
         "scheme": plan.scheme,
+        "mode": plan.mode,
         "why": planned.why,
         "trust": plan.trust,
         "roles": _roles(plan),
@@ -77,9 +83,15 @@ def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
 def _roles(plan: SessionPlan) -> dict[str, str]:
     """Who does what."""
     roles = {
-        "parties": "compress, rotate, mask and pad their own data; take the masks off the answer",
+        "parties": "mask and pad their own data; take the masks off the answer and check it",
         "csp": "adds up padded shares, factorises the masked sum, verifies it; sees no mask",
     }
+    if plan.mode is Mode.A:
+        roles["parties"] = "share their Gram matrices exactly, open the sum, factorise it; test the result by their own"
+        roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
+    elif plan.mode is Mode.B:
+        roles["parties"] = "share their Gram matrices exactly under one rotation; take it off the answer and check it"
+        roles["csp"] = "adds up padded shares, factorises their exact sum, verifies it; does not know the rotation"
     if plan.trust is Trust.AUTHORITY:
         roles["authority"] = "deals the seeds of the masks, then leaves; sees no data"
     return roles
@@ -102,20 +114,24 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     else:
         lines.append("the norm of its data, under a pad that only the total survives")
     upload = size(upload_bytes(plan))
+    gram = f"its Gram matrix of {plan.M} x {plan.M}, with noise in the last digits, as exact integers ({upload})"
     if plan.mode is Mode.A:
-        lines.append(
-            f"its Gram matrix of {plan.M} x {plan.M} as exact integers ({upload}), padded: parties open the sum"
-        )
+        lines.append(f"{gram}, under pads that only the total survives; the parties open the total")
+        lines.append("from party 1, the joint result, sealed to the parties")
     elif plan.mode is Mode.B:
-        mask = "under a rotation that the CSP does not know"
-        lines.append(f"its Gram matrix of {plan.M} x {plan.M} as exact integers ({upload}), {mask}, and padded")
+        lines.append(f"{gram}, under a rotation that the CSP does not know, and padded; the CSP opens the total")
     else:
         form = "masked by rotations that the CSP does not know"
         lines.append(f"its share of {plan.M} x {plan.N} numbers ({upload}), {form}, and padded")
+    if plan.task is not Task.PREDICT and not plan.published and plan.mode is not Mode.A:
+        lines.append("its part of the sums that check the CSP's answer, under pads that only the total survives")
+    if any(planned.name == "orthogonality" for planned in planned_sums(plan)):
+        lines.append("its part of the sum that corrects the right singular vectors, under such pads too")
     if plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
         lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
     if plan.releases(Item.SCORE):
         lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
+    lines.append("a digest of what it saw, sealed to the other parties, and its signature")
     return lines
 
 
@@ -130,7 +146,7 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
                 "what": what,
                 "split": record["split"],
                 **({"rows": record["rows"]} if record["rows"] else {}),
-                "scheme": f"{record['scheme']}: {record['why']}",
+                "scheme": f"{in_scheme(record['scheme'], record['mode'])}: {record['why']}",
                 "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
             }
         )

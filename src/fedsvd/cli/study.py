@@ -12,7 +12,7 @@ from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.progress import shown
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
-from fedsvd.protocol.ledger import how_rows_belong
+from fedsvd.protocol.ledger import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.doubts import doubts, warn_of
@@ -114,6 +114,7 @@ def _record(prepared: Prepared, outcome: Outcome, seconds: float, target: Path) 
         "task": plan.task,
         "split": plan.split,
         "scheme": plan.scheme,
+        "mode": plan.mode,
         "why": outcome.why,
         "trust": plan.trust,
         "released": plan.release,
@@ -140,7 +141,7 @@ def _show(console: Console, prepared: Prepared, outcome: Outcome, seconds: float
         facts(
             {
                 "job": f"{prepared.name}: {plan.task}, {plan.split} split, {plan.k} parties",
-                "scheme": f"{plan.scheme} ({outcome.why}), masks dealt by {plan.trust}",
+                "scheme": f"{in_scheme(plan.scheme, plan.mode)} ({outcome.why}), masks dealt by {plan.trust}",
                 **about_rows(plan),
                 "rank": rank_of(outcome),
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",

@@ -5,6 +5,7 @@ role and nothing that was said, so that its owner can save it as any other estim
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -19,15 +20,15 @@ from fedsvd.estimators.tables import Part, Tables, tables_of
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
-from fedsvd.protocol.tasks import Ids, Split, Task, Trust
+from fedsvd.protocol.tasks import Ids, Mode, Split, Task, Trust
 from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.federation import Outcome, run_study
 from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+from fedsvd.runtime.planning import Study
 from fedsvd.runtime.progress import shown
 
 # One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
-_REHEARSED = Policy(parties_for_full=2, records_for_full=1, records=1, shared_windows=False, least_changed=0)
+_REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)
 
 
 class NotFitted(NotFittedError, UnfittedInSklearn):  # type: ignore[misc]
@@ -39,6 +40,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     split: str
     scheme: str
+    mode: str | None
     trust: str
     block_size: int | None
     memory: int | None
@@ -74,9 +76,10 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             task,
             Split(self.split),
             scheme=self.scheme,
+            mode=None if self.mode is None else Mode(one_of("mode", self.mode, tuple(Mode))),
             trust=Trust(one_of("trust", self.trust, tuple(Trust))),
             block_size=0 if block is None else whole_number("block_size", block, 1),
-            memory=DEFAULT_MEMORY if memory is None else whole_number("memory", memory, 1),
+            memory=None if memory is None else whole_number("memory", memory, 1),
             trust_rows=known and self.split == Split.VERTICAL,
             **asked,
         )

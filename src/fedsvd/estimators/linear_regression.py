@@ -40,13 +40,18 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
     label_party : int, default=None
         Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
     scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
+        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
+        else "mask".
+    mode : {"A", "B"}, default=None
+        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
+        under a mask (B). None for A where the release determines that matrix, else B.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None
-        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+        Width of mask blocks in the paper's scheme; None for 1000.
     memory : int, default=None
-        Bytes that each role may use for panels and batches; None for 2 GiB.
+        Bytes that each role may use; None for 2 GiB, or 56 for each entry of a Gram matrix that needs more, up to
+        half of this machine's memory.
     n_parties : int, default=2
         Among how many parties a single table is divided, to rehearse.
     policy : Policy, default=None
@@ -110,6 +115,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         split: str = "horizontal",
         label_party: int | None = None,
         scheme: str = "auto",
+        mode: str | None = None,
         trust: str = "peers",
         block_size: int | None = None,
         memory: int | None = None,
@@ -127,6 +133,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self.split = split
         self.label_party = label_party
         self.scheme = scheme
+        self.mode = mode
         self.trust = trust
         self.block_size = block_size
         self.memory = memory

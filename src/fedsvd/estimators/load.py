@@ -21,7 +21,7 @@ from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA
 from fedsvd.estimators.svd import FederatedSVD
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
-from fedsvd.runtime.planning import DEFAULT_MEMORY
+from fedsvd.runtime.planning import DEFAULT_MEMORY, GRAM_BYTES
 from fedsvd.runtime.results import Stored, party_folders, read_results
 from fedsvd.types import Float
 
@@ -164,9 +164,10 @@ def _common(here: Stored) -> dict[str, Any]:
     return {
         "split": str(plan.split),
         "scheme": str(plan.scheme),
+        "mode": None if plan.mode is None else str(plan.mode),
         "trust": str(plan.trust),
         "block_size": plan.block or None,
-        "memory": None if plan.memory == DEFAULT_MEMORY else plan.memory,
+        "memory": None if plan.memory in (DEFAULT_MEMORY, GRAM_BYTES * plan.M**2) else plan.memory,
         "n_parties": plan.k,
         **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }

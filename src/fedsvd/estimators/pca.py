@@ -42,13 +42,18 @@ class FederatedPCA(FederatedTransformer):
         Release the singular values to all parties. Without them the parties learn no more than the mean and the
         top subspace, and the attributes about explained variance are missing.
     scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
+        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
+        else "mask".
+    mode : {"A", "B"}, default=None
+        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
+        under a mask (B). None for A where the release determines that matrix, else B.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None
-        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+        Width of mask blocks in the paper's scheme; None for 1000.
     memory : int, default=None
-        Bytes that each role may use for panels and batches; None for 2 GiB.
+        Bytes that each role may use; None for 2 GiB, or 56 for each entry of a Gram matrix that needs more, up to
+        half of this machine's memory.
     n_parties : int, default=2
         Among how many parties a single table is divided, to rehearse.
     policy : Policy, default=None
@@ -115,6 +120,7 @@ class FederatedPCA(FederatedTransformer):
         unit_variance: bool = False,
         release_spectrum: bool = True,
         scheme: str = "auto",
+        mode: str | None = None,
         trust: str = "peers",
         block_size: int | None = None,
         memory: int | None = None,
@@ -131,6 +137,7 @@ class FederatedPCA(FederatedTransformer):
         self.unit_variance = unit_variance
         self.release_spectrum = release_spectrum
         self.scheme = scheme
+        self.mode = mode
         self.trust = trust
         self.block_size = block_size
         self.memory = memory

@@ -31,6 +31,11 @@ _RULES: tuple[tuple[str, int | None, str], ...] = (
         None,
         "With two parties that is the partner's own, and often its records. true: we agree to that.",
     ),
+    (
+        "consent_to_gram",
+        None,
+        "A job may ask for mode A, in which all parties hold the joint Gram matrix. true: we agree to that.",
+    ),
     ("records_for_full", 1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ("records", 1, "Fewest where only U_r or coefficients are."),
     ("most_components", 1, "Most components that may be released; no limit while this line is commented out."),

@@ -8,8 +8,9 @@ a network adds is in them where the speed of its links is given.
 
 from dataclasses import dataclass, replace
 
+from fedsvd.protocol.cost_account import Step
 from fedsvd.protocol.cost_provider import authority_steps, provider_steps
-from fedsvd.protocol.cost_user import Step, user_steps
+from fedsvd.protocol.cost_user import user_steps
 from fedsvd.protocol.parties import CSP, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT, Machine, Work
@@ -95,8 +96,8 @@ def predict(
 ) -> Cost:
     """The cost of a session on this plan.
 
-    ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) the
-    users-only sum that corrects the right singular vectors is spared; without it the bytes are the upper bound.
+    ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) users
+    need not correct their right singular vectors; the sum for it is made all the same, of zeros.
     Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
     in bytes a second, one way at a time; its delay is not counted.
     """
@@ -158,11 +159,11 @@ def table(plan: SessionPlan, cost: Cost) -> list[Line]:
 
 
 def masks_of(plan: SessionPlan) -> str:
-    """The form of each side's mask, with its windows; P alone where Gram matrices are summed, none in mode A."""
+    """The masks: none in mode A, P over the common side in mode B; else the form of each side's, with its windows."""
     if plan.mode is Mode.A:
-        return "none: the parties open the sum themselves"
+        return "none, mode A: the parties open the sum"
     if plan.mode is Mode.B:
-        return f"P {plan.left} ({plan.masked_rows}, 1 window)"
+        return f"P haar ({plan.m}), mode B: the CSP opens the sum"
     left, right = len(plan.left_windows), len(plan.right_windows)
     return f"P {plan.left} ({plan.masked_rows}, {_count(left)}), Q {plan.right} ({plan.N}, {_count(right)})"
 

@@ -14,12 +14,26 @@ from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
 _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
 
+def determines_gram(plan: SessionPlan) -> bool:
+    """Whether what is released determines the joint Gram matrix: all of U and S."""
+    whole = plan.components is None or plan.components >= min(plan.m, plan.n)
+    return plan.task in _FACTORS and plan.releases(Item.SPECTRUM) and whole
+
+
+def gram_by_consent(plan: SessionPlan) -> bool:
+    """Whether parties open the joint Gram matrix although what is released does not determine it."""
+    return plan.mode is Mode.A and not determines_gram(plan)
+
+
 def full_outputs(plan: SessionPlan) -> bool:
     """Whether the users get U and S, or so much of U that S follows from it or is hardly missed.
 
+    In mode A users hold the joint Gram matrix, whatever the task releases of it.
     U_r gives each user ``G U_r = U_r S_r^2``, G the joint Gram matrix, but for r numbers. When the others' data has
     fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
     """
+    if plan.mode is Mode.A:
+        return True
     if plan.task not in _FACTORS:
         return False
     r = components(plan)
@@ -36,6 +50,11 @@ ROWS_BY_POSITION = (
     'residual shows it. Name the id column (id = "NAME", --id NAME), or say that the order is known (ids = "trust", '
     "--ids trust)"
 )
+
+
+def in_scheme(scheme: str, mode: str | None) -> str:
+    """A family and its mode, in a word or three."""
+    return str(scheme) if mode is None else f"{scheme}, mode {mode}"
 
 
 def unit(plan: SessionPlan, count: int = 2) -> str:
@@ -80,7 +99,9 @@ def masks_are_haar(plan: SessionPlan) -> bool:
 def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
-    if plan.trust is Trust.AUTHORITY:
+    if plan.trust is Trust.AUTHORITY and plan.scheme is Scheme.SUM:
+        lines.append("The trusted authority sees shapes and keys; it can neither open nor alter the parties' sums.")
+    elif plan.trust is Trust.AUTHORITY:
         lines.append("The trusted authority sees shapes and keys; it could unmask only what the CSP showed it.")
     if plan.task is not Task.PREDICT:
         lines.append(_collusion(plan))
@@ -123,6 +144,14 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
     if plan.published:
         yield "The CSP sees the labels under P alone: their norm in every block."
         return
+    if plan.mode is Mode.A:
+        return
+    if plan.mode is Mode.B:
+        yield (
+            "The CSP learns the sum of squared residuals relative to the features' norm, and the coefficients plus a "
+            "secret shift in a rotated basis; that these say no more is tested, not proven."
+        )
+        return
     yield (
         "The CSP learns the residual norm, and the null space when "
         "rank is lost; the fit itself stays hidden where the secret shift of the coefficients is as large as they are."
@@ -133,6 +162,8 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
     m, r = plan.m, components(plan)
     if plan.task in _FACTORS:
         spectrum = plan.releases(Item.SPECTRUM)
+        if plan.mode is Mode.A:
+            yield _joint_gram(plan)
         yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
         if full_outputs(plan):
             yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
@@ -148,11 +179,20 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
         yield "Where rank is lost, every party learns which part of what cannot be told apart lies with the others."
     elif plan.task is Task.LR:
+        if plan.mode is Mode.A:
+            yield _joint_gram(plan)
         yield "Every party gets all coefficients and the intercept."
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
         yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
     if plan.task is not Task.PREDICT:
         yield "Two runs whose inputs differ by one record can give that record to every party."
+
+
+def _joint_gram(plan: SessionPlan) -> str:
+    """What mode A means for everybody, in one sentence."""
+    return (
+        f"All parties will hold the joint Gram matrix ({plan.M} x {plan.M}), with it all singular values and vectors."
+    )
 
 
 def _two_parties(plan: SessionPlan) -> Iterator[str]:
@@ -161,7 +201,8 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
         return
     if full_outputs(plan):
-        exact = "exactly" if components(plan) == min(plan.m, plan.n) else f"in its top {components(plan)} directions"
+        whole = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)
+        exact = "exactly" if whole else f"in its top {components(plan)} directions"
         yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
     elif plan.task is Task.PCA:
         yield f"With two parties, each learns the other's Gram matrix times U, but for {components(plan)} numbers."
@@ -175,4 +216,8 @@ def _collusion(plan: SessionPlan) -> str:
     who = "The CSP together with any one party (outside the model) could compute"
     if plan.published:
         return f"{who} every party's data wherever the masks of that party's blocks are known or found."
+    if plan.scheme is Scheme.SUM:
+        others = "the other party's Gram matrix" if plan.k == 2 else f"the sum of the other {plan.k - 1} Gram matrices"
+        divided = "" if plan.k == 2 else "; not how it divides among them"
+        return f"{who} {others}{divided}."
     return f"{who} every party's Gram matrix, and a party of one {unit(plan, 1)} up to its sign; not other raw data."

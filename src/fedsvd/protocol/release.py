@@ -10,10 +10,10 @@ record or that party's Gram matrix away. What a party remembers for this is in `
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from fedsvd.protocol.ledger import components, full_outputs, lonely_windows, unit
+from fedsvd.protocol.ledger import components, full_outputs, gram_by_consent, lonely_windows, unit
 from fedsvd.protocol.ledger import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Task, Trust
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Policy:
 
     parties_for_full: int = 3  # fewest parties where U and S are released
     consent_to_two: bool = False  # the owner knows what a single partner can derive, and agrees
+    consent_to_gram: bool = False  # mode A may be asked for: all parties then hold the joint Gram matrix
     records_for_full: int = 100  # fewest n_i where U and S are released
     records: int = 10  # fewest n_i where U_r or coefficients are
     most_components: int | None = None
@@ -54,6 +55,7 @@ class Policy:
         """Everything is allowed, and nothing is said: for tests, and for owners who have read the ledger."""
         return cls(
             parties_for_full=2,
+            consent_to_gram=True,
             records_for_full=1,
             records=1,
             schemes=tuple(Scheme),
@@ -83,6 +85,8 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_parties(plan, policy),
         *_records(plan, policy),
         *_components(plan, policy),
+        *_mode(plan, policy),
+        *_authority(plan),
         *_windows(plan, policy),
         *_scheme(plan, policy),
     )
@@ -99,12 +103,14 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not full_outputs(plan) or plan.k >= fewest:
         return
     r, most = components(plan), min(plan.m, plan.n)
-    how = "exactly" if r == most else f"in the top {r} of {most} directions"
+    how = "exactly" if r == most or plan.mode is Mode.A else f"in the top {r} of {most} directions"
     if plan.k == 2:
         derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
     else:
         derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
     what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
+    if plan.mode is Mode.A and not plan.releases(Item.SPECTRUM):
+        what = "all entries of the joint Gram matrix"
     yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
 
 
@@ -133,6 +139,26 @@ def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     r = components(plan)
     if r > policy.most_components:
         yield Finding("components", f"{r} components are released, {policy.most_components} are allowed at most")
+
+
+def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if gram_by_consent(plan) and not policy.consent_to_gram:
+        yield Finding(
+            "mode",
+            f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which the '
+            "release does not determine; an owner who agrees writes consent_to_gram = true into policy.toml, and "
+            'mode = "B" gives the same result without it',
+        )
+
+
+def _authority(plan: SessionPlan) -> Iterator[Finding]:
+    if plan.trust is Trust.AUTHORITY and plan.scheme is Scheme.SUM:
+        yield Finding(
+            "authority",
+            "a trusted authority adds nothing in the sum family: what opens the parties' sums is dealt among the "
+            "parties, and it never has it",
+            below=False,
+        )
 
 
 def _windows(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

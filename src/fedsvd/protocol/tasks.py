@@ -28,6 +28,10 @@ class Scheme(StrEnum):
     PAPER = "paper"  # as published, to reproduce the paper; without the guarantees of the other two
 
 
+RENAMED = {"compressed": Scheme.SUM, "mixing": Scheme.MASK, "aligned": Scheme.MASK}
+"""Schemes of protocol 1, which are gone, and what took their places."""
+
+
 class Mode(StrEnum):
     """Who opens the exact sum of Gram matrices (specification, section 4)."""
 

@@ -41,7 +41,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import null_space_sum, planned_sums, sums_after, sums_before
+from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.secagg.sums import TAG_WORDS, PlannedSum
@@ -176,18 +176,6 @@ def sums_of(plan: SessionPlan, expected: Expected) -> tuple[PlannedSum, ...]:
     """Every sum of a session: the plan's, and the null space of a regression that loses rank."""
     lost = null_space_sum(plan, expected.rank)
     return planned_sums(plan) if lost is None else (*planned_sums(plan), lost)
-
-
-def words_before(plan: SessionPlan) -> list[tuple[str, int]]:
-    """The sums up to the opening: name, and uint64 words of a share."""
-    return [(planned.name, planned.length * planned.kind.columns) for planned in sums_before(plan)]
-
-
-def words_after(plan: SessionPlan, expected: Expected) -> list[tuple[str, int]]:
-    """The sums after it, the null space of a regression that loses rank among them."""
-    lost = null_space_sum(plan, expected.rank)
-    found = sums_after(plan) if lost is None else (*sums_after(plan), lost)
-    return [(planned.name, planned.length * planned.kind.columns) for planned in found]
 
 
 def _sums(plan: SessionPlan, expected: Expected) -> Iterator[Said]:

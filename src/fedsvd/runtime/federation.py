@@ -34,6 +34,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.engine import ON_CPU, Engine
+from fedsvd.runtime.memory import main_memory
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
 from fedsvd.runtime.progress import Progress as Progress
@@ -107,7 +108,7 @@ def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[
     keys[CSP] = SigningKey(secret.derive("identity", "csp"))
     identities = tuple(keys[party].public.hex() for party in [*map(user, range(1, len(parties) + 1)), TA])
     session = SessionId(secret.derive("session").reveal()[:16].hex())
-    planned = plan_study(study, m, counts, session, identities)
+    planned = plan_study(study, m, counts, session, identities, main_memory())
     planned = replace(planned, plan=replace(planned.plan, csp_identity=keys[CSP].public.hex()))
     if planned.plan.trust is Trust.PEERS:
         return planned, keys

@@ -28,7 +28,7 @@ from pydantic import (
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.identity.toml import read_toml
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Ids, Item, Scheme, Split, Task, Write
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Write
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
@@ -65,6 +65,13 @@ def bytes_of(text: object) -> object:
     if found is None or found[2] not in _UNITS:
         raise ValueError('a number of bytes, or a text such as "512 MiB" or "2 GB"')
     return int(min(float(found[1]) * _UNITS[found[2]], 2.0 * _LARGEST_COUNT))
+
+
+def _scheme(value: object) -> object:
+    """A scheme's name; one of protocol 1 is answered with the name that took its place."""
+    if isinstance(value, str) and value in RENAMED:
+        raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
+    return one_of(value, SCHEMES)
 
 
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
@@ -119,7 +126,8 @@ class StudySection(_Section):
 class MasksSection(_Section):
     """``[masks]``: how data is hidden; all of it optional."""
 
-    scheme: Annotated[str, BeforeValidator(lambda value: one_of(value, SCHEMES))] = "auto"
+    scheme: Annotated[str, BeforeValidator(lambda value: _scheme(value))] = "auto"
+    mode: Annotated[Mode, BeforeValidator(lambda value: one_of(value, Mode))] | None = None
     block_size: Count | None = None
 
 
@@ -266,6 +274,9 @@ def _check_study(study: StudySection, file: _File) -> None:
         raise ConfigError("a sample is verified and not written", 'set write = "none", or verify = "all"')
     if study.verify is not Check.NONE and file.masks.scheme == Scheme.PAPER:
         raise ConfigError("the paper's scheme has its V from the CSP: there is nothing to verify", "leave verify out")
+    if file.masks.mode is not None and file.masks.scheme in (Scheme.MASK, Scheme.PAPER):
+        fault = f"a mode says who opens a sum of Gram matrices, and scheme {file.masks.scheme!r} has none"
+        raise ConfigError(fault, "leave mode out")
     _check_release(study)
 
 

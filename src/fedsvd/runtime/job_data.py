@@ -22,7 +22,7 @@ from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.protocol.tasks import Ids, Split, Task, Trust, Write
 from fedsvd.runtime.job import Job, released
 from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+from fedsvd.runtime.planning import Study
 from fedsvd.runtime.problems import Problems
 from fedsvd.types import Float
 
@@ -241,6 +241,7 @@ def study_of(job: Job, label_user: int) -> Study:
         split=study.split,
         components=study.components,
         scheme=job.masks.scheme,
+        mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
         release=released(study),
         centre=study.intercept if study.task is Task.LR else None,
@@ -250,7 +251,7 @@ def study_of(job: Job, label_user: int) -> Study:
         targets=len(study.label),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
-        memory=study.memory or DEFAULT_MEMORY,
+        memory=study.memory,
         check_ids=study.id is not None and vertical(job) and study.ids is Ids.COMPARE,
         trust_rows=study.ids is Ids.TRUST,
         check=study.verify,

@@ -11,15 +11,19 @@ from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import expect_route
-from fedsvd.types import SessionId
+from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
+"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``memory_for``)."""
+
+GRAM_BYTES = 56
+"""Bytes for each entry of the joint Gram matrix that the sum family needs: words, their factor, a copy."""
+
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
 _MOST_USERS = 500  # beyond, the noise of the joint norm is not covered by its margin
-_RENAMED = {"compressed": "sum", "mixing": "mask", "aligned": "mask"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Study:
     targets: int = 0
     label_user: int = 0
     block_size: int = 0
-    memory: int = DEFAULT_MEMORY
+    memory: int | None = None  # None: as much as the plan needs, ``memory_for``
     check_ids: bool = False
     trust_rows: bool = False
     check: Check = Check.NONE
@@ -56,6 +60,9 @@ class Study:
                 object.__setattr__(self, name, kind(getattr(self, name)))
             except ValueError:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}", f"one of {', '.join(kind)}") from None
+        if self.mode is not None and self.mode not in tuple(Mode):
+            raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
+        object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
 
 
 @dataclass(frozen=True)
@@ -67,13 +74,25 @@ class Planned:
 
 
 def plan_study(
-    study: Study, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...] = ()
+    study: Study,
+    m: int,
+    counts: tuple[int, ...],
+    session: SessionId,
+    identities: tuple[str, ...] = (),
+    machine: int | None = None,
 ) -> Planned:
-    """The plan for this study on matrices X_i of m rows and these columns."""
+    """The plan for this study on matrices X_i of m rows and these columns.
+
+    ``machine`` is the main memory of the one machine that all roles share, where they do: an unset budget takes at
+    most half of it. Parties with machines of their own must come to the same plan, so theirs has no such limit.
+    """
     _check(study, m)
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
-    scheme, why = _choose_scheme(study, m, counts)
+    memory = memory_for(study, m + study.targets, machine)
+    scheme, why = _choose_scheme(study, m, counts, memory)
+    if study.memory is None and scheme is not Scheme.SUM:
+        memory = DEFAULT_MEMORY
     if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
     mode, because = _choose_mode(study, scheme, m, counts)
@@ -107,10 +126,30 @@ def plan_study(
         certain_bound=study.certain_bound,
         dense_masks=study.dense_masks,
         whole_shares=study.whole_shares,
-        memory=study.memory,
+        memory=memory,
         identities=identities,
     )
     return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
+
+
+def memory_for(study: Study, rows: int, machine: int | None = None) -> int:
+    """The budget of a study in bytes: what it says, else 2 GiB or as much as a Gram matrix of so many rows needs."""
+    if study.memory is not None:
+        return study.memory
+    needed = GRAM_BYTES * rows * rows if rows <= _LONGEST_SUMMED else 0
+    return max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
+
+
+def other_family(study: Study, planned: Planned) -> Planned | None:
+    """The same study in the other family, for comparison; None where only one of them can do it."""
+    plan = planned.plan
+    other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
+    if other is None or plan.task is Task.PREDICT or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
+        return None
+    try:
+        return plan_study(replace(study, scheme=str(other), mode=None), plan.m, plan.counts, plan.session)
+    except (ConfigError, StorageError):
+        return None
 
 
 def guard(plan: SessionPlan, policy: Policy) -> None:
@@ -144,8 +183,8 @@ def _check(study: Study, m: int) -> None:
     if study.task is Task.LR and study.targets < 1:
         raise ConfigError("a regression needs labels", "name the label column and who holds it")
     _check_release(study)
-    if study.scheme in _RENAMED:
-        renamed = _RENAMED[study.scheme]
+    if study.scheme in RENAMED:
+        renamed = RENAMED[study.scheme]
         raise ConfigError(f"the scheme {study.scheme!r} is protocol 1's", f'write scheme = "{renamed}" instead')
     if study.scheme not in ("auto", *Scheme):
         raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
@@ -158,7 +197,7 @@ def _check_numbers(study: Study) -> None:
     least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
     for name, smallest in least.items():
         value = getattr(study, name)
-        if name == "components" and value is None:
+        if name in ("components", "memory") and value is None:
             continue
         if not isinstance(value, int) or value < smallest:
             raise ConfigError(f"{name} = {value!r}", f"a whole number, at least {smallest}")
@@ -193,7 +232,7 @@ def _check_release(study: Study) -> None:
         raise ConfigError(fault, f"list {', '.join(known)}")
 
 
-def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Scheme, str]:
+def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int) -> tuple[Scheme, str]:
     """The family, by the rule of the specification's section 1, and the reason."""
     split_columns = study.split is Split.VERTICAL
     if study.task is Task.PREDICT:
@@ -203,14 +242,16 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Schem
             raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
         return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
     rows = m + study.targets
-    fits = 56 * rows * rows <= study.memory
+    needed = GRAM_BYTES * rows * rows
+    fits = needed <= memory
     if study.task is Task.LR:
         return _summed_rows(study, rows, fits)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
             raise StorageError(
-                f"the sum family needs {56 * rows * rows} bytes for {rows} rows, the memory budget is {study.memory}",
-                'allow more memory, or set scheme = "mask"',
+                f"the sum family needs {needed:,} bytes for a Gram matrix of {rows} x {rows}, the memory budget is "
+                f"{memory:,} bytes",
+                f'allow at least {enough_bytes(needed)} of memory, or set scheme = "mask"',
             )
         return Scheme(study.scheme), "as asked for"
     width = sum(min(n_i, rows) for n_i in counts)
@@ -218,10 +259,10 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Schem
     if not within and (split_columns or rows > _SHORT_SIDE):
         return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} beside it)"
     if not fits:
-        return Scheme.MASK, f"a Gram matrix of {rows} x {rows} does not fit the memory budget"
+        return Scheme.MASK, f"a Gram matrix of {rows} x {rows} needs {byte_size(needed)}, beyond the memory budget"
     return (
         Scheme.SUM,
-        f"the common side is short ({rows}): an upload of {8 * rows * (rows + 1)} bytes whatever the data",
+        f"the common side is short ({rows}): an upload of {byte_size(8 * rows * (rows + 1))} whatever the data",
     )
 
 
@@ -229,7 +270,7 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
     """Mode A where the release determines the joint Gram matrix, or where it is asked for; else B."""
     if scheme is not Scheme.SUM:
         if study.mode is not None:
-            raise ConfigError("a mode is chosen in the sum family alone", "leave it out")
+            raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
         return None, ""
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
     most = min(m, sum(counts))

@@ -18,7 +18,7 @@ from fedsvd.runtime.holdings import Holding, by_sample, score
 from fedsvd.runtime.job_data import labels_in, party_named, row_ids, with_features
 from fedsvd.runtime.jobs import parties_named
 from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+from fedsvd.runtime.planning import Study
 from fedsvd.runtime.results import Stored
 from fedsvd.types import Float
 
@@ -51,7 +51,7 @@ def predict_together(
         trust=first.plan.trust,
         targets=first.plan.targets,
         label_user=first.plan.label_user,
-        memory=first.plan.memory or DEFAULT_MEMORY,
+        memory=first.plan.memory,
         check_ids=all(with_ids) and ids is Ids.COMPARE,
         trust_rows=ids is Ids.TRUST or first.plan.trust_rows,
     )

@@ -63,11 +63,69 @@ def test_what_leaves_a_site_follows_the_plan(fedsvd, by_columns, nothing_runs):
     assert record["released"]["coefficients"] == "to each party its own"
     assert record["released"]["score"] == "to the label holder"
     assert any("Party insurer alone gets" in line for line in record["learns"])
-    record = fedsvd("plan", by_columns.job(task="svd", masks='scheme = "aligned"', **keys), "--format", "json").json
-    assert "not padded" in "\n".join(record["leaves_each_site"])
+    record = fedsvd("plan", by_columns.job(task="svd", masks='scheme = "mask"', **keys), "--format", "json").json
+    assert "masked by rotations" in "\n".join(record["leaves_each_site"])
     record = fedsvd("plan", by_columns.job(task="svd", masks='scheme = "paper"', **keys), "--format", "json").json
     assert "eq. 6" in "\n".join(record["leaves_each_site"])
     assert any(notice.startswith("C1") for notice in record["notices"])
+
+
+def test_the_family_the_mode_and_the_reason_are_shown_with_what_leaves_the_site(fedsvd, by_rows, nothing_runs):
+    whole = fedsvd("plan", by_rows.job(task="svd", id="patient"), "--format", "json").json
+    assert (whole["scheme"], whole["mode"]) == ("sum", "A")
+    assert "the common side is short (6)" in whole["why"]
+    assert "U and S are released whole" in whole["why"]
+    assert any("the parties open the total" in line for line in whole["leaves_each_site"])
+    assert any("nothing of the data" in line for line in whole["learns"])
+    top = fedsvd("plan", by_rows.job(task="pca", components=2, id="patient"), "--format", "json").json
+    assert (top["scheme"], top["mode"]) == ("sum", "B")
+    assert any("the CSP opens the total" in line for line in top["leaves_each_site"])
+    assert any("check the CSP's answer" in line for line in top["leaves_each_site"])
+    assert any("ratios of the singular values" in line for line in top["learns"])
+    assert "sum, mode B: the common side is short" in fedsvd("plan", by_rows.job(task="pca", id="patient")).out
+
+
+def test_mode_a_of_a_release_without_the_gram_matrix_says_that_all_parties_will_hold_it(fedsvd, by_rows, nothing_runs):
+    job = by_rows.job(task="pca", components=2, id="patient", masks='mode = "A"')
+    record = fedsvd("plan", job, "--format", "json").json
+    assert record["mode"] == "A"
+    assert "all parties will hold the joint Gram matrix" in record["why"]
+    assert any("All parties will hold the joint Gram matrix (6 x 6)" in line for line in record["learns"])
+    assert any("consent_to_gram = true" in notice for notice in record["notices"])
+
+
+def test_bytes_and_seconds_of_the_other_family_stand_beside_the_plan_where_it_is_possible(
+    fedsvd, by_rows, by_columns, nothing_runs, machine
+):
+    for scheme, other in (("sum", "mask"), ("mask", "sum")):
+        job = by_rows.job(task="pca", components=2, id="patient", masks=f'scheme = "{scheme}"')
+        beside = fedsvd("plan", job, "--format", "json").json["other_family"]
+        assert f'with scheme = "{other}"' in fedsvd("plan", job).out
+        asked = by_rows.job(task="pca", components=2, id="patient", masks=f'scheme = "{other}"')
+        chosen = fedsvd("plan", asked, "--format", "json").json
+        assert (beside["scheme"], beside["mode"]) == (chosen["scheme"], chosen["mode"])
+        assert beside["seconds_side_by_side"] == pytest.approx(chosen["cost"]["seconds_side_by_side"])
+        assert beside["bytes"] == pytest.approx(chosen["cost"]["bytes"], rel=0.02)  # identities of the CSP beside it
+    keys = {"split": "vertical", "id": "patient", "sort_by_id": True, "label": "outcome"}
+    record = fedsvd("plan", by_columns.job(task="lr", **keys), "--format", "json").json
+    assert (record["scheme"], record["other_family"]) == ("mask", None)
+
+
+def test_the_names_of_protocol_1_are_answered_with_the_new_ones(fedsvd, by_rows, nothing_runs):
+    for old, new in (("compressed", "sum"), ("mixing", "mask"), ("aligned", "mask")):
+        said = fedsvd("plan", by_rows.job(task="pca", id="patient", masks=f'scheme = "{old}"'), "--format", "json")
+        assert said.json["error"]["code"] == "FSVD-100"
+        assert f'scheme = "{new}"' in said.json["error"]["fix"]
+
+
+def test_a_sum_that_does_not_fit_the_budget_is_refused_with_its_bytes_and_the_other_scheme(
+    fedsvd, by_rows, nothing_runs
+):
+    job = by_rows.job(task="pca", id="patient", memory=2000, masks='scheme = "sum"')
+    error = fedsvd("plan", job, "--format", "json").json["error"]
+    assert error["code"] == "FSVD-350"
+    assert "2,016 bytes for a Gram matrix of 6 x 6" in error["fault"]
+    assert 'scheme = "mask"' in error["fix"]
 
 
 def test_a_plan_that_cannot_be_is_refused(fedsvd, by_rows, nothing_runs):
@@ -79,7 +137,7 @@ def test_a_plan_that_cannot_be_is_refused(fedsvd, by_rows, nothing_runs):
     assert "memory" in said.json["error"]["fault"]
 
 
-def test_the_bytes_that_are_foretold_are_those_that_move(fedsvd, by_rows):
+def test_the_bytes_that_are_predicted_are_those_that_move(fedsvd, by_rows):
     job = by_rows.job(task="pca", components=2, id="patient", release=["components", "mean", "spectrum"])
     foretold = fedsvd("plan", job, "--format", "json").json["cost"]
     ran = fedsvd("run", job, "--format", "json", "-q").json

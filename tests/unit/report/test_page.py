@@ -272,5 +272,6 @@ def test_every_message_that_carries_numbers_has_a_step_of_its_own():
         )
     }
     inside = {"Computed", "Aborted"}
-    assert heavy - inside <= set(STEPS)
+    brief = {"Finished", "Countersigned"}  # a digest, a signature
+    assert heavy - inside - brief <= set(STEPS)
     assert set(STEPS) <= set(vars(messages))
