@@ -80,7 +80,9 @@ def changed(value: object, rng: np.random.Generator) -> tuple[object, str]:
         case bytes():
             return _pick(_bytes(value, rng), rng)
         case str():
-            return _pick({"another name": "norm" if value != "norm" else "gram", "empty": "", "longer": value + "0"}, rng)
+            return _pick(
+                {"another name": "norm" if value != "norm" else "gram", "empty": "", "longer": value + "0"}, rng
+            )
         case int():
             ways = {"one more": value + 1, "one less": value - 1, "zero": 0, "huge": 2**62, "negative": -(2**40)}
             return _pick(ways, rng)
