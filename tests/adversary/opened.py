@@ -93,6 +93,6 @@ def seen_by_csp(federation: Federation) -> list[int]:
 def square(triangle: Sequence[int], m: int) -> np.ndarray:
     """The symmetric matrix behind its upper triangle, of Python integers."""
     G = np.empty((m, m), dtype=object)
-    for value, (i, j) in zip(triangle, ((i, j) for i in range(m) for j in range(i, m)), strict=True):
+    for i, j, value in zip(*np.triu_indices(m), triangle, strict=True):
         G[i, j] = G[j, i] = value
     return G

@@ -1,7 +1,7 @@
 """Whole-number columns from an exact Gram matrix, by lattice reduction: why shares are widened (specification, 3.4).
 
-The rows of an integer matrix Z (m, N) are vectors of Z^N whose inner products are ``G = Z Z^T``. If N < m they generate,
-nearly always, all of Z^N, and a reduced basis of it has unit vectors: ``Z e_j`` is then a column of Z, whatever Z is
+The rows of an integer matrix Z (m, N) are vectors of Z^N whose inner products are ``G = Z Z^T``. If N < m they nearly
+always generate all of Z^N, and a reduced basis of it has unit vectors: ``Z e_j`` is then a column of Z, whatever Z is
 made of. With N > m the rows are a basis of some lattice of rank m, in which no vector is short, and nothing follows.
 
 The reduction is that of Lenstra, Lenstra and Lovasz, in exact integers, on inner products alone. Vectors are inserted
