@@ -14,7 +14,7 @@ import pytest
 
 from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.messages import MaskedBatch, PaddedBatch, Relayed
+from fedsvd.protocol.messages import PaddedBatch, Relayed
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.release import Policy
@@ -112,7 +112,7 @@ def heard(monkeypatch):
     monkeypatch.setattr(Listening, "heard", kept, raising=False)
     monkeypatch.setattr(csp_node, "ServiceProvider", Listening)
     yield kept
-    assert not {PaddedBatch, MaskedBatch} & set(kept)
+    assert not {PaddedBatch} & set(kept)
 
 
 class Swapping(CspNode):

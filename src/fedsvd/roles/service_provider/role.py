@@ -44,10 +44,10 @@ from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, recovers
 from fedsvd.roles.service_provider.collect import Storage, decoded, expect_route, keeper_for
-from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
+from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise, planned_size
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Array, Float, Ring
+from fedsvd.types import Array, Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -294,19 +294,10 @@ class ServiceProvider(Machine):
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
         asked_again = found.store is not None or recovers(self.plan)
         self._found = replace(found, U_masked=found.U_masked[:0]) if asked_again else None
-        U_masked, sigma = self._planned_size(found)
+        U_masked, sigma = planned_size(self.plan, found)
         released = sigma if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
         return State.ANSWERING, self._to_all(reply)
-
-    def _planned_size(self, found: Factorised) -> tuple[Float, Float]:
-        """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan."""
-        r = self.plan.planned_rank
-        if self.plan.published or self.plan.tall:
-            return found.U_masked, found.sigma_scaled
-        U_masked, sigma = np.zeros((self.plan.M, r)), np.zeros(r)
-        U_masked[:, : found.U_masked.shape[1]], sigma[: len(found.sigma_scaled)] = found.U_masked, found.sigma_scaled
-        return U_masked, sigma
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
         """Eq. 6 of the paper, leak and all (C1)."""
