@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import PeerAborted, SumAltered, UnexpectedMessage
-from fedsvd.protocol.messages import Computed, PaddedBatch, Ready, SumReply, SumShare
+from fedsvd.protocol.messages import BatchRequest, Computed, Factors, PaddedBatch, Ready, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.sums import planned_sums
 from fedsvd.protocol.tasks import Item, Mode
@@ -40,7 +40,7 @@ def added(payload, change, wide, place=0):
     """The payload with ``change`` added to one word of 128 bits, or to one digit of a wide number."""
     altered = payload.copy()
     if wide:
-        altered.flat[place] += np.uint64(change % 2**64)
+        altered.flat[place] = (int(altered.flat[place]) + change) % 2**64
         return altered
     row = place % len(altered)
     total = (int(altered[row, 0]) + (int(altered[row, 1]) << 64) + change) % 2**128
@@ -143,25 +143,27 @@ def test_an_altered_sum_ends_the_session_everywhere(session):
 @pytest.mark.parametrize("mode", list(Mode))
 def test_an_altered_statistic_stops_before_the_share_or_the_upload(name, mode):
     """A false norm would single a user out, a false mean shift it: neither gets as far as that."""
-    federation = pca(3, unit_variance=True, mode=mode)
-    meddle = altering(
-        SumReply,
-        lambda reply: (
-            (replace(reply, payload=added(reply.payload, 1, reply.payload.shape[1] != 2)),)
-            if reply.name == name
-            else (reply,)
-        ),
-        to=TWO,
-    )
-    with pytest.raises(SumAltered):
-        federation.run(meddle=meddle)
-    sent = [message for _, _, message in federation.sent]
-    assert not any(isinstance(message, Ready | PaddedBatch) for message in sent)
-    names = [message.name for message in sent if isinstance(message, SumShare)]
-    assert "gram" not in names
-    order = [planned.name for planned in planned_sums(federation.plan)]
-    heard_by_two = [m.name for o, _, m in federation.sent if isinstance(m, SumShare) and o == TWO]
-    assert heard_by_two == order[: order.index(name) + 1]
+
+    def change(reply):
+        wide = reply.payload.shape[1] != 2
+        return (replace(reply, payload=added(reply.payload, 1, wide)) if reply.name == name else reply,)
+
+    for victims in ([TWO], [ONE, TWO, user(3)]):
+        federation = pca(3, unit_variance=True, mode=mode)
+        order = [planned.name for planned in planned_sums(federation.assemble().plan)]
+
+        def meddle(origin, to, message, victims=victims):
+            return change(message) if isinstance(message, SumReply) and to in victims else (message,)
+
+        with pytest.raises(SumAltered):
+            federation.run(meddle=meddle)
+        for victim in victims:  # who has the true total may go on, and gets no further without the others
+            said = [message for origin, _, message in federation.sent if origin == victim]
+            assert [message.name for message in said if isinstance(message, SumShare)] == order[: order.index(name) + 1]
+            assert not any(isinstance(message, Ready | PaddedBatch) for message in said)
+        kinds = {type(message) for _, _, message in federation.sent}
+        assert not kinds & {BatchRequest, PaddedBatch, Factors}
+        assert "gram" not in {message.name for _, _, message in federation.sent if isinstance(message, SumReply)}
 
 
 def test_totals_swapped_between_batches_or_sums_are_refused():
