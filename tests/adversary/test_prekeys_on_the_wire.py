@@ -14,7 +14,7 @@ import pytest
 
 from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.messages import PaddedBatch, Relayed
+from fedsvd.protocol.messages import PaddedBatch, Relayed, SumShare
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.release import Policy
@@ -112,7 +112,7 @@ def heard(monkeypatch):
     monkeypatch.setattr(Listening, "heard", kept, raising=False)
     monkeypatch.setattr(csp_node, "ServiceProvider", Listening)
     yield kept
-    assert not {PaddedBatch} & set(kept)
+    assert not {PaddedBatch, SumShare} & set(kept)
 
 
 class Swapping(CspNode):
@@ -243,7 +243,7 @@ def test_honest_roles_finish_the_same_study(kits, heard):
     with federation(kits) as csp:
         job = ended(csp, submit(csp))
     assert job.state is JobState.DONE
-    assert PaddedBatch in heard
+    assert SumShare in heard
     heard.clear()
     X = np.concatenate([np.load(kits["party/a"].parent / f"{name}.npy") for name in "ab"])
     (found,) = kits["party/a"].glob("results/*/singular_values.npy")
