@@ -15,7 +15,7 @@ from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.messages import MaskedBatch, PaddedBatch, Relayed
+from fedsvd.protocol.messages import PaddedBatch, Relayed, SumShare
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.release import Policy
@@ -113,7 +113,7 @@ def heard(monkeypatch):
     monkeypatch.setattr(Listening, "heard", kept, raising=False)
     monkeypatch.setattr(csp_node, "ServiceProvider", Listening)
     yield kept
-    assert not {PaddedBatch, MaskedBatch} & set(kept)
+    assert not {PaddedBatch, SumShare} & set(kept)
 
 
 class Swapping(CspNode):
@@ -242,7 +242,7 @@ def test_honest_roles_finish_the_same_study(kits, heard):
     with federation(kits) as csp:
         job = ended(csp, submit(csp))
     assert job.state is JobState.DONE
-    assert PaddedBatch in heard
+    assert SumShare in heard
     heard.clear()
     X = np.concatenate([np.load(kits["party/a"].parent / f"{name}.npy") for name in "ab"])
     (found,) = kits["party/a"].glob("results/*/singular_values.npy")
