@@ -8,6 +8,7 @@ from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.data.open import open_source
 from fedsvd.linalg.device import Device
+from fedsvd.linalg.windows import Form
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Mode
@@ -28,11 +29,11 @@ OPEN = Policy.permissive()
 STUDIES = {
     "svd, opened by the users": (Study("svd", "horizontal"), ROWS),
     "svd, columns split": (Study("svd", "vertical"), COLUMNS),
-    "svd, masks": (Study("svd", "vertical", scheme="mask", memory=6_000_000, window=512), LONG),
+    "svd, mixing": (Study("svd", "vertical", scheme="mask", forms=(Form.MIXING, Form.MIXING)), LONG),
     "svd, opened by the CSP": (Study("svd", "horizontal", mode=Mode.B), ROWS),
     "pca": (Study("pca", "horizontal", components=3), ROWS),
-    "pca, unit variance, masks": (Study("pca", "horizontal", components=3, unit_variance=True, scheme="mask"), ROWS),
-    "lsa": (Study("lsa", "vertical", components=4, memory=6_000_000, window=512), LONG),
+    "pca, unit variance, mixing": (Study("pca", "horizontal", components=3, unit_variance=True, scheme="mask"), ROWS),
+    "lsa": (Study("lsa", "vertical", components=4, scheme="mask"), LONG),
 }
 
 
@@ -93,7 +94,7 @@ def test_a_horizontal_regression_on_a_device_is_that_of_the_joint_table(foreign)
 @pytest.mark.parametrize("memory", [1 << 30, 200_000], ids=["X' on the device", "X' in host memory"])
 def test_the_top_of_a_long_matrix_is_found_wherever_it_is_kept(foreign, memory, tmp_path):
     device = Device("test", foreign.array([0.0]), memory)
-    study = Study("lsa", "vertical", components=4, scheme="mask", memory=13_500_000, window=512)
+    study = Study("lsa", "vertical", components=4, scheme="mask", memory=13_500_000)
     tables = [RNG.normal(size=(540, n)) * 1.02 ** -np.arange(n) for n in (500, 400)]
     parties = [PartyData(open_source(table)) for table in tables]
     outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device, scratch=tmp_path)
@@ -118,7 +119,7 @@ def test_a_party_with_a_device_and_one_without_are_at_one(foreign):
     """Masks are drawn by each user, here by different libraries, from the same seed."""
     device = Device("test", foreign.array([0.0]))
     parties = [PartyData(open_source(table)) for table in LONG]
-    study = Study("svd", "vertical", scheme="mask", memory=6_000_000, window=512)
+    study = Study("svd", "vertical", scheme="mask", forms=(Form.MIXING, Form.MIXING))
     session = assemble(study, parties, Seed(bytes(range(32))))
     machines = [
         User(machine.me, session.plan, replace(machine._inputs, device=device)) if machine.me == user(2) else machine

@@ -301,7 +301,11 @@ def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> Se
 
 def _expect_memory(plan: SessionPlan) -> None:
     """Refuse a plan of the mask family whose memory holds no column under P, no Q, or no factor at the CSP."""
-    needed = {f"a column of {plan.masked_rows} rows under P": 32 * plan.masked_rows}
+    width = plan.N + plan.targets
+    needed = {
+        f"a column of {plan.masked_rows} rows under P": 32 * plan.masked_rows,
+        f"a row of {width} columns on its way up": 160 * width,
+    }
     if plan.right is Form.HAAR:
         needed[f"Q, which is {plan.N} x {plan.N}"] = 12 * plan.N**2
     for what, size in needed.items():

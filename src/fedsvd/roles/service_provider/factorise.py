@@ -104,15 +104,6 @@ def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Fa
     return Factorised(U_masked, to_numpy(svd.sigma[:kept]), found.residual, orthogonality)
 
 
-def planned_size(plan: SessionPlan, found: Factorised) -> tuple[Float, Float]:
-    """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan."""
-    if plan.published or plan.tall:
-        return found.U_masked, found.sigma_scaled
-    U_masked, sigma = np.zeros((plan.M, plan.planned_rank)), np.zeros(plan.planned_rank)
-    U_masked[:, : found.U_masked.shape[1]], sigma[: len(found.sigma_scaled)] = found.U_masked, found.sigma_scaled
-    return U_masked, sigma
-
-
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:
     """The SVD of X' from its store: dense where it fits, else the top r."""
     whole = slice(0, plan.M), slice(0, plan.N)
