@@ -68,9 +68,14 @@ def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
 def _roles(plan: SessionPlan) -> dict[str, str]:
     """Who does what."""
     roles = {
-        "parties": "compress, rotate, mask and pad their own data; take the masks off the answer",
+        "parties": "compress, mask and pad their own data; check the answer and take the masks off it",
         "csp": "adds up padded shares, factorises the masked sum, verifies it; sees no mask",
     }
+    if plan.mode is Mode.A:
+        roles = {
+            "parties": "add up their Gram matrices under pads, open the sum and factorise it, each checking the first",
+            "csp": "adds up padded shares that it cannot open, and relays sealed messages",
+        }
     if plan.trust is Trust.AUTHORITY:
         roles["authority"] = "deals the seeds of the masks, then leaves; sees no data"
     return roles
@@ -85,9 +90,9 @@ def _whom(plan: SessionPlan, item: Item) -> str:
 
 def leaves_each_site(plan: SessionPlan) -> list[str]:
     """Everything a party sends, in the order in which it goes."""
-    lines = ["a session key, signed"]
+    lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
     if plan.check_ids:
-        lines.append(f"keyed hashes of {plan.m} row ids; the key stays among the parties")
+        lines.append("one keyed hash of all its row ids; the key stays among the parties")
     if plan.centre or plan.task is Task.LR:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
     else:
