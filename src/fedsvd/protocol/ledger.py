@@ -168,5 +168,7 @@ def _collusion(plan: SessionPlan) -> str:
     if plan.mode is not None:
         others = "sum of the other parties' Gram matrices, and no single one while two of these parties are honest"
         learned = "Gram matrix of the other" if plan.k == 2 else others
-        return f"The CSP and a party that pool what they see learn the {learned}; lying together, they can alter totals."
+        return (
+            f"The CSP and a party that pool what they see learn the {learned}; lying together, they can alter totals."
+        )
     return f"{who} every party's Gram matrix, and a party of one {unit(plan, 1)} up to its sign; not other raw data."

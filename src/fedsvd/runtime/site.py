@@ -20,6 +20,7 @@ from typing import Any
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity import files
+from fedsvd.identity.certificates import organisation_of
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
@@ -27,12 +28,12 @@ from fedsvd.identity.policy import read_policy
 from fedsvd.protocol.ledger import full_outputs
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
+from fedsvd.protocol.release import Policy, organisation_findings
 from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.approvals import Approval, Approvals
 from fedsvd.runtime.driver import Run
 from fedsvd.runtime.engine import Engine
-from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
+from fedsvd.runtime.enlisting import OwnPart, job_of, party_caller, plain_id
 from fedsvd.runtime.federation import Outcome, certificate_of
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
@@ -41,7 +42,7 @@ from fedsvd.runtime.memory import peak_memory
 from fedsvd.runtime.own_part import keeper
 from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.planning import guard
-from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies
+from fedsvd.runtime.reruns import ORGANISATION, Asked, Brought, EarlierStudies
 from fedsvd.runtime.results import write_own_results
 from fedsvd.runtime.role_accounts import write_own_account
 from fedsvd.runtime.session import Played, accounts
@@ -179,19 +180,24 @@ class Site:
 
     def compare(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
-        job = job_of(record["file"])
-        roster = frozenset(party.name for party in job.parties)
+        job, policy = job_of(record["file"]), self.policy()
+        roster = frozenset(_organisation(record, party.name) for party in job.parties)
         full = plan is not None and full_outputs(plan)
-        asked = Asked(plain_id(record["id"]), job.study.split, roster, full)
-        return self._studies().compare(asked, own.data, self.policy())
+        complete = all(party_caller(party.name) in record["enlisted"] for party in job.parties)
+        asked = Asked(plain_id(record["id"]), job.study.split, roster, full, complete)
+        brought = self._studies().compare(asked, own.data, policy)
+        found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
+        return replace(brought, found=(*found, *brought.found))
 
     def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
         """This data is what was approved, and gives no record and no party away beside that of an earlier study."""
         brought, approval = self.compare(record, own, plan), self._approval(record)
         if brought.found:
+            records = "bring the records of the earlier study, or many new ones, or "
+            rule = brought.found[0].rule
             raise ReleaseRefused(
                 f"this study is below your policy: {brought.found[0]}",
-                "bring the records of the earlier study, or many new ones, or change policy.toml if you agree to it",
+                f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
             )
         if approval is not None:
             if set(brought.unlike) - set(approval.unlike):
@@ -312,3 +318,10 @@ class Site:
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"
+
+
+def _organisation(record: Mapping[str, Any], party: str) -> str:
+    """Who a party is for the guard: its organisation where the operator named one, else itself."""
+    facts = record["enlisted"].get(party_caller(party)) or {}
+    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
+    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

@@ -78,7 +78,7 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         ('tasks = "pca"', "list of svd"),
         ('tasks = ["pca", "everything"]', "list of svd"),
         ("tasks = [1]", "list of svd"),
-        ('schemes = ["auto"]', "list of compressed"),
+        ('schemes = ["auto"]', "list of sum"),
         ("records = 5\nrecords = 6", "not TOML"),
         ("records", "not TOML"),
     ],

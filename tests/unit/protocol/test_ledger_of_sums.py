@@ -34,7 +34,9 @@ def test_in_mode_b_the_csp_learns_ratios_and_no_party_the_joint_gram_matrix():
     assert "coefficients plus a secret shift" in text
 
 
-@pytest.mark.parametrize(("k", "left"), [(2, "learn the Gram matrix of the other"), (3, "no single one while two of these")])
+@pytest.mark.parametrize(
+    ("k", "left"), [(2, "learn the Gram matrix of the other"), (3, "no single one while two of these")]
+)
 def test_a_coalition_with_the_csp_learns_a_sum_over_the_honest_and_may_alter_totals(k, left):
     _, text = told(k=k)
     assert left in text
