@@ -101,9 +101,10 @@ def test_every_party_holds_one_certificate_that_all_and_the_csp_signed(study):
 
 
 def test_a_commitment_opens_to_the_partys_data_and_to_no_other(study):
-    house, _, job = study
+    house, _, _ = study
     body = json.loads(certificate(study, "b").read_bytes())["body"]
-    salt = bytes.fromhex((house.folder("b", job.id) / "commitment-salt.txt").read_text())
+    salts = house.kits["party/b"] / "state" / "commitments"
+    salt = bytes.fromhex((salts / f"{body['session']}.salt").read_text())
     rows = np.load(house.root / "b.npy")
 
     def committed(rows):

@@ -159,12 +159,9 @@ class ServiceProvider(Machine):
         self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()
-        every = np.stack([self._rows[party] for party in self.plan.users])
-        if (every != every[0]).any():
-            raise RowsDiffer(
-                "rows have different ids at different parties, or stand in another order",
-                "sort every party's table by the id column and leave only the ids that all parties have",
-            )
+        if len({hashed.tobytes() for hashed in self._rows.values()}) > 1:
+            fix = "sort every party's table by the id column and leave only the ids that all parties have"
+            raise RowsDiffer("rows have different ids at different parties, or stand in another order", fix)
         return self.state, self._to_all(RowsAgree(self.plan.digest))
 
     # --- sums -----------------------------------------------------------------------------------------------------
