@@ -167,9 +167,10 @@ class Institutions:
 
 
 @contextmanager
-def institutions(root, parties, tables=None, policy=None, **how):
+def institutions(root, parties, tables=None, policy=None, organisations=None, **how):
     """Kits for these parties, an authority and a researcher; with ``tables`` each party's site names its own."""
-    kits = temporary_federation(root / "kits", parties, with_authority=True, researcher="res", now=datetime.now(UTC))
+    of = {"with_authority": True, "researcher": "res", "organisations": organisations}
+    kits = temporary_federation(root / "kits", parties, now=datetime.now(UTC), **of)
     house = Institutions(root, kits, **how)
     for name in parties:
         kit = kits[f"party/{name}"]

@@ -101,9 +101,10 @@ def test_every_party_holds_one_certificate_that_all_and_the_csp_signed(study):
 
 
 def test_a_commitment_opens_to_the_partys_data_and_to_no_other(study):
-    house, _, job = study
+    house, _, _ = study
     body = json.loads(certificate(study, "b").read_bytes())["body"]
-    salt = bytes.fromhex((house.folder("b", job.id) / "commitment-salt.txt").read_text())
+    salts = house.kits["party/b"] / "state" / "commitments"
+    salt = bytes.fromhex((salts / f"{body['session']}.salt").read_text())
     rows = np.load(house.root / "b.npy")
 
     def committed(rows):
@@ -249,3 +250,20 @@ def test_a_plan_with_another_key_for_the_csp_is_refused(study, monkeypatch):
     with members_here(house, *PARTIES):
         job = finished(house, csp, file_of("svd", PARTIES, name="unsigned"))
     assert job.failures[0]["code"] == "FSVD-503"
+
+
+def test_parties_of_one_organisation_count_once(tmp_path):
+    """7.4: four parties of two organisations are two; and a site more of one organisation is no new roster."""
+    _, tables = split_table(200, 4, PARTIES)
+    of = {"a": "North", "b": "North", "c": "South", "d": "South"}
+    made = institutions(tmp_path, PARTIES, tables, Policy(records_for_full=1, records=1), of)
+    with made as house, csp_here(house) as csp, members_here(house, *PARTIES):
+        job = finished(house, csp, file_of("svd", PARTIES, name="full"))
+        assert job.failures[0]["code"] == "FSVD-110"
+        who = job.failures[0]["who"].partition("/")[2]
+        why = Site.at(house.kits[f"party/{who}"]).failure({"id": job.id, "attempt": 1})
+        assert "the 4 parties belong to 2 organisation(s), 3 are asked for" in why["fault"]
+        job = finished(house, csp, file_of("pca", PARTIES, name="four", components=1))
+        assert job.state is JobState.DONE, job.failures
+        job = finished(house, csp, file_of("pca", PARTIES[:3], name="three", components=1))
+        assert job.state is JobState.DONE, job.failures

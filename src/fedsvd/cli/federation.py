@@ -65,13 +65,24 @@ def approve(
     out: Annotated[Path | None, typer.Option("--out", help="Where the certificate goes; ROLE-NAME.pem here.")] = None,
     days: Annotated[int, typer.Option(min=1, help="How long the certificate is good for.")] = DAYS,
     renew: Annotated[bool, typer.Option("--renew", help="The applicant has one, and asks for its next.")] = False,
+    organisation: Annotated[
+        str | None,
+        typer.Option(help="Whose party this is, also when renewing: parties of one organisation count once."),
+    ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Sign a certificate for the role and name that you mean, and the fingerprint that you were told."""
     target = _free(out or Path(f"{role}-{name}.pem"))
     operator = Authority(directory)
     pem = operator.approve(
-        files.read(request), role=role, party_id=name, fingerprint=fingerprint, now=_now(), days=days, renew=renew
+        files.read(request),
+        role=role,
+        party_id=name,
+        fingerprint=fingerprint,
+        now=_now(),
+        days=days,
+        renew=renew,
+        organisation=organisation,
     )
     files.create(target, pem)
     record = {"role": str(role), "name": name, "certificate": str(target), "ca": str(directory / CA)}

@@ -106,9 +106,9 @@ def _whom(plan: SessionPlan, item: Item) -> str:
 
 def leaves_each_site(plan: SessionPlan) -> list[str]:
     """Everything a party sends, in the order in which it goes."""
-    lines = ["a session key, signed"]
+    lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
     if plan.check_ids:
-        lines.append(f"keyed hashes of {plan.m} row ids; the key stays among the parties")
+        lines.append("one keyed hash of all its row ids; the key stays among the parties")
     if plan.centre or plan.task is Task.LR:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
     else:

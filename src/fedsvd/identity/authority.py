@@ -74,6 +74,7 @@ class Authority:
         now: datetime,
         days: int = DAYS,
         renew: bool = False,
+        organisation: str | None = None,
     ) -> bytes:
         """A certificate in PEM, for the role and id that the operator names and the fingerprint it was told."""
         now = utc(now)
@@ -87,7 +88,7 @@ class Authority:
         tls = hashlib.sha256(claim.tls_public).hexdigest()
         with files.locked(self.directory):
             expect_may_issue(self.register(), claim, tls, now, renew)
-            certificate = make_certificate(claim, self.ca, self._key(), now, days)
+            certificate = make_certificate(claim, self.ca, self._key(), now, days, organisation)
             pem = certificate.public_bytes(Encoding.PEM)
             add_issued(self.directory, _entry(claim, certificate, tls, now))
         return pem

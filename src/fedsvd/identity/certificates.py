@@ -61,10 +61,18 @@ def make_ca(
 
 
 def make_certificate(
-    claim: Claim, ca: x509.Certificate, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
+    claim: Claim,
+    ca: x509.Certificate,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    days: int,
+    organisation: str | None = None,
 ) -> x509.Certificate:
-    """The claim under the operator's signature."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, claim.identity.party_id)])
+    """The claim under the operator's signature, and the organisation that the operator says it belongs to."""
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, claim.identity.party_id)]
+    if organisation:
+        names.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation))
+    subject = x509.Name(names)
     tls = cast(ec.EllipticCurvePublicKey, load_der_public_key(claim.tls_public))  # read_claim saw to it
     identifier = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     signer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
@@ -102,6 +110,12 @@ def load_certificate(content: bytes | x509.Certificate) -> x509.Certificate:
         return x509.load_pem_x509_certificate(content) if pem else x509.load_der_x509_certificate(content)
     except UNREADABLE:
         raise NotAuthenticated("this is not a certificate", "send the file that was issued, unchanged") from None
+
+
+def organisation_of(certificate: bytes | x509.Certificate) -> str | None:
+    """The organisation in a certificate's subject, where the operator named one."""
+    found = load_certificate(certificate).subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return str(found[0].value) if found else None
 
 
 def load_revocation_list(content: bytes, ca: x509.Certificate) -> x509.CertificateRevocationList:

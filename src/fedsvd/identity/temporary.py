@@ -4,7 +4,7 @@ The same calls as between institutions, one after the other, and every owner pin
 the point of it all: one person holds all keys, the operator's too. It is for one machine and a short time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -32,6 +32,7 @@ def temporary_federation(
     researcher: str | None = None,
     name: str = "throw-away federation",
     rehearsal: bool = False,
+    organisations: Mapping[str, str] | None = None,
 ) -> dict[str, Path]:
     """``party/<id>``, ``csp/<id>``, ``authority/<id>`` and ``researcher/<id>``, each with its kit's folder.
 
@@ -50,7 +51,13 @@ def temporary_federation(
         addresses = csp_addresses if role is KitRole.CSP else ()
         request = make_request(folder, operator.federation, role, party_id, addresses)
         pem = operator.approve(
-            request.pem, role=role, party_id=party_id, fingerprint=request.fingerprint, now=now, days=DAYS
+            request.pem,
+            role=role,
+            party_id=party_id,
+            fingerprint=request.fingerprint,
+            now=now,
+            days=DAYS,
+            organisation=(organisations or {}).get(party_id),
         )
         kits[f"{role}/{party_id}"] = accept(folder, pem, operator.ca_pem, operator.fingerprint, now=now)
     revoked = operator.revocation_list(now=now)

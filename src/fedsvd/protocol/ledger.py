@@ -99,13 +99,21 @@ def masks_are_haar(plan: SessionPlan) -> bool:
 def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
-    if plan.trust is Trust.AUTHORITY and plan.scheme is Scheme.SUM:
-        lines.append("The trusted authority sees shapes and keys; it can neither open nor alter the parties' sums.")
-    elif plan.trust is Trust.AUTHORITY:
-        lines.append("The trusted authority sees shapes and keys; it could unmask only what the CSP showed it.")
+    if plan.trust is Trust.AUTHORITY:
+        lines.append(_authority(plan))
     if plan.task is not Task.PREDICT:
         lines.append(_collusion(plan))
     return lines
+
+
+def _authority(plan: SessionPlan) -> str:
+    """What the TA learns, alone and with the CSP: it deals the seed of the masks, never that of the sums."""
+    alone = "The trusted authority sees shapes and keys"
+    if plan.mode is Mode.A:
+        return f"{alone}; together with the CSP it learns no more than the CSP, for it adds nothing to this plan."
+    if plan.mode is Mode.B:
+        return f"{alone}; together with the CSP it could compute the joint Gram matrix, and alter no sum."
+    return f"{alone}; it could unmask only what the CSP showed it."
 
 
 def _csp(plan: SessionPlan) -> Iterator[str]:
@@ -117,9 +125,14 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         yield "The CSP sees one keyed hash of each party's row ids: whether all are equal, and nothing else of them."
     if plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
+    elif plan.mode is Mode.B and plan.task is Task.LR:
+        yield (
+            f"The CSP learns the shapes ({shapes}), ratios of the features' singular values, how large the residual is "
+            "against the features, and the coefficients plus a secret shift, in an unknown basis."
+        )
+        return
     elif plan.mode is Mode.B:
-        rest = "ratios of the features' singular values" if plan.task is Task.LR else "ratios of the singular values"
-        yield f"The CSP learns the shapes ({shapes}) and {rest}, up to one secret factor; nothing else of the data."
+        yield f"The CSP learns the shapes ({shapes}) and ratios of the singular values; nothing else of the data."
     elif plan.published:
         tiles = f"{len(plan.left_windows)} x {len(plan.right_windows)}"
         yield f"The CSP sees P X Q in bare blocks: spectra of {tiles} tiles, empty tiles, order; often the data itself."
@@ -165,7 +178,9 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         if plan.mode is Mode.A:
             yield _joint_gram(plan)
         yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
-        if full_outputs(plan):
+        if plan.mode is Mode.A:
+            yield f"Every party opens the joint Gram matrix ({m} x {m}), and so has the sum of the others' alone."
+        elif full_outputs(plan):
             yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
         else:
             yield f"Every party learns the top {r} directions of the joint data and its total variance."
@@ -184,6 +199,8 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         yield "Every party gets all coefficients and the intercept."
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
         yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
+    elif plan.task is Task.LR and plan.mode is Mode.A:
+        yield f"Every party opens the joint Gram matrix of features and labels ({plan.M} x {plan.M})."
     if plan.task is not Task.PREDICT:
         yield "Two runs whose inputs differ by one record can give that record to every party."
 
@@ -216,8 +233,10 @@ def _collusion(plan: SessionPlan) -> str:
     who = "The CSP together with any one party (outside the model) could compute"
     if plan.published:
         return f"{who} every party's data wherever the masks of that party's blocks are known or found."
-    if plan.scheme is Scheme.SUM:
-        others = "the other party's Gram matrix" if plan.k == 2 else f"the sum of the other {plan.k - 1} Gram matrices"
-        divided = "" if plan.k == 2 else "; not how it divides among them"
-        return f"{who} {others}{divided}."
+    if plan.mode is not None:
+        others = "sum of the other parties' Gram matrices, and no single one while two of these parties are honest"
+        learned = "Gram matrix of the other" if plan.k == 2 else others
+        return (
+            f"The CSP and a party that pool what they see learn the {learned}; lying together, they can alter totals."
+        )
     return f"{who} every party's Gram matrix, and a party of one {unit(plan, 1)} up to its sign; not other raw data."

@@ -256,6 +256,17 @@ def earlier_findings(earlier: Iterable[Compared], roster: frozenset[str], policy
     return tuple(Finding(rule, text) for rule, text in found.items())
 
 
+def organisation_findings(plan: SessionPlan, organisations: int, policy: Policy) -> tuple[Finding, ...]:
+    """Whether there are enough parties when those of one organisation count once: they may pool what they hold."""
+    fewest = 2 if policy.consent_to_two else policy.parties_for_full
+    if not full_outputs(plan) or organisations >= min(fewest, plan.k):
+        return ()
+    text = (
+        f"the {plan.k} parties belong to {organisations} organisation(s), {fewest} are asked for where U and S go out"
+    )
+    return (Finding("parties", text),)
+
+
 def version_findings(versions: int, policy: Policy) -> tuple[Finding, ...]:
     """Whether one more version of a dataset may go into full outputs; ``versions`` of this year are there already."""
     if not policy.versions_per_year or versions < policy.versions_per_year:

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 _PANEL_BYTES = 1 << 24
 _YEAR = timedelta(days=365)
 _OLD = "0.1.0"
+ORGANISATION = "organisation/"
+"""Before the name of an organisation in a roster; parties without one have their own names."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Asked:
     split: Split
     roster: frozenset[str]
     full: bool = False
+    complete: bool = True  # whether the organisation of every party is known yet
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,7 +128,10 @@ class EarlierStudies:
             one = related.get(study["version"])
             if one is None:
                 continue
-            earlier.append(replace(one, roster=frozenset(study["roster"])))
+            roster = frozenset(study["roster"])
+            if not asked.complete and any(who.startswith(ORGANISATION) for who in roster):
+                roster = asked.roster  # compared when the session begins, and all have shown their certificates
+            earlier.append(replace(one, roster=roster))
             if study["full"] and now - datetime.fromisoformat(study["when"]) < _YEAR:
                 full.add(study["version"])
         found = earlier_findings(earlier, asked.roster, policy)

@@ -31,7 +31,6 @@ from fedsvd.runtime.folder import (
     MANIFEST,
     fresh_folder,
     load_array,
-    private_file,
     read_manifest,
     save_array,
     save_manifest,
@@ -41,7 +40,7 @@ from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
 from fedsvd.runtime.job_data import Prepared
 from fedsvd.runtime.own_part import moved
 from fedsvd.runtime.role_accounts import write_accounts
-from fedsvd.runtime.signed_certificate import SALT, save_certificate
+from fedsvd.runtime.signed_certificate import save_certificate
 from fedsvd.runtime.stored import Draw, draw_report, seen_by, stored_from
 from fedsvd.runtime.stored import Stored as Stored
 
@@ -68,19 +67,11 @@ def write_results(
             _write_own(own, prepared, outcome, i, created, draw)
 
 
-def write_own_results(
-    target: Path, prepared: Prepared, outcome: Outcome, i: int, draw: Draw | None = None, salt: bytes = b""
-) -> None:
-    """Write what party ``i`` (from 0) holds, on its own machine: nobody else's part is there to be written.
-
-    ``salt`` opens its data commitment; older results are never replaced.
-    """
+def write_own_results(target: Path, prepared: Prepared, outcome: Outcome, i: int, draw: Draw | None = None) -> None:
+    """Write what party ``i`` (from 0) holds, on its own machine, where nothing is yet: no other's part is there."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with fresh_folder(target, overwrite=False) as folder:
-        if salt:
-            with private_file(folder / SALT) as file:
-                file.write(salt.hex().encode() + b"\n")
         _write_own(folder, prepared, outcome, i, created, draw)
 
 

@@ -6,7 +6,7 @@
     local         unsigned, from the party that wrote the file: names of the parties, errors, bytes, seconds, memory
 
 The signatures prove that the holders of these keys took part in one session and saw the same; whose keys they are is
-what an owner pinned (``--kit``). ``commitment-salt.txt`` beside it opens this party's data commitment and is private.
+what an owner pinned (``--kit``). What opens a party's data commitment stays in its kit's state folder.
 """
 
 import hashlib
@@ -25,7 +25,6 @@ from fedsvd.runtime.folder import private_file
 from fedsvd.sealing.sign import verify
 
 CERTIFICATE = "certificate.json"
-SALT = "commitment-salt.txt"
 _LARGEST = 1 << 24
 _TEXT = (str,)
 _KEYS: dict[str, tuple[type, ...]] = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity import files
-from fedsvd.identity.certificates import expect_here
+from fedsvd.identity.certificates import expect_here, organisation_of
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
@@ -28,9 +28,9 @@ from fedsvd.identity.policy import read_policy
 from fedsvd.protocol.ledger import full_outputs
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
+from fedsvd.protocol.release import Policy, organisation_findings
 from fedsvd.runtime.approvals import Approval, Approvals
-from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
+from fedsvd.runtime.enlisting import OwnPart, job_of, party_caller, plain_id
 from fedsvd.runtime.failures import not_finished
 from fedsvd.runtime.folder import MANIFEST, mark_unfinished
 from fedsvd.runtime.job import Job
@@ -38,7 +38,7 @@ from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
 from fedsvd.runtime.memory import peak_memory
 from fedsvd.runtime.planning import guard
-from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies
+from fedsvd.runtime.reruns import ORGANISATION, Asked, Brought, EarlierStudies
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
@@ -184,19 +184,24 @@ class Site:
 
     def compare(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
-        job = job_of(record["file"])
-        roster = frozenset(party.name for party in job.parties)
+        job, policy = job_of(record["file"]), self.policy()
+        roster = frozenset(_organisation(record, party.name) for party in job.parties)
         full = plan is not None and full_outputs(plan)
-        asked = Asked(plain_id(record["id"]), job.study.split, roster, full)
-        return self._studies().compare(asked, own.data, self.policy())
+        complete = all(party_caller(party.name) in record["enlisted"] for party in job.parties)
+        asked = Asked(plain_id(record["id"]), job.study.split, roster, full, complete)
+        brought = self._studies().compare(asked, own.data, policy)
+        found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
+        return replace(brought, found=(*found, *brought.found))
 
     def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
         """This data is what was approved, and gives no record and no party away beside that of an earlier study."""
         brought, approval = self.compare(record, own, plan), self._approval(record)
         if brought.found:
+            records = "bring the records of the earlier study, or many new ones, or "
+            rule = brought.found[0].rule
             raise ReleaseRefused(
                 f"this study is below your policy: {brought.found[0]}",
-                "bring the records of the earlier study, or many new ones, or change policy.toml if you agree to it",
+                f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
             )
         if approval is not None:
             if set(brought.unlike) - set(approval.unlike):
@@ -280,7 +285,10 @@ class Site:
         certificate = replace(certificate_of(plan, run), peak_memory={user(i + 1).name: peak_memory()})
         outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate, agreement=finished.agreement)
         target = self._new_results(finished.record)
-        write_own_results(target, prepared, outcome, i, self.draw, finished.salt)
+        write_own_results(target, prepared, outcome, i, self.draw)
+        # Opened to an auditor, it shows what we brought; to anybody else it would let guesses be tried.
+        salts = files.private_folder(self.state / "commitments")
+        files.replace(salts / f"{plan.session}.salt", finished.salt.hex().encode() + b"\n")
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
 
@@ -336,3 +344,10 @@ class Site:
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"
+
+
+def _organisation(record: Mapping[str, Any], party: str) -> str:
+    """Who a party is for the guard: its organisation where the operator named one, else itself."""
+    facts = record["enlisted"].get(party_caller(party)) or {}
+    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
+    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

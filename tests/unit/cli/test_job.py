@@ -110,9 +110,9 @@ def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
         "360 samples x 4 features, 2 of 4 components",
         "a 120 records, b 120 records, c 120 records",
         "What leaves this site",
-        "its share of 4 x 15 numbers (480 B)",  # m x (m + 1) for each party, 8 bytes each
+        "its Gram matrix of 4 x 4 as exact integers (160 B)",  # m (m + 1) / 2 words of 16 bytes
         "Not known yet, taken to be as large as yours: b, c.",
-        "The CSP learns the singular values up to one secret factor in [1, 2)",
+        "and ratios of the singular values",
         "shapes (3 parties, a joint table of 360 rows and 4 columns)",
         "Every party learns the top 2 directions of the joint data",
         "nothing against it",

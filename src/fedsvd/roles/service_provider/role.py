@@ -10,8 +10,6 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
-import numpy as np
-
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.device import Device
@@ -154,8 +152,7 @@ class ServiceProvider(Machine):
         self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()
-        every = np.stack([self._rows[party] for party in self.plan.users])
-        if (every != every[0]).any():
+        if len({hashed.tobytes() for hashed in self._rows.values()}) > 1:
             raise RowsDiffer(
                 "rows have different ids at different parties, or stand in another order",
                 "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
