@@ -68,7 +68,7 @@ def test_a_user_sends_one_gram_matrix_of_words_whatever_k_and_the_data(component
         assert sum(share.nbytes for share in shares) == 8 * m * (m + 1)
 
 
-# --- the bars: planned, and as metered at small sizes ------------------------------------------------------------------
+# --- the bars: planned, and as metered at small sizes -----------------------------------------------------------------
 
 
 def planned(m, counts, **asked):
