@@ -36,6 +36,9 @@ FITTED_BAR = 1e-12
 RESULT_BAR = 1e-12
 """Everything else a study returns (components, scores, coefficients), relative to the largest entry."""
 
+A_FIFTH_OF_A_PIXEL = 0.2
+"""How far a length in a drawing may be from the number it stands for: one decimal is written."""
+
 PRINTED_BAR = 1e-5
 """Two numbers agree in all that a page prints of them, six digits, when they are this near, relatively."""
 

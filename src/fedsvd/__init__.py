@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fedsvd.protocol.release import Policy
     from fedsvd.runtime.connect import connect
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "FederatedLSA",

@@ -15,9 +15,10 @@
     │  ├─ DuplicateNames                   FSVD-205  two columns of one name
     │  ├─ UnknownFormat                    FSVD-206  a file or object we cannot read
     │  ├─ DataChanged                      FSVD-207  the source differs from the one a checkpoint was made of
-    │  ├─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order; how many
+    │  ├─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order
     │  ├─ RepeatedIds                      FSVD-209  row ids that occur more than once; how many
-    │  └─ ConstantData                     FSVD-210  no column of the joint table varies: there is nothing to find
+    │  ├─ ConstantData                     FSVD-210  no column of the joint table varies: there is nothing to find
+    │  └─ SourceChanged                    FSVD-211  the data differs from what was approved
     ├─ NumericalError (ArithmeticError)    FSVD-300
     │  ├─ FixedPointOverflow               FSVD-301  which bound, not which value
     │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
@@ -162,6 +163,10 @@ class RepeatedIds(DataError):
 
 class ConstantData(DataError):
     code = "FSVD-210"
+
+
+class SourceChanged(DataError):
+    code = "FSVD-211"
 
 
 class NumericalError(FedSVDError, ArithmeticError):

@@ -6,12 +6,17 @@ Gram matrix, and nothing more of its columns. Without T_i they would read the co
 
 import numpy as np
 import pytest
-from tests.adversary.watch import Truth, columns, seen_by_csp, watched
-from tests.tolerances import digits_lost
+from tests.adversary.scores import uniform_bytes
+from tests.adversary.watch import Truth, columns, csp_view, gram_of, in_data_units, integers, seen_by_csp, watched
+from tests.tolerances import ACCEPTED, digits_lost
 
 from fedsvd.lab.attacks.collusion import csp_and_user
 from fedsvd.lab.attacks.score import beyond_rotation, correlations, gap
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.masks.orthogonal import orthogonal
+from fedsvd.protocol.messages import PaddedBatch
+from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.tasks import Mode, Split, Task
+from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.masking import Masks
 from fedsvd.runtime import planning
 
@@ -39,8 +44,9 @@ def X():
 def test_csp_and_a_user_learn_the_gram_matrix_of_every_other_and_this_is_stated(X, colluder):
     outcome = watched(columns(X, WIDTHS), scheme="mask")
     for i in (1, 2):
-        A_i, X_i = csp_and_user(seen_by_csp(outcome), colluder(), i), columns(X, WIDTHS)[i]
-        assert gap(A_i @ A_i.T, X_i @ X_i.T) < digits_lost(4)
+        X_i = columns(X, WIDTHS)[i]
+        A_i = in_data_units(csp_and_user(seen_by_csp(outcome), colluder(), i), X_i)
+        assert gap(A_i @ A_i.T, X_i @ X_i.T) < 1e-12
 
 
 def test_but_its_columns_only_as_well_as_any_rotation_of_them_would_show(X, colluder):
@@ -54,8 +60,9 @@ def test_but_its_columns_only_as_well_as_any_rotation_of_them_would_show(X, coll
 def test_without_the_local_rotation_they_would_read_the_columns_themselves(X, colluder):
     """The correction undone: the same attack, the same data."""
     outcome = watched(columns(X, WIDTHS), scheme="mask")
-    A_i, X_i = csp_and_user(seen_by_csp(outcome), colluder(), 1), columns(X, WIDTHS)[1]
-    assert gap(A_i, X_i) < digits_lost(4)
+    X_i = columns(X, WIDTHS)[1]
+    A_i = in_data_units(csp_and_user(seen_by_csp(outcome), colluder(), 1), X_i)
+    assert gap(A_i, X_i) < 1e-12
     score, p = beyond_rotation(A_i.T, X_i.T)
     assert score > 0.999
     assert p == 0.01  # the smallest there is with 99 rotations
@@ -63,8 +70,9 @@ def test_without_the_local_rotation_they_would_read_the_columns_themselves(X, co
 
 def test_a_user_of_one_column_is_read_up_to_its_sign_and_this_is_stated(X, colluder):
     outcome = watched(columns(X, WIDTHS), scheme="mask")
-    A_i, x = csp_and_user(seen_by_csp(outcome), colluder(), 2)[:, 0], X[:, -1]
-    assert min(gap(A_i, x), gap(-A_i, x)) < digits_lost(4)
+    x = X[:, -1]
+    A_i = in_data_units(csp_and_user(seen_by_csp(outcome), colluder(), 2)[:, 0], x)
+    assert min(gap(A_i, x), gap(-A_i, x)) < 1e-12
 
 
 def test_a_short_user_is_rotated_across_all_windows_not_inside_each(colluder, monkeypatch):
@@ -74,8 +82,8 @@ def test_a_short_user_is_rotated_across_all_windows_not_inside_each(colluder, mo
     parts = columns(X, (1197, 3))
     outcome = watched(parts, scheme="mask", window=512)
     assert [window.columns[1].stop - window.columns[1].start for window in outcome.plan.right_windows] == [1, 1, 1]
-    A_i = csp_and_user(seen_by_csp(outcome), colluder(), 1)
-    assert gap(A_i @ A_i.T, parts[1] @ parts[1].T) < digits_lost(4)
+    A_i = in_data_units(csp_and_user(seen_by_csp(outcome), colluder(), 1), parts[1])
+    assert gap(A_i @ A_i.T, parts[1] @ parts[1].T) < 1e-12
     assert correlations(A_i.T, parts[1].T).max() < 0.97
 
 
@@ -91,11 +99,22 @@ def test_a_short_users_coefficients_come_back_through_its_one_rotation(monkeypat
     np.testing.assert_allclose(found, np.linalg.lstsq(X, y[:, 0])[0], rtol=digits_lost(7))
 
 
-def test_compressed_users_show_their_gram_matrix_and_not_one_record(colluder):
-    rng = np.random.default_rng(3)
-    parts = [rng.gamma(1.0, size=(n_i, 12)) for n_i in (40, 50)]
-    outcome = watched(parts, split=Split.HORIZONTAL, scheme="sum")
-    A_i = csp_and_user(seen_by_csp(outcome), colluder(), 1)
-    assert gap(A_i @ A_i.T, parts[1].T @ parts[1]) < digits_lost(4)
-    assert A_i.shape == (12, 12)
-    assert correlations(A_i.T, parts[1]).max() < 0.99
+def test_in_a_sum_of_gram_matrices_csp_and_a_user_learn_the_sum_over_the_others_and_this_is_stated(monkeypatch):
+    """Theorem 2: P and c are every user's. What is opened is one sum; of three users two remain in it."""
+    rng, truth = np.random.default_rng(3), Truth(monkeypatch)
+    parts = [rng.gamma(1.0, size=(n_i, 12)) for n_i in (40, 50, 30)]
+    outcome = watched(parts, split=Split.HORIZONTAL, mode=Mode.B)
+    own = [int(low) + (int(high) << 64) for low, high in truth.bare[1, "gram", 0]]
+    left = [
+        (a - b + 2**127) % 2**128 - 2**127 for a, b in zip(integers(csp_view(outcome), outcome.plan), own, strict=True)
+    ]
+    P = orthogonal(12, Keystream(truth.masks[1].seed.derive("P", "gram")), None).explicit()
+    shown, others = P.T @ gram_of(12, left) @ P, sum(part.T @ part for part in parts[1:])
+    assert gap(shown / np.trace(shown), others / np.trace(others)) < 1e-12
+    for part in parts[1:]:  # and not one of them
+        assert gap(shown / np.trace(shown), part.T @ part / np.trace(part.T @ part)) > 1e-3
+    # The shares themselves are under pads that the honest two have between them.
+    for i in (2, 3):
+        (padded,) = [m.payload for who, m in csp_view(outcome).of(CSP, PaddedBatch) if who.index == i]
+        assert uniform_bytes(padded) > ACCEPTED
+        assert uniform_bytes(padded - truth.bare[1, "gram", 0]) > ACCEPTED

@@ -24,7 +24,7 @@ from fedsvd.protocol.tasks import Item
 
 B = 100
 TOP = {"components": 1, "release": (Item.COMPONENTS, Item.SPECTRUM)}
-OURS = {"sum": {}, "mask": {"forms": (Form.MIXING, Form.MIXING)}}
+OURS = {"mask": {"forms": (Form.MIXING, Form.MIXING)}}
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ enough to find its image under P (C10). Under haar and mixing masks both attacks
 
 import numpy as np
 import pytest
-from tests.adversary.watch import Truth, columns, csp_view, watched
+from tests.adversary.watch import Truth, columns, csp_view, in_data_units, watched
 from tests.tolerances import digits_lost
 
 from fedsvd.lab.attacks.constant import constant_direction, cosine
@@ -44,7 +44,8 @@ def small_mixing(monkeypatch):
 
 def seen(parts, task=Task.SVD, **study):
     outcome = watched(parts, task, **study)
-    return outcome.plan, X_masked(outcome.plan, csp_view(outcome))
+    Y = X_masked(outcome.plan, csp_view(outcome))
+    return outcome.plan, in_data_units(Y, np.hstack(parts)) if task is Task.SVD else Y
 
 
 # Known columns.

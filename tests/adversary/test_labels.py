@@ -6,12 +6,12 @@ coefficients are w + a, and residuals, which no a can hide.
 
 import numpy as np
 import pytest
-from tests.adversary.watch import Truth, columns, csp_view, view_of, watched
+from tests.adversary.watch import G_masked, Truth, columns, csp_view, view_of, watched
 
 from fedsvd.lab.attacks.view import X_masked
-from fedsvd.protocol.messages import Ready, Solution
-from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.messages import Solution
+from fedsvd.protocol.parties import user
+from fedsvd.protocol.tasks import Mode, Split, Task
 
 M, WIDTHS = 200, (6, 9)
 VERTICAL = {"targets": 1, "label_user": 1, "centre": False}
@@ -37,15 +37,15 @@ def fit(X, y):
 def test_the_csp_learns_residual_norms_and_this_is_stated(data):
     X, y = data
     outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
-    joint = X_masked(outcome.plan, csp_view(outcome))
+    power = np.log2(label_unit(X_masked(outcome.plan, csp_view(outcome)), X, y))
+    assert power == pytest.approx(np.rint(power), abs=1e-9)
+
+
+def label_unit(joint, X, y):
+    """The unit of the labels in that of the features: a power of two that the CSP is not told, by their residuals."""
     _, shown = fit(joint[:, :-1], joint[:, -1:])
     c = np.linalg.svd(joint[:, :-1], compute_uv=False)[0] / np.linalg.svd(X, compute_uv=False)[0]
-    assert shown / c == pytest.approx(fit(X, y)[1], rel=1e-9)
-
-
-def norms(w):
-    """The norm of each user's part."""
-    return np.array([np.linalg.norm(part) for part in np.split(w, np.cumsum(WIDTHS)[:-1])])
+    return shown / c / fit(X, y)[1]
 
 
 def test_the_csp_does_not_learn_the_norm_of_the_coefficients(data):
@@ -54,12 +54,7 @@ def test_the_csp_does_not_learn_the_norm_of_the_coefficients(data):
     outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
     joint = X_masked(outcome.plan, csp_view(outcome))
     w_masked, true = fit(joint[:, :-1], joint[:, -1:])[0], fit(X, y)[0]
-    assert np.linalg.norm(w_masked) > 2.0 * np.linalg.norm(true)
-
-
-def exponent(view):
-    (_, ready), *_ = view.of(CSP, Ready)
-    return ready.exponents[1]
+    assert np.linalg.norm(w_masked) / label_unit(joint, X, y) > 2.0 * np.linalg.norm(true)
 
 
 def test_a_user_sees_the_others_coefficients_only_plus_a_secret(data, monkeypatch):
@@ -68,7 +63,8 @@ def test_a_user_sees_the_others_coefficients_only_plus_a_secret(data, monkeypatc
     truth = Truth(monkeypatch)
     outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
     ((_, solution),) = view_of(outcome, user(1)).of(user(1), Solution)
-    seen = truth.masks[1].Q.right_t(0, 1, solution.w_masked.T)
+    unit = label_unit(X_masked(outcome.plan, csp_view(outcome)), X, y)
+    seen = truth.masks[1].Q.right_t(0, 1, solution.w_masked.T) / unit
     partner = outcome.parties[1].coefficients
     assert np.linalg.norm(seen) > 2.0 * np.linalg.norm(partner)
     # The scaled coefficients are |w_2 + a_2| long, with a_2 about 2 in every place.
@@ -79,10 +75,11 @@ def test_regressions_on_split_rows_hide_the_fit_from_the_csp(data):
     """The label row goes up as y + a^T X, a from the group seed: what the CSP solves for is w + a."""
     X, y = data
     study = {"targets": 1, "split": Split.HORIZONTAL, "centre": False}
-    outcome = watched(np.split(X, [90]), Task.LR, scheme="sum", labels=np.split(y, [90]), **study)
-    joint = X_masked(outcome.plan, csp_view(outcome))
-    w_masked, residual = fit(joint[:-1].T, joint[-1:].T)
+    outcome = watched(np.split(X, [90]), Task.LR, scheme="sum", labels=np.split(y, [90]), mode=Mode.B, **study)
+    G = G_masked(outcome)
+    w_masked = np.linalg.solve(G[:-1, :-1], G[:-1, -1])
     true, own = fit(X, y)
     assert np.linalg.norm(w_masked) > 2.0 * np.linalg.norm(true)
-    c = np.linalg.svd(joint[:-1], compute_uv=False)[0] / np.linalg.svd(X, compute_uv=False)[0]
-    assert residual / c == pytest.approx(own, rel=1e-9)  # stated: no blinding hides a residual
+    residual = G[-1, -1] - w_masked @ G[:-1, -1]
+    ratio = residual / np.linalg.eigvalsh(G[:-1, :-1])[-1]
+    assert ratio == pytest.approx((own / np.linalg.svd(X, compute_uv=False)[0]) ** 2, rel=1e-6)  # stated

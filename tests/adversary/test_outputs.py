@@ -13,12 +13,12 @@ from fedsvd.errors import ReleaseRefused
 from fedsvd.lab.attacks.binary import binary_columns
 from fedsvd.lab.attacks.outputs import difference, gram_from_components, others_gram, others_mean, single_record
 from fedsvd.lab.attacks.score import gap
-from fedsvd.protocol.release import Policy, record_fingerprints, rerun_findings
+from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
+from fedsvd.runtime.reruns import Asked, EarlierStudies
 
 HORIZONTAL = {"split": Split.HORIZONTAL}
 
@@ -66,7 +66,7 @@ def test_a_binary_column_is_found_in_the_span_of_u_even_among_three_parties():
     assert refused(parts) == {"records"}
 
 
-def test_two_runs_that_differ_by_one_record_give_that_record():
+def test_two_runs_that_differ_by_one_record_give_that_record(tmp_path):
     rng = np.random.default_rng(5)
     parts = [rng.standard_normal((150, 20)) + 1.0 for _ in range(3)]
     before = seen_by_user(watched(parts, random_state=1, **HORIZONTAL), 1, parts[0].T)
@@ -75,9 +75,10 @@ def test_two_runs_that_differ_by_one_record_give_that_record():
     record = difference(before, after)
     assert min(gap(record, more[1][-1]), gap(-record, more[1][-1])) < digits_lost(7)
 
-    key = Seed(bytes(range(32)))  # stays with party 2
-    kept, now = record_fingerprints(parts[1], key), record_fingerprints(more[1], key)
-    (finding,) = rerun_findings([kept], now, Policy())
+    asked = Asked("aa", Split.HORIZONTAL, frozenset("ABC"))
+    studies = EarlierStudies(tmp_path / "records")  # stays with party 2
+    studies.begin(studies.compare(asked, PartyData(open_source(parts[1])), Policy()))
+    (finding,) = studies.compare(asked, PartyData(open_source(more[1])), Policy()).found
     assert finding.below
     assert finding.text.startswith("1 of your records changed")
 

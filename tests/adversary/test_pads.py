@@ -13,7 +13,7 @@ from fedsvd.offload.choose import choose_store
 from fedsvd.protocol.effects import Abort
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.secagg.pads import PadsOnce
 from fedsvd.testing.federation import Federation
@@ -107,7 +107,7 @@ def test_a_share_of_another_session_ends_the_session():
 
 def test_a_user_never_pads_one_batch_twice():
     """A CSP that asks for a batch again would get two ciphertexts under one pad; it gets none."""
-    federation = Federation(columns(TABLE, WIDTHS))
+    federation = Federation(columns(TABLE, WIDTHS), mode=Mode.B)
 
     def again(origin, to, message):
         if isinstance(message, BatchRequest) and to == user(1):

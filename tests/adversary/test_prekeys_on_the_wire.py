@@ -199,13 +199,11 @@ def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(kits):
     """Its offer is signed for the plan it saw; users take no other's."""
 
     class TwoFaced(CspNode):
-        def _jobs(self, caller, under_way=False):
-            shown = super()._jobs(caller, under_way)
-            if caller == "authority/ta":
-                for record in shown:
-                    if record["plan"]:
-                        record["plan"] = {**record["plan"], "certain_bound": True}
-            return shown
+        def _job(self, caller, id):
+            record = super()._job(caller, id)
+            if caller == "authority/ta" and record["plan"]:
+                record["plan"] = {**record["plan"], "certain_bound": True}
+            return record
 
     with federation(kits, TwoFaced) as csp:
         job = ended(csp, submit(csp))

@@ -13,17 +13,18 @@ import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.lab.attacks.view import CspView, UserView
-from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, Ready, SumShare
+from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.protocol.views import Views
-from fedsvd.roles.user import role
+from fedsvd.roles.user import seeding, sums
 from fedsvd.runtime.federation import Outcome, run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
+from fedsvd.secagg import fixed_point
 from fedsvd.types import Float, Ring
 
 WORDS = 2.0**64
@@ -93,32 +94,58 @@ def arrays(message: Message) -> list[np.ndarray[Any, Any]]:
     return found
 
 
+def in_data_units(shown: Float, true: Float) -> Float:
+    """What the CSP sees in a unit that it is not told, a power of two, in the units of the data: the referee's."""
+    scale = np.linalg.norm(true) / np.linalg.norm(shown)
+    return shown * 2.0 ** np.floor(np.log2(scale) + 1e-9)
+
+
+def G_masked(outcome: Outcome) -> Float:
+    """The joint Gram matrix as the CSP opens it (mode B), in units of F^2: added up and read a second time here."""
+    return gram_of(outcome.plan.M, integers(csp_view(outcome), outcome.plan))
+
+
+def gram_of(m: int, upper: list[int]) -> Float:
+    """The symmetric matrix of an upper triangle by rows, in units of 2^-126."""
+    G = np.zeros((m, m))
+    G[np.triu_indices(m)] = [number / 2**126 for number in upper]
+    return G + np.triu(G, 1).T
+
+
+def integers(view: Views, plan: SessionPlan) -> list[int]:
+    """The words of the joint Gram matrix, added up over all users, as signed integers."""
+    batches: dict[int, list[int]] = {}
+    for _, message in view.of(CSP, PaddedBatch):
+        words = [int(low) + (int(high) << 64) for low, high in message.payload]
+        held = batches.setdefault(message.batch, [0] * len(words))
+        batches[message.batch] = [(one + other) % 2**128 for one, other in zip(held, words, strict=True)]
+    return [(word + 2**127) % 2**128 - 2**127 for number in sorted(batches) for word in batches[number]]
+
+
 class Truth:
     """What the referee knows: shares before padding, (user, stream, batch) to words, and each user's masks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bare: dict[tuple[int, str, int], Ring] = {}
         self.masks: dict[int, Any] = {}
-        pad, masks = role.pad, role.Masks
+        pad, masks = sums.pad, seeding.Masks
 
-        def copied(payload: Ring, keys: Any, stream: str, batch: int, *rest: Any) -> Ring:
+        def copied(payload: Ring, keys: Any, stream: str, batch: int, *rest: Any, **more: Any) -> Ring:
             self.bare[keys.user, stream, batch] = payload.copy()
-            return pad(payload, keys, stream, batch, *rest)
+            return pad(payload, keys, stream, batch, *rest, **more)
 
         def kept(plan: SessionPlan, i: int, *rest: Any) -> Any:
             self.masks[i + 1] = masks(plan, i, *rest)
             return self.masks[i + 1]
 
-        monkeypatch.setattr(role, "pad", copied)
-        monkeypatch.setattr(role, "Masks", kept)
+        monkeypatch.setattr(sums, "pad", copied)
+        monkeypatch.setattr(seeding, "Masks", kept)
 
     def share(self, outcome: Outcome, i: int) -> Float:
-        """Y_i = c P A_i Q_i, before anything was added to it; labels left out."""
-        assert outcome.views is not None
-        (_, ready), *_ = outcome.views.of(CSP, Ready)
+        """Y_i = c P A_i Q_i in the unit of the words, before anything was added to it; labels left out."""
         plan = outcome.plan
         panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
         for number, batch in enumerate(batches(plan)):
             panels[batch.panel][batch.rows] = self.bare[i, "upload", number]
         joint = np.concatenate(panels, axis=0 if plan.by_rows else 1).astype(np.int64).astype(np.float64)
-        return joint[:, : plan.N] * 2.0 ** -ready.exponents[0]
+        return joint[:, : plan.N] * 2.0**-fixed_point.BITS

@@ -40,7 +40,7 @@ def _faults(words):
             return [] if any(word in option.opts for option in known.params) else [word]
         if word not in known.list_commands(context):
             return [word]
-        known = known.get_command(context, word)
+        _, known, _ = known.resolve_command(context, [word])
     options = {name for option in known.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
     names = (word.partition("=")[0] for word in words)
     return [name for name in names if name.startswith("--") and name not in options]

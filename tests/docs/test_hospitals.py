@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 from tests.docs.snippets import BLOCK, DOCS
 from tests.e2e.institutions import Process, until
 from tests.e2e.test_readme_commands import fingerprint, shell
+from tests.tolerances import RESULT_BAR, assert_close
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 TABLE = load_breast_cancer()
@@ -76,5 +77,5 @@ def test_hospitals_follow_the_page_from_its_first_command_to_results(tmp_path):
     twin = PCA(5, svd_solver="full").fit(TABLE.data)
     for name in HOSPITALS:
         (found,) = (tmp_path / name / "results").iterdir()
-        np.testing.assert_allclose(np.abs(np.load(found / "components.npy")), np.abs(twin.components_), atol=1e-9)
+        assert_close(np.abs(np.load(found / "components.npy")), np.abs(twin.components_), RESULT_BAR)
         assert (found / "report.html").is_file()

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import subprocess
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_the_job_of_the_bank_and_the_telco_runs_where_policies_are_enforced(tmp_
     fitted = [np.load(path) for path in runs]
     (trial,) = (tmp_path / "trial" / "bank" / "results").iterdir()
     for found in (fitted[1], np.load(trial / "coefficients.npy")):
-        np.testing.assert_allclose(found, fitted[0], rtol=1e-9)
+        assert_close(found, fitted[0], RESULT_BAR)
 
 
 @pytest.mark.slow
@@ -93,3 +94,13 @@ def test_every_block_of_a_typed_page_says_what_it_is(path):
     if path.parent.name in ("tutorial", "howto"):
         assert all(opened[::2]), "a block without a language is neither run nor marked as text"
         assert script_of(text)
+
+
+def test_a_page_that_takes_too_long_leaves_no_service_behind(tmp_path):
+    with pytest.raises(AssertionError, match="not done after 2 s\nstarted"):
+        typed("```sh\n(sleep 60; touch late) & echo $! > pid; echo started; sleep 60\n```", tmp_path, 2.0)
+    status = ["ps", "-o", "stat=", "-p", (tmp_path / "pid").read_text().strip()]
+    assert subprocess.run(status, capture_output=True, text=True, check=False).stdout[:1] in (
+        "",
+        "Z",
+    )  # gone, or a zombie

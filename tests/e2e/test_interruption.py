@@ -36,7 +36,7 @@ def pca():
     fedsvd.FederatedPCA(n_components=4).fit(parties(900, 500))
 
 def svd():
-    fedsvd.FederatedSVD(split="vertical").fit(parties(800, 300))
+    fedsvd.FederatedSVD(split="vertical", ids="trust").fit(parties(800, 300))
 
 def lsa():
     fedsvd.FederatedLSA(n_components=20).fit(parties(500, 700))

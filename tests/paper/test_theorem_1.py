@@ -19,16 +19,15 @@ from fedsvd.masks.right import RightMask
     m=st.integers(1, 15),
     widths=st.lists(st.sampled_from([1, 1, 2, 5, 9]), min_size=1, max_size=4).map(tuple),
     b=st.integers(1, 8),
-    limit=st.integers(2, 40),
     rank=st.integers(0, 15),
     number=st.integers(0, 2**30),
 )
-def test_the_svd_of_the_masked_matrix_is_unmasked_to_the_svd_of_x(forms, m, widths, b, limit, rank, number):
+def test_the_svd_of_the_masked_matrix_is_unmasked_to_the_svd_of_x(forms, m, widths, b, rank, number):
     n = sum(widths)
     rng = np.random.default_rng(number)
     X = rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n)) if rank else rng.normal(size=(m, n))
-    P = LeftMask(forms[0], m, seed(number), b=b, limit=limit)
-    Q = RightMask(forms[1], widths, seed(number + 1), b=b, limit=limit)
+    P = LeftMask(forms[0], m, seed(number), b=b)
+    Q = RightMask(forms[1], widths, seed(number + 1), b=b)
     c = secret_scale(seed(number + 2))
 
     X_masked = np.zeros((m, n))

@@ -29,7 +29,7 @@ def svd(k: int = 2, **asked) -> Federation:
 
 
 def tall(k: int = 2, **asked) -> Federation:
-    """Rows in two windows of a matrix that its memory does not hold: they stream, and so does U."""
+    """Rows in panels of a matrix that its memory does not hold: they stream, and so does U."""
     rows, width = 1100, sum(WIDTHS[i % 2] for i in range(k))
     X = [X_i + 0.1 for X_i in parts(k, rows)]
     return Federation(X, Task.SVD, V, memory=48 * width * (rows // 2 + 50), **({"scheme": "mask"} | asked))
@@ -62,7 +62,7 @@ def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
     weights = [(rng.normal(size=(X_i.shape[1], 1)), np.array([0.5])) for X_i in X]
-    return Federation(X, Task.PREDICT, V, weights=weights, label_user=1, **asked)
+    return Federation(X, Task.PREDICT, V, weights=weights, targets=1, label_user=1, **asked)
 
 
 def row_ids(k: int = 2, **asked) -> Federation:
@@ -78,6 +78,9 @@ CASES: dict[str, Callable[..., Federation]] = {
     "svd of a tall matrix": tall,
     "svd of a tall matrix without own parts": lambda k=2: tall(k, release=(Item.COMPONENTS, Item.SPECTRUM)),
     "svd of a tall matrix as published": lambda k=2: tall(k, scheme="paper", block_size=500),
+    "svd of a tall matrix as published without own parts": lambda k=2: tall(
+        k, scheme="paper", block_size=500, release=(Item.COMPONENTS, Item.SPECTRUM)
+    ),
     "svd of checked rows": row_ids,
     "svd of checked rows dealt by the TA": lambda k=2: row_ids(k, trust=Trust.AUTHORITY),
     "svd verified": lambda k=2: svd(k, check=Check.ALL),

@@ -175,7 +175,7 @@ def test_the_letter_of_another_user_does_not_open():
 def test_a_letter_of_the_tas_under_a_users_name_does_not_count():
     federation = dealt(3)
     meddle = altering(Relayed, lambda letter: (replace(letter, origin=ONE),), to=TWO)
-    caught(federation, meddle, error=UnexpectedMessage)
+    caught(federation, meddle, error=NotSealed)
 
 
 def test_a_ta_that_deals_another_seed_than_it_committed_to_is_caught():

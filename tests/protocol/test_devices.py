@@ -10,6 +10,7 @@ from fedsvd.data.open import open_source
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
@@ -25,12 +26,12 @@ COLUMNS = [RNG.normal(size=(700, n)) for n in (9, 6)]
 LONG = [RNG.normal(size=(120, n)) for n in (400, 300)]
 OPEN = Policy.permissive()
 STUDIES = {
-    "svd, compressed": (Study("svd", "horizontal"), ROWS),
+    "svd, opened by the users": (Study("svd", "horizontal"), ROWS),
     "svd, columns split": (Study("svd", "vertical"), COLUMNS),
-    "svd, mixing": (Study("svd", "vertical", scheme="mask", memory=6_000_000, window=512), LONG),
-    "svd, aligned": (Study("svd", "horizontal", scheme="aligned"), ROWS),
+    "svd, masks": (Study("svd", "vertical", scheme="mask", memory=6_000_000, window=512), LONG),
+    "svd, opened by the CSP": (Study("svd", "horizontal", mode=Mode.B), ROWS),
     "pca": (Study("pca", "horizontal", components=3), ROWS),
-    "pca, unit variance, mixing": (Study("pca", "horizontal", components=3, unit_variance=True, scheme="mask"), ROWS),
+    "pca, unit variance, masks": (Study("pca", "horizontal", components=3, unit_variance=True, scheme="mask"), ROWS),
     "lsa": (Study("lsa", "vertical", components=4, memory=6_000_000, window=512), LONG),
 }
 

@@ -1,17 +1,18 @@
-"""The CSP relays keys and letters, and can do no more: what it swaps, forges, repeats or misdirects is caught.
+"""The CSP relays keys and sealed messages, and can do no more: what it swaps, forges, repeats or misdirects is caught.
 
 In every case the session ends before a single share, padded or not, has been uploaded.
 """
 
+import importlib
 from dataclasses import replace
 
 import pytest
 
-from fedsvd.errors import FedSVDError, NotSealed, UnexpectedMessage
+from fedsvd.errors import FedSVDError, NotSealed, ProtocolError, UnexpectedMessage
 from fedsvd.protocol.letters import SessionKeys, commitment
 from fedsvd.protocol.messages import Aborted, KeyBook, KeyOffer, PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, TA, user
-from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.tasks import Mode, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
@@ -137,7 +138,7 @@ def test_a_dealer_that_tells_one_user_another_seed_is_caught():
     federation = svd()
 
     def meddle(book):
-        federation.machines[ONE]._group = EVE
+        federation.machines[ONE]._seeds["users"] = EVE
         return (book,)
 
     error, _ = caught(federation, altering(KeyBook, meddle, to=ONE))
@@ -189,42 +190,110 @@ def test_a_letter_of_another_session_does_not_open():
     caught(federation, altering(Relayed, lambda letter: (replace(letter, sealed=old.sealed),), to=TWO))
 
 
-def test_the_letter_of_the_seed_played_again_as_the_letter_of_signs_does_not_open():
-    federation, letters = svd(), []
+COMMON = {"answer": svd, "signs": lambda k=2: svd(k, mode=Mode.B)}
+"""What user 1 decides for all: U and S where the users open the sum, else the signs of U."""
+
+
+def after_the_seed(change, to=TWO):
+    """Every sealed message to a user but the first, which brings the seed, becomes what ``change`` makes of it."""
+    letters = []
 
     def meddle(letter):
         letters.append(letter)
-        return (replace(letter, sealed=letters[0].sealed),)
+        return (letter,) if len(letters) == 1 else (change(letter, letters),)
+
+    return altering(Relayed, meddle, to=to)
+
+
+@pytest.mark.parametrize("purpose", COMMON)
+def test_the_message_of_the_seed_played_again_as_one_to_all_users_does_not_open(purpose):
+    with pytest.raises(NotSealed):
+        COMMON[purpose]().run(meddle=after_the_seed(lambda letter, letters: replace(letter, sealed=letters[0].sealed)))
+
+
+@pytest.mark.parametrize("purpose", COMMON)
+def test_what_user_1_decides_comes_from_user_1_alone(purpose):
+    """Under another name it is not read, so that the session stops; put in another's turn it does not open."""
+    federation = COMMON[purpose](3)
+    with pytest.raises(ProtocolError, match="fell silent"):
+        federation.run(meddle=after_the_seed(lambda letter, letters: replace(letter, origin=THREE)))
+    assert federation.machines[TWO].state.name == "RELAYING"
+    group = federation.machines[TWO]._group
+    with pytest.raises(NotSealed):
+        group.opened(THREE, purpose, 4096)
+
+
+@pytest.mark.parametrize("purpose", COMMON)
+def test_a_message_to_all_users_that_was_altered_does_not_open(purpose):
+    def flipped(letter, letters):
+        return replace(letter, sealed=letter.sealed[:-1] + bytes([letter.sealed[-1] ^ 1]))
 
     with pytest.raises(NotSealed):
-        federation.run(meddle=altering(Relayed, meddle, to=TWO))
-    assert len(letters) == 2
+        COMMON[purpose]().run(meddle=after_the_seed(flipped))
 
 
-def test_signs_come_from_user_one_alone():
-    federation, letters = svd(3), []
+@pytest.mark.parametrize("purpose", COMMON)
+@pytest.mark.parametrize("content", [b"", bytes(7), bytes(4096)], ids=["none", "7 bytes", "4096 bytes"])
+def test_what_user_1_decides_has_the_length_that_the_plan_says(purpose, content):
+    """Of user 1 itself it is not accepted otherwise: nothing is read beyond what fits."""
+    federation = COMMON[purpose]()
 
-    def meddle(letter):
-        letters.append(letter)
-        return (letter,) if len(letters) == 1 else (replace(letter, origin=THREE),)
+    def other(letter, letters):
+        (sealed,) = federation.machines[ONE]._group.sealed(purpose, content)
+        return replace(letter, sealed=sealed)
 
-    with pytest.raises(UnexpectedMessage):
-        federation.run(meddle=altering(Relayed, meddle, to=TWO))
+    with pytest.raises(UnexpectedMessage, match="length"):
+        federation.run(meddle=after_the_seed(other))
 
 
-def test_a_letter_of_signs_has_the_length_of_the_rank():
-    federation, letters = svd(), []
+def test_more_messages_to_all_users_than_the_plan_has_are_refused():
+    federation = svd()
+    with pytest.raises((UnexpectedMessage, NotSealed)):
+        federation.run(
+            meddle=altering(Relayed, lambda letter: [letter] * (1 if len(letter.sealed) < 60 else 9), to=TWO)
+        )
 
-    def meddle(letter):
-        letters.append(letter)
-        if len(letters) == 1:
-            return (letter,)
-        sealed = federation.machines[ONE]._keys.seal(TWO, b"\x00\x00")
-        return (replace(letter, sealed=sealed),)
 
-    with pytest.raises(FedSVDError) as refusal:
-        federation.run(meddle=altering(Relayed, meddle, to=TWO))
-    assert refusal.value.code == "FSVD-416"
+@pytest.mark.parametrize("make", [svd, lambda k: svd(k, mode=Mode.B), lambda k: svd(k, trust=Trust.AUTHORITY), predict])
+def test_no_key_seals_two_messages(make, monkeypatch):
+    """Section 2.7: one message to a key among all users, and one to a number between two parties."""
+    used, sealed = [], []
+    for module in ("fedsvd.roles.user.agreement", "fedsvd.sealing.seal"):
+        namespace = importlib.import_module(module)
+        seal = namespace.seal
+
+        def noted(key, number, *rest, seal=seal, module=module):
+            used.append((key.reveal(), number))
+            sealed.append(module)
+            return seal(key, number, *rest)
+
+        monkeypatch.setattr(namespace, "seal", noted)
+    make(3).run()
+    assert len(set(used)) == len(used)
+    group = [key for (key, _), module in zip(used, sealed, strict=True) if module.endswith("agreement")]
+    assert len(set(group)) == len(group) >= 6  # k digests, k signatures: each under a key of its own
+
+
+def test_a_message_is_sealed_to_its_sender_and_purpose():
+    """The same users' seed; another sender, purpose or number is another key, another session other associated data."""
+    federation, other = svd(3), svd(3, insecure_seed=bytes(32))
+    federation.run()
+    other.run()
+    one, two, three = (federation.machines[party]._group for party in (ONE, TWO, THREE))
+    (sealed,) = one.sealed("agreeing", b"digest")
+    two.receive(ONE, sealed)
+    assert two.opened(ONE, "agreeing", 64) == b"digest"
+    for party, purpose in ((ONE, "signing"), (THREE, "agreeing")):
+        group = federation.machines[TWO]._group
+        group.receive(party, sealed)
+        with pytest.raises(NotSealed):
+            group.opened(party, purpose, 64)
+        group._waiting[party].clear()
+    stranger = other.machines[TWO]._group
+    stranger.receive(ONE, sealed)
+    with pytest.raises(NotSealed):
+        stranger.opened(ONE, "agreeing", 64)
+    assert repr(three) == "Group(user 3)"
 
 
 @pytest.mark.parametrize("length", [0, 31, 40])
@@ -234,7 +303,7 @@ def test_a_ta_whose_letter_is_not_a_seed_and_slices_is_refused(length):
 
     def meddle(letter):
         ta = federation.machines[TA]
-        return (replace(letter, sealed=ta._keys.seal(TWO, ta._group.reveal().ljust(length, b"\x00")[:length])),)
+        return (replace(letter, sealed=ta._keys.seal(TWO, ta._seed.reveal().ljust(length, b"\x00")[:length])),)
 
     with pytest.raises(FedSVDError) as refusal:
         federation.run(meddle=altering(Relayed, meddle, to=TWO))
@@ -247,9 +316,13 @@ def test_the_csp_hears_no_seed(make):
     federation.run()
     machines = federation.machines
     secrets = [machines[party]._inputs.secret for party in federation.plan.users]
-    groups = {machine._group.reveal() for party, machine in machines.items() if party != CSP}
-    assert len(groups) == 1
-    secrets = {seed.reveal() for seed in secrets} | groups
+    dealt = [machines[party]._seeds for party in federation.plan.users]
+    assert all(
+        {name: seed.reveal() for name, seed in seeds.items()} == {n: s.reveal() for n, s in dealt[0].items()}
+        for seeds in dealt
+    )
+    assert {"users", "masks"} <= set(dealt[0])
+    secrets = {seed.reveal() for seed in secrets} | {seed.reveal() for seed in dealt[0].values()}
     for _, message in federation.views.heard[CSP]:
         for value in vars(message).values():
             content = value if isinstance(value, bytes) else getattr(value, "tobytes", bytes)()

@@ -2,8 +2,8 @@
 
 The second implementation is below: it writes bytes with ``struct`` from a plain description, reads the format from its
 specification (``wire/codec.py``, ``wire/frame.py``, first paragraphs) and shares no code with the product.
-``frames.json`` was written by it (run this file to write it anew). If a test here fails, old peers no longer understand
-us: that is another version of the protocol.
+``frames.json`` was written by it (run this file to write it anew). If a test here fails, peers of the
+same version no longer understand us: that is another version of the format.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 from fedsvd.protocol import messages as said
-from fedsvd.protocol.parties import Party, Role
+from fedsvd.protocol.parties import ALL, TA, Party, Role
 from fedsvd.types import Digest, SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import cut, decode_frame, encode_frame
@@ -29,23 +29,64 @@ SESSION = "f0e1d2c3b4a5968778695a4b3c2d1e0f"
 
 # A description: the type's number, then its fields, each (kind, value); numbers that must be exact are text.
 DESCRIPTIONS = {
-    "Finished": [17],
+    "Finished": [17, ("blob", "1d" * 32)],
+    "Countersigned": [21, ("blob", "c5" * 64)],
+    "Countersigned by a CSP without a key": [21, ("blob", "")],
     "RowsAgree": [6],
     "KeyOffer": [1, ("blob", "00ff" * 16), ("blob", ""), ("blob", "ab" * 64)],
     "KeyBook": [2, ("many", [[("party", [2, 1]), ("blob", "01"), ("blob", ""), ("blob", "02")]])],
     "Relay": [3, ("party", [2, 7]), ("blob", "c0ffee")],
+    "Relay to all": [3, ("party", [2, 0]), ("blob", "beef")],
+    "Relayed": [4, ("party", [0, 0]), ("blob", "")],
     "RowIds": [5, ("array", ["u", "C", [3], ["0", "1", "18446744073709551615"]])],
-    "SumShare": [7, ("text", "mean"), ("array", ["u", "C", [1, 2], ["9223372036854775808", "7"]])],
-    "Ready": [9, ("whole", -52), ("whole", 17)],
+    "SumShare": [
+        7,
+        ("text", "norm"),
+        ("whole", 0),
+        ("array", ["u", "C", [1, 2], ["9223372036854775808", "7"]]),
+        ("array", ["u", "C", [3], ["1", "2", "18446744073709551615"]]),
+        ("blob", "da" * 32),
+    ],
+    "SumShare without a commitment": [
+        7,
+        ("text", "null space"),
+        ("whole", 12),
+        ("array", ["u", "F", [2, 2], ["1", "3", "2", "4"]]),
+        ("array", ["u", "C", [3], ["0", "0", "0"]]),
+        ("blob", ""),
+    ],
+    "SumReply": [
+        8,
+        ("text", "norm"),
+        ("whole", 0),
+        ("array", ["u", "C", [1, 2], ["5", "6"]]),
+        ("array", ["u", "C", [3], ["7", "8", "9"]]),
+        ("many", [[("blob", "da" * 32)], [("blob", "db" * 32)]]),
+    ],
+    "SumReply after the first": [
+        8,
+        ("text", "gram"),
+        ("whole", 3),
+        ("array", ["u", "C", [1, 2], ["5", "6"]]),
+        ("array", ["u", "C", [3], ["7", "8", "9"]]),
+        ("many", []),
+    ],
+    "Ready": [9],
     "BatchRequest": [10, ("whole", 3)],
     "PaddedBatch": [11, ("whole", 3), ("array", ["u", "F", [2, 3], ["1", "4", "2", "5", "3", "6"]])],
-    "MaskedBatch": [12, ("whole", 0), ("array", ["f", "C", [1, 2], ["0x1.8p+0", "-0x0.0p+0"]]), ("missing", None)],
     "Factors": [
         13,
         ("array", ["f", "C", [2, 2], ["0x1p+0", "0x0p+0", "0x0p+0", "-0x1p+0"]]),
         ("there", ("array", ["f", "C", [2], ["0x1.921fb54442d18p+1", "0x1p-1074"]])),
         ("real", "0x1p-53"),
         ("real", "inf"),
+    ],
+    "Factors without a spectrum": [
+        13,
+        ("array", ["f", "C", [1, 2], ["0x1.8p+0", "-0x0.0p+0"]]),
+        ("missing", None),
+        ("real", "0x0p+0"),
+        ("real", "0x0p+0"),
     ],
     "Solution": [
         14,
@@ -55,9 +96,13 @@ DESCRIPTIONS = {
         ("real", "0x0p+0"),
     ],
     "BlindedRightMask": [15, ("many", [[("missing", None)], [("there", ("array", ["f", "C", [1, 1], ["0x1p+0"]]))]])],
+    "BlindedRightFactor": [
+        16,
+        ("many", [[("there", ("array", ["f", "C", [1, 1], ["-0x1p+0"]]))], [("missing", None)]]),
+    ],
     "RowsRequest": [19, ("whole", 2)],
     "FactorRows": [20, ("whole", 2), ("array", ["f", "C", [1, 2], ["0x1p+0", "-0x1p-1"]])],
-    "Aborted": [18, ("text", "FSVD-413"), ("text", "keys"), ("text", "die Pläne weichen ab")],
+    "Aborted": [18, ("text", "FSVD-413"), ("text", "Schlüssel")],
 }
 
 
@@ -89,7 +134,7 @@ def write_field(kind: str, value: object) -> bytes:
 
 def write_message(description: list) -> bytes:
     number, *fields = description
-    head = b"FSVD" + struct.pack("<BB", 1, number) + bytes.fromhex(PLAN)
+    head = b"FSVD" + struct.pack("<BB", 2, number) + bytes.fromhex(PLAN)
     return head + b"".join(write_field(*field) for field in fields)
 
 
@@ -130,7 +175,7 @@ def vectors() -> dict[str, object]:
     messages = {name: write_message(description).hex() for name, description in DESCRIPTIONS.items()}
     long = write_message([3, ("party", [0, 0]), ("blob", bytes(range(256)).hex() * 6)])
     framed = {
-        "of one": [frame.hex() for frame in write_frames(0, write_message(DESCRIPTIONS["Finished"]), 1024)],
+        "of one": [frame.hex() for frame in write_frames(0, write_message(DESCRIPTIONS["RowsAgree"]), 1024)],
         "of two": [frame.hex() for frame in write_frames(2**40, long, 1024)],
     }
     return {"plan": PLAN, "session": SESSION, "messages": messages, "frames": framed}
@@ -147,23 +192,37 @@ def words(shape, *values):
 
 # The same, as the product says it.
 MESSAGES = {
-    "Finished": said.Finished(Digest(PLAN)),
+    "Finished": said.Finished(Digest(PLAN), b"\x1d" * 32),
+    "Countersigned": said.Countersigned(Digest(PLAN), b"\xc5" * 64),
+    "Countersigned by a CSP without a key": said.Countersigned(Digest(PLAN)),
     "RowsAgree": said.RowsAgree(Digest(PLAN)),
     "KeyOffer": said.KeyOffer(Digest(PLAN), b"\x00\xff" * 16, b"", b"\xab" * 64),
     "KeyBook": said.KeyBook(Digest(PLAN), ((Party(Role.USER, 1), b"\x01", b"", b"\x02"),)),
     "Relay": said.Relay(Digest(PLAN), Party(Role.USER, 7), b"\xc0\xff\xee"),
+    "Relay to all": said.Relay(Digest(PLAN), ALL, b"\xbe\xef"),
+    "Relayed": said.Relayed(Digest(PLAN), TA, b""),
     "RowIds": said.RowIds(Digest(PLAN), words(3, 0, 1, 2**64 - 1)),
-    "SumShare": said.SumShare(Digest(PLAN), "mean", words((1, 2), 2**63, 7)),
-    "Ready": said.Ready(Digest(PLAN), (-52, 17)),
+    "SumShare": said.SumShare(
+        Digest(PLAN), "norm", 0, words((1, 2), 2**63, 7), words(3, 1, 2, 2**64 - 1), b"\xda" * 32
+    ),
+    "SumShare without a commitment": said.SumShare(
+        Digest(PLAN), "null space", 12, np.asfortranarray(words((2, 2), 1, 2, 3, 4)), words(3, 0, 0, 0)
+    ),
+    "SumReply": said.SumReply(
+        Digest(PLAN), "norm", 0, words((1, 2), 5, 6), words(3, 7, 8, 9), (b"\xda" * 32, b"\xdb" * 32)
+    ),
+    "SumReply after the first": said.SumReply(Digest(PLAN), "gram", 3, words((1, 2), 5, 6), words(3, 7, 8, 9)),
+    "Ready": said.Ready(Digest(PLAN)),
     "BatchRequest": said.BatchRequest(Digest(PLAN), 3),
     "PaddedBatch": said.PaddedBatch(Digest(PLAN), 3, np.asfortranarray(words((2, 3), 1, 2, 3, 4, 5, 6))),
-    "MaskedBatch": said.MaskedBatch(Digest(PLAN), 0, real((1, 2), 1.5, -0.0), None),
     "Factors": said.Factors(Digest(PLAN), real((2, 2), 1, 0, 0, -1), real(2, np.pi, 5e-324), 2.0**-53, float("inf")),
+    "Factors without a spectrum": said.Factors(Digest(PLAN), real((1, 2), 1.5, -0.0), None, 0.0, 0.0),
     "Solution": said.Solution(Digest(PLAN), real((1, 1), 2.0**1023), np.zeros((3, 0)), 1, 0.0),
     "BlindedRightMask": said.BlindedRightMask(Digest(PLAN), (None, real((1, 1), 1.0))),
+    "BlindedRightFactor": said.BlindedRightFactor(Digest(PLAN), (real((1, 1), -1.0), None)),
     "RowsRequest": said.RowsRequest(Digest(PLAN), 2),
     "FactorRows": said.FactorRows(Digest(PLAN), 2, real((1, 2), 1, -0.5)),
-    "Aborted": said.Aborted(Digest(PLAN), "FSVD-413", "keys", "die Pläne weichen ab"),
+    "Aborted": said.Aborted(Digest(PLAN), "FSVD-413", "Schlüssel"),
 }
 PINNED = json.loads(VECTORS.read_text()) if VECTORS.exists() else {"messages": {}, "frames": {}}
 
@@ -199,8 +258,8 @@ def test_the_pinned_bytes_are_read_as_the_message(name):
 
 def test_frames_are_cut_as_they_are_pinned():
     (one,) = PINNED["frames"]["of one"]
-    finished = list(cut(SessionId(SESSION), 0, encode(MESSAGES["Finished"]), 1024))
-    assert [encode_frame(frame).hex() for frame in finished] == [one]
+    agreed = list(cut(SessionId(SESSION), 0, encode(MESSAGES["RowsAgree"]), 1024))
+    assert [encode_frame(frame).hex() for frame in agreed] == [one]
     relay = said.Relay(Digest(PLAN), Party(Role.TA), bytes(range(256)) * 6)
     frames = list(cut(SessionId(SESSION), 2**40, encode(relay), 1024))
     assert [encode_frame(frame).hex() for frame in frames] == PINNED["frames"]["of two"]

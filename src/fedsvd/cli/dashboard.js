@@ -108,7 +108,7 @@ const lost = "The server does not answer; trying again.";
 const news = document.getElementById("news");
 
 function listen() {
-  const source = new EventSource("/events");
+  const source = new EventSource("events");
   source.onmessage = (event) => show(JSON.parse(event.data));
   source.onopen = () => { if (news.textContent === lost) news.textContent = ""; };
   source.onerror = () => {

@@ -1,11 +1,14 @@
 """``fedsvd csp start --dashboard``: a local web page of what a CSP is doing, for the person who runs it.
 
 It listens on 127.0.0.1 alone and asks for a token that is made at the start and printed once; the first visit puts it
-into a cookie and takes it out of the address. The page loads nothing from elsewhere, and what it shows is what the CSP
-knows anyway: parties, stages, bytes, errors by their codes. No value of any matrix is there to be shown.
+into a cookie and takes it out of the address. Browsers send a cookie to every port of a host, so this one is bound to
+a path that is made of the token, which no other server on this machine is asked for. The page loads nothing from
+elsewhere, and what it shows is what the CSP knows anyway: parties, stages, bytes, errors by their codes. No value of
+any matrix is there to be shown.
 """
 
 import asyncio
+import hashlib
 import hmac
 import json
 import threading
@@ -101,6 +104,8 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
     except ImportError:
         raise MissingExtra("the dashboard needs starlette and uvicorn", "pip install 'fedsvd[dashboard]'") from None
 
+    place = f"/{hashlib.sha256(b'fedsvd/dashboard/1' + token.encode()).hexdigest()[:32]}/"
+
     def known(word: str | None) -> bool:
         return word is not None and hmac.compare_digest(word.encode(), token.encode())
 
@@ -110,11 +115,14 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
         words = "This page needs the address that 'fedsvd csp start --dashboard' printed, with its token."
         return PlainTextResponse(words, 403, _HEADERS)
 
+    async def enter(request: Request) -> Response:
+        if not known(request.query_params.get("token")):
+            return refused(request) or RedirectResponse(place, 303, _HEADERS)
+        answer = RedirectResponse(place, 303, _HEADERS)
+        answer.set_cookie(COOKIE, token, path=place, httponly=True, samesite="strict")
+        return answer
+
     async def page(request: Request) -> Response:
-        if known(request.query_params.get("token")):
-            answer = RedirectResponse("/", 303, _HEADERS)
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
-            return answer
         refusal = refused(request)
         return refusal or Response(_opened(await asyncio.to_thread(state)), media_type="text/html", headers=_HEADERS)
 
@@ -128,7 +136,8 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
         told = refused(request)
         return told or StreamingResponse(_told(state, stopping), media_type="text/event-stream", headers=_HEADERS)
 
-    routes = [Route("/", page), Route("/board.css", style), Route("/board.js", script), Route("/events", events)]
+    parts = {"": page, "board.css": style, "board.js": script, "events": events}
+    routes = [Route("/", enter), *(Route(place + name, part) for name, part in parts.items())]
     # Other names that lead to this address (DNS rebinding) are not answered.
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])])
 

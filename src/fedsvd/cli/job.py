@@ -12,7 +12,7 @@ from fedsvd.cli.reports import drawn
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
-from fedsvd.errors import printable
+from fedsvd.errors import ApprovalSpent, printable
 from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.runtime.connect import Connection, Results
 from fedsvd.runtime.enlisting import job_of
@@ -92,6 +92,7 @@ def resume(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpti
     with Connection(kit, csp) as connection:
         record = connection.resume(job)
     text = f"{record['name']} ({record['id'][:8]}) recruits again, attempt {record['attempt']}"
+    text += "; a party where it had finished, or had failed too often, must approve it again"
     for member in record["members"]:
         if member.startswith("authority/"):
             text += f"; {member} must be there once more, for it deals fresh seeds to every session"
@@ -162,7 +163,13 @@ def _short(record: Mapping[str, Any]) -> dict[str, Any]:
 def _approved(site: Site, record: Mapping[str, Any]) -> str:
     if site.caller not in record["members"]:
         return "submitted"
-    return "approved" if site.approved(record) else "awaits approval"
+    if not site.approved(record):
+        return "awaits approval"
+    try:
+        site.expect_unspent(record)
+    except ApprovalSpent:
+        return "approval spent"
+    return "approved"
 
 
 def _failures(site: Site, record: Mapping[str, Any]) -> list[dict[str, Any]]:

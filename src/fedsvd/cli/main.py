@@ -22,10 +22,11 @@ VERBS = {
     "plan": "Say what a job will do, what it reveals and what it costs, before anything is sent.",
     "predict": "Apply a result to new tables: predictions, scores, coordinates.",
     "report": "Draw the report of a results folder again.",
+    "verify": "Check every signature of a study's certificate; exit code 1 unless all hold.",
     "doctor": "Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong.",
     "audit": "Attack your own data as the CSP and the other parties of a job could, before you join it.",
     "reproduce": "The paper's tables and figures: its own numbers, our run of its scheme, our default, side by side.",
-    "federation": "Identities, for the operator: approve, revoke.",
+    "federation": "Found a federation, approve and revoke members; or rehearse one.",
     "join": "Become a member: request, accept, renew, pin.",
     "csp": "The computing server, the one role that listens.",
     "authority": "The Trusted Authority, which deals masks and sees no data.",
@@ -79,6 +80,10 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import reports
 
             return reports.report
+        case "verify":
+            from fedsvd.cli import verify
+
+            return verify.verify
         case "doctor":
             from fedsvd.cli import doctor
 

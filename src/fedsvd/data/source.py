@@ -174,6 +174,17 @@ class MatrixSource(ABC):
             digest.update(content.astype("<f8", copy=False).data)
         return Digest(digest.hexdigest())
 
+    def content_digest(self) -> bytes:
+        """What a party commits to beside the shape: the address of what is generated; nothing for what is not hashed
+        while it is read (``hashed.py``)."""
+        if not self.made_up:
+            return b""
+        source, shapes = self, [self.shape]
+        while isinstance(base := getattr(source, "_base", None), MatrixSource):
+            source = base
+            shapes.append(source.shape)
+        return hashlib.sha256(f"{shapes} {source.fingerprint()}".encode()).digest()
+
     def column(self, name: str) -> NDArray[Any]:
         """One whole column by name, shape (rows,): int64, float64 or text; also one that was left out."""
         return to_column(self._values(self._position(name)), name)

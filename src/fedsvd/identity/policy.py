@@ -41,11 +41,14 @@ _RULES: tuple[tuple[str, int | None, str], ...] = (
     ("most_components", 1, "Most components that may be released; no limit while this line is commented out."),
     ("shared_windows", None, "No part of a mask may hide one party's records (columns, where these are split) alone."),
     (
-        "changed_records",
+        "least_changed",
         0,
-        "Fewest records that may change between two runs: one changed record can be computed exactly.",
+        "Fewest records that may change between two studies: one changed record can be computed exactly.",
     ),
+    ("versions_per_year", 0, "Most versions of a dataset in studies that release U and S; 0: no limit."),
+    ("failed_attempts", 0, "Failed attempts that one approval covers; a study that succeeds here spends it."),
 )
+_RENAMED = {"changed_records": "least_changed"}  # since 0.1.0
 _LISTS: dict[str, type[Task] | type[Scheme]] = {"tasks": Task, "schemes": Scheme}
 _HEAD = """\
 # What this site allows to be released. A study below it is refused before anything leaves the site.
@@ -74,6 +77,8 @@ def read_policy(path: Path) -> Policy:
 
 def _value(path: Path, key: str, value: Any) -> Any:
     rules = {name: least for name, least, _ in _RULES}
+    if key in _RENAMED:
+        raise ConfigError(f"{key} in {path} has a new name", f"{_RENAMED[key]} = {value}")
     if key not in rules:
         near = difflib.get_close_matches(key, rules, 1)
         fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(rules)}"

@@ -1,10 +1,8 @@
-"""The array namespace ``xp`` and the factorisations behind one door.
+"""The array namespace ``xp``, and the factorisations.
 
-Kernels in this house are written against the array API standard: what they call on ``xp`` runs on NumPy,
-PyTorch, CuPy or array-api-strict alike. The standard lacks a few things the hot loops live on (triangular
-solves, products with reflectors, the DCT); they are here, once, with the fastest route each library has:
-BLAS and LAPACK called directly on NumPy, so that nothing is copied for the sake of memory order, and a route
-through the standard's own functions elsewhere.
+Kernels are written against the array API standard: what they call on ``xp`` runs on NumPy, PyTorch, CuPy or
+array-api-strict alike. What the standard lacks and the hot loops need (triangular solves, products with reflectors, the
+DCT) is here, once: BLAS and LAPACK called directly on NumPy, the standard's own functions elsewhere.
 """
 
 import math
@@ -331,8 +329,7 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
     width = max(_NARROWEST, int(_LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
     if other <= width:
         return _ormqr_at_once(V, tau, X, side, transposed)
-    # Columns (from the left) and rows (from the right) are reflected each for itself: the same numbers in pieces, and
-    # an interruption does not wait for all of them.
+    # The same numbers in pieces, so that an interruption does not wait for all of them.
     reflected = np.empty_like(X)
     for start in range(0, other, width):
         piece = np.s_[:, start : start + width] if side == "L" else np.s_[start : start + width, :]
@@ -343,10 +340,9 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
 def _ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
     other = X.shape[1] if side == "L" else X.shape[0]
     lwork = max(1, other) * 64 + 65 * 64
-    product, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
+    reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
     _check("ormqr", info)
-    reflected: Float = product
-    return reflected
+    return np.asarray(reflected)
 
 
 def _check(routine: str, info: int) -> None:

@@ -79,7 +79,7 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
     """SVD, verified; then the answer to every user."""
     r = kept(plan, expected)
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
+        features = plan.N if plan.stacks_labels else plan.m
         kernel = dense_svd(features, features)
         provider.step("factorise", kernel.work, kernel.numbers)
         return

@@ -8,7 +8,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.cost_account import Step
 from fedsvd.protocol.cost_common import User
 from fedsvd.protocol.cost_kernels import apply, draw, stored
-from fedsvd.protocol.cost_masks import kept_right, left, own_columns, right_columns, right_rows, turned_whole
+from fedsvd.protocol.cost_masks import kept_right, left, own_columns, right_columns, right_rows
 from fedsvd.protocol.cost_sum import SumUser
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
@@ -104,8 +104,7 @@ class _MaskUser(User):
         """Y_i by windows of columns: ``P A_i``, then T_i and Q."""
         plan = self.plan
         drawn = self.draw_left()
-        turned = turned_whole(plan, self.i)
-        total, peak = turned.work, 0.0
+        total, peak = Work(), 0.0
         for w in range(len(plan.right_windows)):
             own = own_columns(plan, self.i, w)
             size, P = float(plan.M * own), left(plan, own)
@@ -113,7 +112,7 @@ class _MaskUser(User):
             copied = self.copies() * size
             total += P.work + right.work + Work(memory=8 * (copied + size))
             peak = max(peak, copied + P.numbers, copied + size + right.numbers)
-        self.step("mask", drawn + total, turned.numbers + peak, keeps=kept_right(plan))
+        self.step("mask", drawn + total, peak, keeps=kept_right(plan))
         self.pad(plan.M)
         self.held -= kept_right(plan)  # T_i and Q are dropped with the last panel
 
@@ -133,19 +132,29 @@ class _MaskUser(User):
         return work
 
     def upload_rows(self) -> None:
-        """Y_i and the labels by windows of rows; each window of P is met once, T_i and Q by every window."""
+        """``P [A_i, y_i]``, in memory or in passes over a file; then T_i and Q, by every panel of rows."""
         plan, width, wide = self.plan, self.width, self.width + self.plan.targets
         right = right_rows(plan, self.i)
+        rows = max(panel.stop - panel.start for panel in plan.row_panels)
         work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * (4 * width + 2 * plan.N))
-        for window in plan.left_windows:
-            rows = window.stop - window.start
-            work += draw(plan.left, rows, plan.block).work + apply(plan.left, rows, wide, plan.block).work
-        rows = max(window.stop - window.start for window in plan.left_windows)
-        P_w, masked = stored(plan.left, rows, plan.block), apply(plan.left, rows, wide, plan.block).numbers
-        first = rows * (width + wide) + max(draw(plan.left, rows, plan.block).numbers, P_w + masked)
+        P, drawn = left(plan, wide), sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), Work())
+        work += P.work + drawn
+        size = float(plan.M * wide)
+        fits = plan.published or 8 * 3 * size <= plan.memory
+        if plan.published:  # one block of P after the other
+            size, numbers = float(rows * wide), apply(plan.left, rows, wide, plan.block).numbers
+        else:
+            numbers = P.numbers if fits else plan.memory / 16
+            work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
+        masks = min(sum(stored(plan.left, n, plan.block) for n in self.left_lengths()), plan.memory / 64)
+        held = size if fits else min(size, plan.memory / 16)
         then = rows * (width + 2 * wide + plan.N + plan.targets) + right.beside
-        self.step("mask", work, max(right.drawing, right.kept + max(first, then)), keeps=right.kept)
+        self.step("mask", work, max(right.drawing, right.kept + masks + held + max(numbers, then)), keeps=right.kept)
         self.pad(rows)
+
+    def left_lengths(self) -> list[int]:
+        """The rows of each window of P."""
+        return [window.stop - window.start for window in self.plan.left_windows]
 
     def pad(self, rows: int) -> None:
         """Batches: floats into the ring, and k - 1 pads on top."""
@@ -165,22 +174,18 @@ class _MaskUser(User):
         columns = plan.m if plan.full_matrices else r
         size = float(plan.m * columns)
         if plan.tall:
-            self.unmask_windows(columns)
+            self.unmask_panels(columns)
             return
         kernel = left(plan, columns)
         self.step("unmask", kernel.work + Work(memory=16 * size), size + kernel.numbers, keeps=2 * size)
 
-    def unmask_windows(self, columns: int) -> None:
-        """The same window by window, P drawn again; U lies on disk where half of the budget does not hold it."""
-        plan, work, peak = self.plan, Work(), 0.0
-        for window in plan.left_windows:
-            rows = window.stop - window.start
-            drawn, applied = draw(plan.left, rows, plan.block), apply(plan.left, rows, columns, plan.block)
-            work += drawn.work + applied.work
-            peak = max(peak, stored(plan.left, rows, plan.block) + rows * columns + applied.numbers)
-        size = float(plan.m * columns)
+    def unmask_panels(self, columns: int) -> None:
+        """The same in panels, P drawn again; U lies on disk where half of the budget does not hold it."""
+        plan, size = self.plan, float(self.plan.m * columns)
+        kernel = left(plan, columns)
+        work = sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), kernel.work)
         U = size if 16 * size <= plan.memory else 0.0
-        self.step("unmask", work + Work(memory=16 * size), U + peak, keeps=U)
+        self.step("unmask", work + Work(memory=64 * size), U + min(kernel.numbers, plan.memory / 16), keeps=U)
 
     def check(self) -> None:
         """Step 7: products of the data with U, panel by panel, and their sums; the paper's scheme has none."""

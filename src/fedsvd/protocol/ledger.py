@@ -114,7 +114,7 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         yield f"The CSP learns the shapes ({shapes}) and nothing of scores, which it adds up under the parties' pads."
         return
     if plan.check_ids:
-        yield f"The CSP sees keyed hashes of the {plan.m} row ids: which are equal, not what they are."
+        yield "The CSP sees one keyed hash of each party's row ids: whether all are equal, and nothing else of them."
     if plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
     elif plan.mode is Mode.B:
@@ -129,14 +129,13 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         rest = "nothing else of the features" if plan.task is Task.LR else "nothing else"
         yield f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), {rest}."
     else:
-        count = len(plan.left_windows) if plan.by_rows else len(plan.right_windows)
+        seen = "and, mixed over the whole side, what P does not hide of the left vectors"
+        if plan.right is not Form.HAAR:
+            seen = "and, mixed over both sides, what the masks do not hide of the vectors"
         yield (
-            f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), and the Gram "
-            f"matrices of {count} windows in one common rotated basis; that this is all is tested, not proven."
+            f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), {seen}; "
+            "that this is nothing more is tested, and assumed, not proven."
         )
-        if count > 1:
-            order = plan.table_words[0] if plan.by_rows else unit(plan)
-            yield f"Windows follow the order of the {order}: shuffle a sorted table, or the CSP sees where it changes."
     if plan.task is Task.LR:
         yield from _csp_labels(plan)
 
@@ -154,7 +153,7 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
         )
         return
     yield (
-        "The CSP learns residual norms of each window, differences between the fits of each, and the null space when "
+        "The CSP learns the residual norm, and the null space when "
         "rank is lost; the fit itself stays hidden where the secret shift of the coefficients is as large as they are."
     )
 
@@ -172,10 +171,10 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield f"Every party learns the top {r} directions of the joint data and its total variance."
         if plan.releases(Item.OWN_PART):
             yield "Each party alone gets its own part: right vectors or scores."
-    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.by_rows and plan.centre):
+    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels and plan.centre):
         spread = " and spread" if plan.unit_variance or plan.task is Task.LR else ""
         yield f"Every party learns the joint mean{spread} of each of the {m} features."
-    if plan.task is Task.LR and plan.by_rows:
+    if plan.task is Task.LR and plan.stacks_labels:
         yield "Each party alone gets the coefficients of its own columns; all get the intercept."
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
         yield "Where rank is lost, every party learns which part of what cannot be told apart lies with the others."

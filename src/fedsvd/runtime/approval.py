@@ -22,6 +22,7 @@ from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.enlisting import OwnPart, job_of, member_callers, open_own, party_caller, plan_of
 from fedsvd.runtime.job import Job
+from fedsvd.runtime.reruns import Brought
 from fedsvd.runtime.site import Site
 from fedsvd.types import SessionId
 
@@ -61,6 +62,7 @@ class Considered:
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
     found: tuple[Finding, ...] = ()
     doubts: tuple[str, ...] = ()  # about our own data, for our eyes
+    brought: Brought | None = None  # the data as it was read for this look
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
@@ -124,7 +126,20 @@ def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Ma
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
     doubts = tuple(of_own(plan.task, own.data, job.study.label))
-    return Considered(record, job, peers, path, plan, assumed, findings(plan, site.policy()), doubts)
+    brought = site.compare(record, own, plan)
+    found = (*findings(plan, site.policy()), *brought.found, *_unlike(brought))
+    return Considered(record, job, peers, path, plan, assumed, found, doubts, brought)
+
+
+def _unlike(brought: Brought) -> tuple[Finding, ...]:
+    """What only the owner knows: whether records that cannot be compared are others."""
+    if not brought.unlike:
+        return ()
+    text = (
+        f"all columns of this data have other values than {len(brought.unlike)} earlier version(s) with the same "
+        "names. Approve only if these are other records: the same records in other units, less one, give that one away"
+    )
+    return (Finding("re-run", text, below=False),)
 
 
 def assumed_plan(
@@ -142,7 +157,11 @@ def agree(site: Site, considered: Considered, compared: Collection[str]) -> None
     considered.expect_compared(compared)
     for peer in considered.new:
         pin(site.kit.directory, peer.party_id, peer.fingerprint)
-    site.approve(considered.record)
+    brought = considered.brought
+    if brought is None:
+        site.approve(considered.record)
+    else:
+        site.approve(considered.record, brought.source, brought.unlike)
 
 
 def _csp(site: Site, certificate: bytes) -> Peer:

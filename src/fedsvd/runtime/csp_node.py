@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -21,8 +22,10 @@ from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
+from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.runtime.csp_desk import CspDesk
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import authority_caller, job_of, party_caller, plan_of, ticket_of
@@ -30,6 +33,7 @@ from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.session import Played, Player
 from fedsvd.runtime.telling import Watch
+from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.transport.grpc_server import Exchange, Listening, Room
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.transport.room import GRACE
@@ -58,6 +62,7 @@ class CspNode(CspDesk):
         keep: Keep | None = None,
         engine: Engine = ON_CPU,
         allow: Callable[[SessionPlan], None] = lambda plan: None,
+        identity: SigningKey | None = None,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
@@ -65,6 +70,7 @@ class CspNode(CspDesk):
         self._keep = keep
         self._engine = engine
         self._allow = allow
+        self._identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         ledger = Ledger(self._state / "ledger.jsonl")
         self._sessions = Sessions(ledger)
@@ -100,15 +106,17 @@ class CspNode(CspDesk):
         session = SessionId(fresh_bytes(16).hex())
         try:
             ticket = ticket_of(job.id, job.attempt)
-            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket)
+            key = self._identity
+            csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
+            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket, csp)
             self._allow(plan)
-            machine = ServiceProvider(plan, self._store, self._engine.device)
+            machine = ServiceProvider(plan, self._store, self._engine.device, signer)
         except FedSVDError as error:
             return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
         except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind
             return self._broken(job, {**_unexpected(error), "stage": "planning"})
         self._sessions.claim(session)
-        room = self._exchange.open(session, _roster(job, plan))
+        room = self._exchange.open(session, _roster(job, plan), longest_message(plan))
         job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)
         thread = threading.Thread(target=self._play, args=(job, machine, room), daemon=True, name=f"job-{job.id}")
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
@@ -122,7 +130,7 @@ class CspNode(CspDesk):
         machine.progress = watch.progress
 
         def alive() -> None:
-            room.expect_company()
+            room.expect_any_member()
             now = self.book.get(job.id)
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
@@ -155,7 +163,7 @@ class CspNode(CspDesk):
     def _await_members(self, job: JobRecord, room: Room) -> None:
         """Our part is done; the members still write their results, and are guarded while they do."""
         with self.book.changed:
-            while not self._stopping.is_set() and not room.deserted:
+            while not self._stopping.is_set() and not room.all_left:
                 now = self.book.get(job.id)
                 if now.state is not JobState.RUNNING or now.attempt != job.attempt:
                     return

@@ -52,9 +52,8 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     """Open every party's data as the job says."""
     problems = Problems()
     sources = _opened(job, scratch, problems)
-    if vertical(job) and job.study.id is None and job.study.ids is Ids.COMPARE and len(sources) == len(job.parties):
-        with problems.of(""):
-            expect_named_ids(list(sources.values()))
+    if vertical(job) and job.study.id is None and job.study.ids is Ids.COMPARE and not problems:
+        expect_named_ids(list(sources.values()))  # by itself: that ids are no numbers would only distract from it
     holder = _label_holder(job, sources, problems)
     parties: dict[str, PartyData] = {}
     for i, party in enumerate(job.parties):

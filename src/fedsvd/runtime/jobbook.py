@@ -20,6 +20,7 @@ _LONGEST_WORD = 200  # characters of a stage, a name, a key
 _LONGEST_REASON = 500  # characters of a failure's text
 _MOST_ENTRIES = 5000
 _LARGEST = 2**63 - 1
+ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage", "began_by_stage", "bytes_by_kind", "peak_memory")
 _COUNTS = ("done", "total", "sent", "received")
 
 
@@ -175,6 +176,7 @@ def progress_from(said: object) -> dict[str, Any]:
     found = {printable(key, _LONGEST_WORD): _value_from(value) for key, value in pairs}
     found = {key: value for key, value in found.items() if value is not None}
     counts = {key: int(found[key]) if isinstance(found[key], int | float) else 0 for key in _COUNTS if key in found}
+    found = {key: value for key, value in found.items() if key not in ACCOUNTS or isinstance(value, dict)}
     stage = found.get("stage", "")
     return {**found, **counts, "stage": stage if isinstance(stage, str) else ""}
 

@@ -20,7 +20,6 @@ from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own,
 from fedsvd.runtime.failures import not_finished
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.owner import Owner
-from fedsvd.runtime.party_data import expect_readable
 from fedsvd.runtime.prekeys import Prekeys
 from fedsvd.runtime.questions import Desk
 from fedsvd.sealing.sign import SigningKey
@@ -59,8 +58,10 @@ class Member:
 
     def enlist(self, desk: Desk, record: Mapping[str, Any]) -> dict[str, Any]:
         """Join this attempt: shapes and, where an authority deals, a prekey are said; the job as it stands then."""
+        self.owner.expect_unspent(record)
         facts, own = dict(self._facts), self.open(record)
         if own is not None:
+            self.owner.expect_fresh(record, own)
             facts |= own.facts
             if authority_deals(job_of(record["file"])):
                 facts["prekey"] = self._prekey(record)
@@ -69,16 +70,14 @@ class Member:
         return dict(answer)
 
     def open(self, record: Mapping[str, Any]) -> OwnPart | None:
-        """This party's data for a job, read through once; nothing at an authority."""
+        """This party's data for a job, opened; nothing at an authority."""
         if not self.caller.startswith("party/"):
             return None
         if record["id"] not in self._opened:
             job = job_of(record["file"])
             own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
-            expect_readable([own.data])
             for doubt in of_own(job.study.task, own.data, job.study.label):
                 _log.warning("role=%s job=%s %s", self.caller, record["id"], doubt)
-            self.owner.expect_fresh(record, own)
             self._opened[record["id"]] = own
         return self._opened[record["id"]]
 

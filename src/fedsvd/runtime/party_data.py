@@ -129,8 +129,11 @@ def _expect_ids(index: int, party: PartyData) -> None:
         raise ShapeError(
             f"party {index} has ids of shape {party.ids.shape} for {rows} rows", "give one id for each row"
         )
-    repeated = rows - len(np.unique(party.ids.astype(np.str_)))
+    expect_distinct(party.ids, f"party {index}'s {rows}")
+
+
+def expect_distinct(ids: NDArray[Any], whose: str) -> None:
+    """Raise ``RepeatedIds`` where two rows have one id; the CSP could not see it."""
+    repeated = len(ids) - len(np.unique(ids.astype(np.str_)))
     if repeated:
-        raise RepeatedIds(
-            f"{repeated} of party {index}'s {rows} row ids occur more than once", "keep one row for each id"
-        )
+        raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "keep one row for each id")

@@ -8,10 +8,11 @@ import math
 from dataclasses import dataclass, replace
 
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
-from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
+from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.upload import expect_route
 from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
@@ -43,7 +44,6 @@ class Study:
     targets: int = 0
     label_user: int = 0
     block_size: int = 0
-    window: int = WINDOW_LIMIT
     memory: int | None = None  # None: as much as the plan needs, ``memory_for``
     check_ids: bool = False
     trust_rows: bool = False
@@ -51,7 +51,7 @@ class Study:
     certain_bound: bool = False
     dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
     whole_shares: bool = False
-    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar where it fits, else mixing
+    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar up to a length, else mixing
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -93,6 +93,8 @@ def plan_study(
     scheme, why = _choose_scheme(study, m, counts, memory)
     if study.memory is None and scheme is not Scheme.SUM:
         memory = DEFAULT_MEMORY
+    if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
+        raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
     mode, because = _choose_mode(study, scheme, m, counts)
     why = f"{why}; {because}" if because else why
     paper = scheme is Scheme.PAPER
@@ -116,7 +118,6 @@ def plan_study(
         left=Form.BLOCKS if paper else Form.HAAR,
         right=Form.BLOCKS if paper else Form.HAAR,
         block=max(m, sum(counts)) + 1 if study.dense_masks else study.block_size,
-        window=study.window,
         mode=mode,
         reason=why,
         check_ids=study.check_ids,
@@ -193,7 +194,7 @@ def _check_numbers(study: Study) -> None:
     """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
     if not 0.0 <= study.alpha < math.inf:
         raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
-    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "window": 1, "memory": 1}
+    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
     for name, smallest in least.items():
         value = getattr(study, name)
         if name in ("components", "memory") and value is None:
@@ -243,6 +244,8 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int) -
     rows = m + study.targets
     needed = GRAM_BYTES * rows * rows
     fits = needed <= memory
+    if study.task is Task.LR:
+        return _summed_rows(study, rows, fits)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
             raise StorageError(
@@ -283,20 +286,44 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
 
 
 def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:
-    """The same plan with the form of each side's mask and windows that fit the memory budget."""
-    beside = plan.N + plan.targets if plan.by_rows else plan.masked_rows
-    fits = plan.memory // (8 * 6 * beside)
-    length = plan.masked_rows if plan.by_rows else plan.N
-    # Where the side that streams fits whole, the other one's windows need not be cut to the budget: P mixes all rows.
-    window = plan.window if fits >= length else min(plan.window, max(fits, 1))
-    # A haar mask is one window, and all of a tall matrix at once is what does not fit.
-    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT and not plan.tall else Form.MIXING
-    right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT and (plan.by_rows or fits >= plan.N) else Form.MIXING
-    if window < min(2 * MIXING_BLOCK, length):
-        needed = 8 * 6 * beside * 2 * MIXING_BLOCK
-        raise ConfigError(
-            f"a memory budget of {byte_size(plan.memory)} holds no window of {beside} numbers a line",
-            f"allow at least {enough_bytes(needed)}",
-        )
+    """The same plan with the form of each side's mask, which the lengths alone decide, once it fits the memory.
+
+    Memory has no influence on what a mask mixes: a plan that does not fit is refused.
+    """
+    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
+    right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT else Form.MIXING
     left, right = forms or (left, right)
-    return replace(plan, left=left, right=right, window=window)
+    plan = replace(plan, left=left, right=right)
+    if plan.task is not Task.PREDICT:
+        _expect_memory(plan)
+    return plan
+
+
+def _expect_memory(plan: SessionPlan) -> None:
+    """Refuse a plan of the mask family whose memory holds no column under P, no Q, or no factor at the CSP."""
+    needed = {f"a column of {plan.masked_rows} rows under P": 32 * plan.masked_rows}
+    if plan.right is Form.HAAR:
+        needed[f"Q, which is {plan.N} x {plan.N}"] = 12 * plan.N**2
+    for what, size in needed.items():
+        if plan.memory < size:
+            raise StorageError(
+                f"a memory budget of {plan.memory} bytes holds no room for {what}", f"allow at least {size} bytes"
+            )
+    expect_route(plan)
+
+
+def _summed_rows(study: Study, rows: int, fits: bool) -> tuple[Scheme, str]:
+    """The family of a regression on split rows: sums, however many features, as far as memory goes."""
+    if study.scheme == Scheme.PAPER:
+        return Scheme.PAPER, "as asked for"
+    if study.scheme == Scheme.MASK:
+        raise ConfigError(
+            "a regression on split rows is a task of the sum family", 'set scheme = "sum", or leave it out'
+        )
+    if not fits:
+        raise StorageError(
+            f"a regression on {rows} features and labels needs {56 * rows * rows} bytes, the memory budget is "
+            f"{study.memory}",
+            "allow more memory, or choose fewer features",
+        )
+    return Scheme.SUM, "as asked for" if study.scheme == Scheme.SUM else "a regression on split rows adds Gram matrices"

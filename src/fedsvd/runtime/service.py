@@ -95,6 +95,7 @@ def _serve_csp(
         keep=site.keep_account,
         engine=engine,
         allow=site.expect_allowed,
+        identity=site.kit.signing_key,
     )
     node.start()
     try:

@@ -41,8 +41,11 @@ def starving(party: Party) -> Pick:
     return lambda links: next((place for place, link in enumerate(links) if party not in link), 0)
 
 
-def every_order(run: Callable[[Pick], T]) -> Iterator[T]:
+def every_order(run: Callable[[Pick], T], most: int | None = None) -> Iterator[T]:
     """``run`` under every order of deliveries that a role could tell from the others.
+
+    With ``most``, under those that differ from the order of sending in at most so many choices: a session waits for all
+    users at every sum, so that all orders together multiply with each of them, and one choice covers each on its own.
 
     All links end at the CSP, so a user or the TA has one incoming link and always hears the same sequence: what goes to
     them may be delivered at once. Deliveries to different parties commute. What remains is the order in which the CSP
@@ -65,11 +68,16 @@ def every_order(run: Callable[[Pick], T]) -> Iterator[T]:
             return choices[depth]
 
         yield run(pick)
-        while choices and choices[-1] + 1 == options[len(choices) - 1]:
+        while choices and (choices[-1] + 1 == options[len(choices) - 1] or _used_up(choices, most)):
             choices.pop()
         if not choices:
             return
         choices[-1] += 1
+
+
+def _used_up(choices: list[int], most: int | None) -> bool:
+    """Whether another choice at the last place would differ in more places than are allowed."""
+    return most is not None and choices[-1] == 0 and sum(map(bool, choices)) >= most
 
 
 class MeddledHub(Hub):

@@ -34,6 +34,7 @@ from fedsvd.transport.calls import (
     Wanted,
     unbundle,
 )
+from fedsvd.transport.links import MESSAGE_LIMIT
 from fedsvd.transport.room import Caller as Caller
 from fedsvd.transport.room import Room as Room
 from fedsvd.types import SessionId
@@ -114,13 +115,13 @@ class Exchange:
         self._server.stop(grace).wait(grace + _LONGEST_STOP)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def open(self, session: SessionId, roster: Mapping[Caller, Party]) -> Room:
-        """A room for a session; a session id is never used twice."""
+    def open(self, session: SessionId, roster: Mapping[Caller, Party], longest: int = MESSAGE_LIMIT) -> Room:
+        """The links of a session, whose messages have at most ``longest`` bytes; a session id is never used twice."""
         with self._lock:
             self._sweep()
             if session in self._rooms or session in self._over:
                 raise PeerLost("this session was opened before", "resume opens a new session")
-            room = self._rooms[session] = Room(session, roster, self._held)
+            room = self._rooms[session] = Room(session, roster, self._held, longest)
         return room
 
     # --- calls ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.transport.calls import Joining, Leaving, Wanted, bundle, together, unbundle
-from fedsvd.transport.links import Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import FRAME, Frame, decode_frame
@@ -31,9 +31,9 @@ GRACE = 10.0  # seconds in which a member whose connection closed must call agai
 class _Link:
     """One member's link; ``changed`` guards all of it."""
 
-    def __init__(self, session: SessionId) -> None:
+    def __init__(self, session: SessionId, longest: int) -> None:
         self.changed = threading.Condition()
-        self.inbox = Inbox(session)
+        self.inbox = Inbox(session, longest)
         self.outbox = Outbox(session)
         self.instance: bytes | None = None
         self.heard = monotonic()
@@ -42,7 +42,7 @@ class _Link:
         self.fetched = 0  # frames
         self.gone = False
 
-    def hears(self) -> None:
+    def called(self) -> None:
         """The member has called."""
         self.heard, self.lost = monotonic(), None
 
@@ -50,11 +50,13 @@ class _Link:
 class Room:
     """The links of one session at the CSP."""
 
-    def __init__(self, session: SessionId, roster: Mapping[Caller, Party], held: int) -> None:
+    def __init__(
+        self, session: SessionId, roster: Mapping[Caller, Party], held: int, longest: int = MESSAGE_LIMIT
+    ) -> None:
         self.session = session
         self._roster = dict(roster)
         self._held = held
-        self._links = {party: _Link(session) for party in roster.values()}
+        self._links = {party: _Link(session, longest) for party in roster.values()}
         # Taken after a link's own lock, never before.
         self._arrival = threading.Condition()
         self._arrived: deque[tuple[Party, Whole]] = deque()
@@ -76,7 +78,7 @@ class Room:
         link = self._links[party]
         with link.changed:
             self._expect_open(link)
-            link.hears()
+            link.called()
             if link.instance not in (None, joining.instance):
                 raise PeerLost(f"{party} joined this session before", "resume opens a new session")
             link.instance = joining.instance
@@ -96,7 +98,7 @@ class Room:
         link = self._links[party]
         with link.changed:
             self._expect_open(link)
-            link.hears()
+            link.called()
             if link.inbox.begins(frame) and not self._admit(party, link, frame):
                 return False
             self._hand_on(party, link, link.inbox.add(frame))
@@ -107,7 +109,7 @@ class Room:
         link = self._links[party]
         deadline = monotonic() + (min(wanted.wait_ms / 1000, _LONGEST_WAIT) if may_wait else 0.0)
         with link.changed:
-            link.hears()
+            link.called()
             link.outbox.acknowledge(wanted.below)
             if not self._await(link, wanted.number, deadline, call or object()):
                 return b""
@@ -177,7 +179,7 @@ class Room:
         finally:
             if call in link.polls:
                 link.polls.remove(call)
-                link.hears()
+                link.called()
 
     def _expect_open(self, link: _Link) -> None:
         if not self._open or link.gone:
@@ -225,13 +227,13 @@ class Room:
             if now - link.heard > patience:
                 raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
 
-    def expect_company(self) -> None:
+    def expect_any_member(self) -> None:
         """Raise where all members have hung up, and nothing that they said is left to be read."""
-        if self.deserted and not self._arrived:
+        if self.all_left and not self._arrived:
             raise PeerLost("all members have hung up")
 
     @property
-    def deserted(self) -> bool:
+    def all_left(self) -> bool:
         """Whether all members have hung up."""
         return all(link.gone for link in self._links.values())
 

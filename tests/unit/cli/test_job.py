@@ -29,7 +29,9 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("federation")
     kits = temporary_federation(root, ["a", "b", "c"], with_authority=True, researcher="res", now=datetime.now(UTC))
     site = Site.at(kits["csp/csp"])
-    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS)
+    node = CspNode(
+        site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS, identity=site.kit.signing_key
+    )
     node.start()
     for name in "abc":
         np.save(root / f"{name}.npy", np.random.default_rng(ord(name)).normal(size=(ROWS, 4)))
@@ -343,7 +345,7 @@ def test_a_job_is_watched_to_its_results_and_resumed_after_a_failure(fedsvd, kit
         said = fedsvd("job", "watch", id, "--kit", kits["party/a"], "--format", "json")
         assert said.code == 0, said
         assert said.json["state"] == "done"
-        assert f"study ({id[:8]}): done" in said.err
+        assert "party/a: done" in said.err
         D = np.concatenate([np.load(made_table(kits, name)) for name in "abc"])
         found = np.load(f"{said.json['folder']}/mean.npy")
         assert_close(found, D.mean(axis=0), digits_lost(2))

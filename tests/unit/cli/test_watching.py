@@ -100,8 +100,9 @@ def test_a_log_gets_a_line_of_a_stage_that_lasts_and_one_to_ten_per_cent(log, ca
     for second in range(101):
         at(float(second), a={"stage": "compress", "done": second, "total": 100, "sent": 0})
     at(101.0, "done", a={"stage": "done", "sent": 9})
-    first, *compress, last = capsys.readouterr().err.splitlines()
+    first, *compress, last, end = capsys.readouterr().err.splitlines()
     assert (first, last) == ("study (01234567): running", "study (01234567): done")
+    assert end == "party/a: done, 9 B sent"
     assert compress[0] == "party/a: compress 2 %, 1 min 38 s left"
     assert compress[1] == "party/a: compress 10 %, 1 min 30 s left"
     assert compress[-1] == "party/a: compress 100 %, 0 s left"
@@ -157,8 +158,10 @@ def test_progress_of_a_wrong_type_is_no_progress_and_no_error(who, said):
 
 
 def test_nothing_that_a_peer_says_reaches_a_terminal_as_a_command(monkeypatch):
-    log = io.StringIO()
+    log, clock = io.StringIO(), [0.0]
     monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
     with watched(Voice(Format.TEXT)) as seen:
-        seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
+        for clock[0] in (0.0, 3.0):
+            seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
     assert log.getvalue().splitlines() == ["study (01234567): running", "party/a: up?[2J?loading, 1 B sent"]

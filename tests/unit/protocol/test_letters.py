@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.errors import FedSVDError, NotSealed
-from fedsvd.protocol.letters import SessionKeys, commitment, dealer
+from fedsvd.errors import NotSealed
+from fedsvd.protocol.letters import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
 from fedsvd.protocol.plan import SessionPlan
@@ -18,7 +18,7 @@ from fedsvd.types import SessionId
 
 ONE, TWO = user(1), user(2)
 PARTIES = (TA, ONE, TWO)
-GROUP = Seed(b"g" * 32)
+GROUP, USERS = Seed(b"g" * 32), Seed(b"u" * 32)
 
 
 def secret(party):
@@ -56,7 +56,8 @@ def bound(plan, offers):
 def keys(plan=PLAN):
     """Everybody's keys, each having read the same book."""
     held = made(plan)
-    offers = {party: held[party].offer(commitment(GROUP) if party == TA else b"") for party in PARTIES}
+    commits = {TA: commitment(GROUP), ONE: commitment(USERS), TWO: b""}
+    offers = {party: held[party].offer(commits[party]) for party in PARTIES}
     book = bound(plan, offers)
     for party, one in held.items():
         one.read_prekeys()
@@ -127,12 +128,44 @@ def test_an_offer_is_signed_for_its_party():
         held[TWO].read(book)
 
 
-def test_the_group_seed_is_the_one_that_was_committed_to():
+def test_user_1_deals_the_users_seed_and_the_ta_never_does():
+    assert deals(PLAN, TA) == ("masks",)
+    assert deals(PLAN, ONE) == ("users",)
+    assert deals(PLAN, TWO) == ()
+    peers = replace(PLAN, trust=Trust.PEERS)
+    assert deals(peers, ONE) == ("users", "masks")
+    assert deals(peers, TA) == ()
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+def test_a_user_who_alone_opens_a_sum_deals_the_seed_of_its_tags(trust):
+    scored = {"task": Task.LR, "targets": 1, "label_user": 2, "trust": trust}
+    release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
+    assert deals(replace(PLAN, **scored, release=release), TWO) == ("tags",)
+    assert deals(replace(PLAN, **scored, release=release[:2]), TWO) == ()
+    assert deals(replace(PLAN, **{**scored, "task": Task.PREDICT}), TWO) == ("tags",)
+    assert deals(replace(PLAN, **{**scored, "task": Task.PREDICT, "label_user": 1}), ONE)[-1] == "tags"
+
+
+def test_a_seed_is_the_one_its_dealer_committed_to():
+    for content in (GROUP.reveal() + b"slices", GROUP.reveal()):
+        held = keys()
+        seeds, rest = held[ONE].open_seeds(TA, held[TA].seal(ONE, content))
+        assert {name: seed.reveal() for name, seed in seeds.items()} == {"masks": GROUP.reveal()}
+        assert rest == content[32:]
+    for content in (b"h" * 32, b"", b"g" * 31, USERS.reveal()):
+        held = keys()
+        with pytest.raises(NotSealed):
+            held[ONE].open_seeds(TA, held[TA].seal(ONE, content))
+
+
+def test_the_users_seed_is_not_taken_from_the_ta():
+    """Even one that user 1 committed to: a TA that could deal it would open every sum together with the CSP."""
     held = keys()
-    assert held[ONE].open_group_seed(GROUP.reveal() + b"slices").reveal() == GROUP.reveal()
-    for letter in (b"h" * 32, b"", b"g" * 31):
-        with pytest.raises(FedSVDError):
-            held[ONE].open_group_seed(letter)
+    with pytest.raises(NotSealed):
+        held[TWO].open_seeds(TA, held[TA].seal(TWO, USERS.reveal()))
+    seeds, _ = held[TWO].open_seeds(ONE, held[ONE].seal(TWO, USERS.reveal()))
+    assert set(seeds) == {"users"}
 
 
 def test_a_commitment_says_nothing_and_binds():

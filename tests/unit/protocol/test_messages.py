@@ -6,13 +6,16 @@ import pytest
 from fedsvd.protocol.messages import (
     Aborted,
     BlindedRightMask,
+    Countersigned,
     Factors,
+    Finished,
     KeyBook,
     KeyOffer,
     PaddedBatch,
     Ready,
     Relay,
     Solution,
+    SumReply,
     SumShare,
     size,
 )
@@ -30,17 +33,24 @@ SECRET = b"271828 secret 271828"
         (KeyOffer(DIGEST, SECRET, b"", SECRET), "<20 bytes>", 40),
         (Relay(DIGEST, user(2), SECRET), "to=user 2", 8 + 20),
         (
-            SumShare(DIGEST, "norm", np.full((2, 67), 271828, np.uint64)),
-            "name=norm, payload=<uint64 (2, 67)>",
-            4 + 1072,
+            SumShare(DIGEST, "norm", 0, np.full((2, 67), 271828, np.uint64), np.full(3, 271828, np.uint64), SECRET),
+            "name=norm, batch=0, payload=<uint64 (2, 67)>, tag=<uint64 (3,)>, commitment=<20 bytes>",
+            4 + 8 + 1072 + 24 + 20,
         ),
         (PaddedBatch(DIGEST, 3, np.full((2, 3), 271828, np.uint64)), "batch=3, payload=<uint64 (2, 3)>", 8 + 48),
         (Factors(DIGEST, np.full((4, 2), 271828.0), None, 1e-15, 0.0), "U_masked=<float64 (4, 2)>", 64 + 16),
         (Solution(DIGEST, np.full((4, 1), 271828.0), np.zeros((4, 0)), 4, 0.0), "<float64 (4, 1)>", 32 + 16),
         (BlindedRightMask(DIGEST, (np.full((2, 2), 271828.0), None)), "<2 items>", 32),
         (KeyBook(DIGEST, ((user(1), SECRET, b"", SECRET),)), "<1 items>", 8 + 40),
-        (Ready(DIGEST, (40, 41)), "<2 items>", 16),
-        (Aborted(DIGEST, "FSVD-412", "aggregating", "text"), "code=FSVD-412", 8 + 11 + 4),
+        (
+            SumReply(DIGEST, "mean", 2, np.full((1, 2), 271828, np.uint64), np.zeros(3, np.uint64), (SECRET, SECRET)),
+            "commitments=<2 items>",
+            4 + 8 + 16 + 24 + 40,
+        ),
+        (Ready(DIGEST), "Ready()", 0),
+        (Finished(DIGEST, SECRET), "certificate=<20 bytes>", 20),
+        (Countersigned(DIGEST, SECRET), "signature=<20 bytes>", 20),
+        (Aborted(DIGEST, "FSVD-412", "aggregating"), "code=FSVD-412, stage=aggregating", 8 + 11),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str | int) else "",
 )
@@ -60,7 +70,7 @@ def test_views_keep_who_said_what_in_order():
     views = Views()
     assert views.of(CSP, Ready) == []
     assert views.kinds(CSP) == set()
-    said = [Ready(DIGEST, (1, 1)), Relay(DIGEST, user(2), b""), Ready(DIGEST, (2, 2))]
+    said = [Ready(DIGEST), Relay(DIGEST, user(2), b""), Ready(DIGEST)]
     for speaker, message in zip((user(1), user(1), user(2)), said, strict=True):
         views.record(CSP, speaker, message)
     assert views.of(CSP, Ready) == [(user(1), said[0]), (user(2), said[2])]

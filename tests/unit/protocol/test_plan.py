@@ -11,7 +11,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
@@ -46,7 +46,8 @@ OTHER = {
     "right": Form.BLOCKS,
     "block": 3,
     "window": 512,
-    "compress": True,
+    "mode": Mode.B,
+    "reason": "because",
     "check_ids": True,
     "trust_rows": True,
     "check": Check.ALL,
@@ -55,6 +56,7 @@ OTHER = {
     "whole_shares": True,
     "memory": 1 << 20,
     "identities": IDENTITIES[::-1],
+    "csp_identity": "dd" * 32,
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "protocol": 99,
@@ -110,16 +112,39 @@ def test_plans_without_sense_are_refused(changes):
     ("changes", "widths", "M"),
     [
         ({}, (4, 9), 6),
-        ({"compress": True}, (4, 6), 6),
-        ({"compress": True, "centre": True}, (4, 7), 6),
-        ({"compress": True, "counts": (6, 7), "centre": True}, (6, 7), 6),
+        ({"scheme": Scheme.SUM}, (35, 35), 6),
+        ({"scheme": Scheme.SUM, "m": 100, "counts": (90, 200)}, (90, 100), 100),
+        ({"scheme": Scheme.SUM, "m": 100, "counts": (90, 200), "centre": True}, (91, 101), 100),
+        ({"scheme": Scheme.SUM, "m": 101, "counts": (1, 3)}, (82, 82), 101),
     ],
     ids=repr,
 )
-def test_widths_of_the_masked_matrix(changes, widths, M):
+def test_widths_of_what_users_share(changes, widths, M):
     plan = replace(PLAN, **changes)
     assert (plan.widths, plan.M, plan.N) == (widths, M, sum(widths))
     assert plan.n == sum(plan.counts)
+
+
+@given(m=st.integers(1, 400), counts=st.lists(st.integers(1, 300), min_size=2, max_size=6), centre=st.booleans())
+def test_any_two_shares_together_are_wide_enough_that_whole_numbers_do_not_determine_them(m, counts, centre):
+    """Section 3.4: N >= m + 63 for two honest users; at N <= m + 1 exact integers give every column away."""
+    plan = replace(PLAN, scheme=Scheme.SUM, m=m, counts=tuple(counts), centre=centre)
+    narrowest, next_to_it = sorted(plan.widths)[:2]
+    assert narrowest + next_to_it >= m + 63
+    assert all(q >= p for q, p in zip(plan.widths, plan.factor_widths, strict=True))
+
+
+def test_a_ridge_is_folded_into_the_factor_of_user_1_in_the_sum_family():
+    plan = regression(split=Split.HORIZONTAL, scheme=Scheme.SUM, alpha=1.0, m=60, counts=(4, 90))
+    assert plan.factor_widths == (62, 63)
+    assert plan.M == 62
+
+
+def test_r_is_the_plans_and_does_not_depend_on_the_rank_of_the_data():
+    assert PLAN.planned_rank == 6
+    assert replace(PLAN, counts=(2, 3)).planned_rank == 5
+    assert replace(PLAN, components=2).planned_rank == 2
+    assert replace(PLAN, components=2).relay_bytes == 8 * 7 * 2 + 1024
 
 
 def test_a_vertical_regression_has_the_ridge_below_its_samples():

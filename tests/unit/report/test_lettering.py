@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.tolerances import digits_lost
 from tests.unit.report.fonts import widest
 
 from fedsvd.report.lettering import SIZE, in_columns, placed, shortened, text_width, wrapped
@@ -98,7 +99,7 @@ def test_numbers_of_an_axis_do_not_touch_and_differ_from_each_other(low, high, a
     assert len({label for _, label in found}) == len(found)
     for value, label in found:
         assert low <= value <= high or value == pytest.approx(low) or value == pytest.approx(high)
-        assert float(label) == pytest.approx(value, abs=1e-9 * (high - low))
+        assert abs(float(label) - value) <= digits_lost(6) * (high - low)
     ends = [(scale(value), SIZE * widest(label) / 2) for value, label in found]
     for (a, half), (b, other) in pairwise(ends):
         assert b - other > a + half

@@ -10,7 +10,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from tests.studies import CLOSE, FEATURES, companies, hospitals
-from tests.tolerances import PRINTED_BAR
+from tests.tolerances import A_FIFTH_OF_A_PIXEL, PRINTED_BAR, assert_close
 from tests.unit.report.pages import page, study
 
 from fedsvd.protocol import messages
@@ -200,8 +200,8 @@ def test_loadings_have_one_scale_that_the_page_explains(pca):
             (float(w), float(says))
             for w, says in re.findall(r'width="([\d.]+)"[^>]*><title>[^:]*: (-?[\d.e-]+)', picture)
         ]
-        np.testing.assert_allclose(sorted(value for _, value in drawn), sorted(row), atol=1e-5)
-        np.testing.assert_allclose([w for w, _ in drawn], [max(abs(v) * unit, 0.5) for _, v in drawn], atol=0.2)
+        assert_close(sorted(value for _, value in drawn), sorted(row), PRINTED_BAR, 1.0)
+        assert_close([w for w, _ in drawn], [max(abs(v) * unit, 0.5) for _, v in drawn], A_FIFTH_OF_A_PIXEL, 1.0)
     assert len(places) == 1
 
 

@@ -1,111 +1,222 @@
-"""Users-only sums: exact for those who may read them, noise for everybody else."""
+"""A user's end of sums: what scripts ask for comes back exact, to the users who may read it, and to no one else."""
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from tests.tolerances import digits_lost
+from tests.summing import dealt
 
-from fedsvd.errors import FixedPointOverflow, LocalProtocolError, ShapeError
+from fedsvd.errors import FixedPointOverflow, LocalProtocolError, ShapeError, SumAltered
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.sums import CLASSES
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user.requests import Sum
-from fedsvd.roles.user.sums import UsersOnly
-from fedsvd.secagg import wide
-from fedsvd.secagg.keys import PadKeys
+from fedsvd.roles.user.sums import (
+    NORM_WIDTH,
+    SumsOfUser,
+    bound_sum,
+    checked_sum,
+    total_sum,
+    wide_sum,
+    wide_sum_of_floats,
+)
+from fedsvd.secagg.aggregate import TaggedSum
 from fedsvd.secagg.pads import PadsOnce
+from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
+from fedsvd.secagg.tagged import tag_seed
+from fedsvd.types import SessionId
 
 K = 3
-GROUP = Seed(b"g" * 32)
+USERS, RECEIVER = Seed(b"u" * 32), 2
+UNIT = 2.0**-1074
+PLAN = SessionPlan(
+    SessionId("s"),
+    Task.SVD,
+    Split.VERTICAL,
+    Scheme.SUM,
+    Trust.PEERS,
+    m=4,
+    counts=(2, 2, 2),
+    release=(Item.COMPONENTS, Item.SPECTRUM),
+    mode=Mode.B,
+)
 
 
-def pair(i, j):
-    return Seed(bytes([min(i, j), max(i, j)]) * 16)
+def own(i):
+    """The seed that never leaves user i."""
+    return Seed(bytes([100 + i]) * 32)
 
 
-def users():
-    """The three users' ends of one session."""
-    return {
-        i: UsersOnly(
-            PadKeys(i, {j: pair(i, j) for j in range(1, K + 1) if j != i}),
-            GROUP,
-            Seed(bytes([100 + i]) * 32),
-            PadsOnce(),
-        )
-        for i in range(1, K + 1)
-    }
+def ends():
+    """The three users' ends of one session; user 2 receives the sums that one user opens."""
+    seeds = {"users": USERS, "tags": tag_seed(own(RECEIVER))}
+    return {i: SumsOfUser(keys, seeds, own(i), PadsOnce()) for i, keys in dealt(K).items()}
 
 
-VALUES = {i: np.array([[1e300, 0.1 * i], [-1e-300, i]]) for i in range(1, K + 1)}
+def planned(kind, length, name="sum", receiver=None):
+    return PlannedSum(name, kind, even_batches(kind, length), 100 if kind is SumKind.TOTAL else 1074, receiver)
 
 
-def total_of(requests, ends):
-    shares = [ends[i].share(requests[i]) for i in ends]
-    return np.add.reduce(shares), shares
+def replies(users, plan, requests, batch=0):
+    """What an honest CSP answers to the users' shares of a batch."""
+    running = TaggedSum(plan.kind, plan.batches[batch], K)
+    for i, end in users.items():
+        running.add(i, *end.share(plan, batch, requests[i].share(batch)))
+    return running.total()
 
 
-def test_a_sum_of_any_magnitude_is_exact_at_all_users():
-    ends = users()
-    requests = {i: Sum("norm", VALUES[i]) for i in ends}
-    total, _ = total_of(requests, ends)
-    for i, end in ends.items():
-        summed = end.total(requests[i], total)
-        assert summed.shape == (2, 2)
-        assert summed.tolist() == [[3e300, 0.1 + 0.2 + 0.30000000000000004], [-3e-300, 6.0]]
+def summed(plan, scripts):
+    """What each user's script returns after one honest sum."""
+    users = ends()
+    requests = {i: next(script) for i, script in scripts.items()}
+    assert {request.name for request in requests.values()} == {plan.name}
+    replied = [replies(users, plan, requests, batch) for batch in range(len(plan.batches))]
+    found = {}
+    for i, script in scripts.items():
+        opened = [users[i].open(plan, batch, *reply) for batch, reply in enumerate(replied)]
+        with pytest.raises(StopIteration) as end:
+            script.send(np.concatenate(opened))
+        found[i] = end.value.value
+    return found
 
 
-def test_a_bounded_sum_costs_one_word_a_value():
-    ends = users()
-    requests = {i: Sum("orthogonality", np.array([0.25 * i, -1.0, 1 / 3]), bound=2.0) for i in ends}
-    total, shares = total_of(requests, ends)
-    assert shares[0].shape == (3,)
-    np.testing.assert_array_equal(ends[2].total(requests[2], total), [1.5, -3.0, 1.0])
+VALUES = {i: np.array([1e300, 0.1 * i, -1e-300, i]) for i in range(1, K + 1)}
 
 
-def test_without_the_group_seed_the_sum_is_noise():
+def test_numbers_of_any_magnitude_are_added_exactly_but_for_noise_in_each_last_digit():
+    found = summed(planned(SumKind.WIDE, 4), {i: wide_sum_of_floats("sum", VALUES[i], own(i)) for i in VALUES})
+    exact = [sum(Fraction(float(VALUES[i][j])) for i in VALUES) for j in range(4)]
+    for total in found.values():
+        assert total.tolist() == found[1].tolist()
+        for value, right, one in zip(total.tolist(), exact, VALUES[3], strict=True):
+            assert abs(Fraction(value) - right) <= 2 * K * Fraction(float(np.spacing(np.abs(one)))) + Fraction(UNIT)
+
+
+def test_integers_are_added_to_the_last_digit_where_their_noise_is_known():
+    own_integers = {i: [i << 2000, -(i << 40), 7] for i in range(1, K + 1)}
+    widths = [3, 3, 3]
+    found = summed(
+        planned(SumKind.WIDE, 3), {i: wide_sum("sum", own_integers[i], widths, own(i)) for i in own_integers}
+    )
+    exact = [sum(own_integers[i][j] for i in own_integers) for j in range(3)]
+    assert all(abs(total - right) <= K << 3 for total, right in zip(found[2], exact, strict=True))
+    assert found[1] == found[2] == found[3]
+
+
+def test_a_total_is_right_to_its_noise_and_the_noise_is_there():
+    values = {i: np.array([0.25 * i, -1.0, 1 / 3]) for i in range(1, K + 1)}
+    scripts = {i: total_sum(PLAN, "sum", values[i], own(i), NORM_WIDTH) for i in values}
+    found = summed(planned(SumKind.TOTAL, 3), scripts)[2]
+    error = np.abs(found - [1.5, -3.0, 1.0])
+    assert error.max() <= K * 2.0 ** (NORM_WIDTH - 100)
+    assert error.max() >= 2.0 ** (NORM_WIDTH - 100) / 8
+
+
+def test_a_check_is_right_to_a_few_deviations_and_keeps_its_shape():
+    values = {i: np.full((2, 2), 0.125 * i) for i in range(1, K + 1)}
+    scripts = {i: checked_sum(PLAN, "sum", values[i], own(i), 2.0**-40) for i in values}
+    found = summed(PlannedSum("sum", SumKind.TOTAL, (4,), 70), scripts)[1]
+    assert found.shape == (2, 2)
+    error = np.abs(found - 0.75)
+    assert 0.0 < error.max() <= 8 * K * 2.0**-40
+
+
+@pytest.mark.parametrize(
+    ("exponents", "least"),
+    [
+        ((3, -40, None), 16),
+        ((None, None, -1039), -1024),
+        ((None, -1071, None), None),
+        ((16, 17, 2), 32),
+        ((None, None, None), None),
+    ],
+)
+def test_the_common_unit_is_the_least_class_that_no_user_reaches(exponents, least):
+    scripts = {i: bound_sum("sum", exponents[i - 1], own(i)) for i in range(1, K + 1)}
+    assert set(summed(PlannedSum("sum", SumKind.BOUND, (CLASSES,), 0), scripts).values()) == {least}
+
+
+def test_a_sum_of_several_batches_is_joined_in_order(monkeypatch):
+    monkeypatch.setattr("fedsvd.secagg.sums.MOST_WORDS", 5)
+    values = {i: np.arange(12.0) for i in range(1, K + 1)}
+    plan = planned(SumKind.TOTAL, 12)
+    assert plan.batches == (4, 4, 4)
+    found = summed(plan, {i: total_sum(PLAN, "sum", values[i] / 16, own(i), 3) for i in values})[3]
+    np.testing.assert_allclose(found, 3 * np.arange(12.0) / 16, rtol=0, atol=1e-25)
+
+
+@pytest.mark.parametrize("kind", list(SumKind))
+def test_without_the_users_seed_a_total_is_noise(kind):
     """The CSP adds the shares up and sees this: no value, no zero, not even that two sums are equal."""
-    ends = users()
-    zeros = np.zeros(200)
-    first, _ = total_of({i: Sum("norm", zeros, bound=1.0) for i in ends}, ends)
-    second, _ = total_of({i: Sum("mean", zeros, bound=1.0) for i in ends}, ends)
-    assert len(set(first.tolist()) | set(second.tolist())) == 400
-    bits = np.unpackbits(first.view(np.uint8))
-    assert abs(bits.mean() - 0.5) < 0.02
+    users, seen = ends(), []
+    for name in ("first", "second"):
+        plan = planned(kind, 120, name)
+        running = TaggedSum(kind, 120, K)
+        for i, end in users.items():
+            running.add(i, *end.share(plan, 0, np.zeros(plan.shape(0), np.uint64)))
+        payload, tag = running.total()
+        seen += [payload.ravel(), tag]
+    words = np.concatenate(seen)
+    assert len(set(words.tolist())) == words.size
+    ones = np.unpackbits(words.view(np.uint8)).mean()
+    assert abs(ones - 0.5) < 5 * 0.5 / np.sqrt(64 * words.size)
 
 
-def test_one_receiver_reads_what_nobody_else_can():
-    ends = users()
-    requests = {i: Sum("scores", np.array([1.0 * i, 2.0]), bound=8.0, receiver=2) for i in ends}
-    total, _ = total_of(requests, ends)
-    np.testing.assert_allclose(ends[2].total(requests[2], total), [6.0, 6.0], rtol=digits_lost(1))
+def test_one_receiver_reads_what_no_one_else_can():
+    users, plan = ends(), planned(SumKind.TOTAL, 2, "scores", receiver=RECEIVER)
+    scripts = {i: total_sum(PLAN, "scores", np.array([i / 8, 0.25]), own(i), 3) for i in users}
+    requests = {i: next(script) for i, script in scripts.items()}
+    reply = replies(users, plan, requests)
+    with pytest.raises(StopIteration) as end:
+        scripts[RECEIVER].send(users[RECEIVER].open(plan, 0, *reply))
+    np.testing.assert_allclose(end.value.value, [0.75, 0.75], rtol=0, atol=1e-25)
     for other in (1, 3):
-        try:
-            misread = ends[other].total(requests[other], total)
-        except FixedPointOverflow:
-            continue
-        assert misread.tolist() != pytest.approx([6.0, 6.0])
+        with pytest.raises(LocalProtocolError, match="opened by user 2 alone"):
+            users[other].open(plan, 0, *reply)
+        with pytest.raises(StopIteration) as end:
+            scripts[other].send(None)
+        assert end.value.value is None
 
 
 def test_a_share_is_made_once():
-    ends = users()
-    ends[1].share(Sum("norm", np.ones(2)))
+    end, plan = ends()[1], planned(SumKind.TOTAL, 2)
+    end.share(plan, 0, np.zeros((2, 2), np.uint64))
     with pytest.raises(LocalProtocolError, match="already padded"):
-        ends[1].share(Sum("norm", np.ones(2)))
+        end.share(plan, 0, np.zeros((2, 2), np.uint64))
 
 
-def test_a_value_beyond_its_bound_is_an_overflow_and_not_a_wrong_sum():
+def test_a_batch_of_the_upload_is_padded_once_and_its_pads_cancel():
+    users, words = ends(), np.arange(6, dtype=np.uint64).reshape(3, 2)
+    padded = [end.padded(words.copy(), "upload", 4) for end in users.values()]
+    np.testing.assert_array_equal(np.add.reduce(padded), 3 * words)
+    assert not any(np.array_equal(share, words) for share in padded)
+    with pytest.raises(LocalProtocolError, match="already padded"):
+        users[1].padded(words.copy(), "upload", 4)
+
+
+def test_a_number_beyond_what_the_words_hold_is_an_overflow_and_not_a_wrong_sum():
+    script = total_sum(PLAN, "sum", np.array([2.0**30]), own(1), 3)
     with pytest.raises(FixedPointOverflow):
-        users()[1].share(Sum("orthogonality", np.array([2.7]), bound=2.0))
+        next(script).share(0)
 
 
-@pytest.mark.parametrize("shape", [(1, wide.WORDS), (3, wide.WORDS), (2,), (2, 3)])
-def test_a_reply_of_another_shape_is_refused(shape):
-    with pytest.raises(ShapeError, match="the sum 'norm'"):
-        users()[1].total(Sum("norm", np.ones(2)), np.zeros(shape, np.uint64))
+@pytest.mark.parametrize("shape", [(1, 67), (3, 67), (2,), (2, 3), (2, 2)])
+def test_a_reply_of_another_shape_is_an_altered_sum(shape):
+    with pytest.raises(SumAltered):
+        ends()[1].open(planned(SumKind.WIDE, 2), 0, np.zeros(shape, np.uint64), np.zeros(3, np.uint64))
 
 
-def test_the_reply_itself_is_left_alone():
-    ends = users()
-    requests = {i: Sum("norm", np.ones(2)) for i in ends}
-    total, _ = total_of(requests, ends)
-    kept = total.copy()
-    ends[1].total(requests[1], total)
-    np.testing.assert_array_equal(total, kept)
-    assert repr(ends[1]) == "UsersOnly(user=1)"
+def test_a_share_of_another_shape_is_refused_at_home():
+    with pytest.raises(ShapeError):
+        ends()[1].share(planned(SumKind.TOTAL, 2), 0, np.zeros((3, 2), np.uint64))
+
+
+def test_the_reply_itself_is_left_alone_and_an_end_shows_whose_it_is():
+    users, plan = ends(), planned(SumKind.TOTAL, 2)
+    scripts = {i: total_sum(PLAN, "sum", np.ones(2) / 4, own(i), 3) for i in users}
+    payload, tag = replies(users, plan, {i: next(script) for i, script in scripts.items()})
+    before = payload.copy(), tag.copy()
+    users[1].open(plan, 0, payload, tag)
+    np.testing.assert_array_equal(payload, before[0])
+    np.testing.assert_array_equal(tag, before[1])
+    assert repr(users[1]) == "SumsOfUser(user=1)"

@@ -25,9 +25,16 @@ EVERYTHING = slice(None)
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def opened():
     with Cluster.open(workers=2) as opened:
         yield opened
+
+
+@pytest.fixture
+def cluster(opened):
+    """The cluster with both workers: those that an earlier test killed are back, or this fails instead of hanging."""
+    opened.client.wait_for_workers(2, timeout=120)
+    return opened
 
 
 def kill_a_worker(cluster):

@@ -9,15 +9,18 @@ import pytest
 
 from fedsvd.errors import NotAuthenticated
 from fedsvd.identity.temporary import temporary_federation
+from fedsvd.protocol.certificate import Certificate
 from fedsvd.runtime import csp_desk, questions
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
+from fedsvd.runtime.stored import with_accounts
 
 GENEROUS = 60.0
 NAMES = [f"p{i}" for i in range(8)]
 MEMBERS = [f"party/{name}" for name in NAMES]
+CERTIFICATE = Certificate("d" * 64, 0.0, 0.0, 1, {}, {}, {}, {})
 FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": name} for name in NAMES]}
 
 
@@ -270,6 +273,23 @@ def test_what_members_say_is_printable_wherever_it_is_shown(node):
     assert told == {"who": "party/p0", "code": "?[31m", "stage": "up loading", "text": "a?b  level=INFO forged"}
     progress = ask(node, "party/p1", "job", id=id)["answer"]["progress"]["party/p0"]
     assert progress == {"stage": "?]0;owned?", "done": 0, "total": 0}
+
+
+def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node, monkeypatch):
+    accounts = []
+    monkeypatch.setattr(
+        node, "_account", lambda job: accounts.append(with_accounts(CERTIFICATE, node.book.progress(job.id)))
+    )
+    id = submitted(node)
+    enlist_all(node, id)
+    wrong = {"stage": "done", "bytes_by_link": "many", "seconds_by_stage": {"a": "long", "b": 2.0}, "peak_memory": [1]}
+    for member in MEMBERS:
+        ask(node, member, "tell", id=id, progress=wrong)
+        last = ask(node, member, "ended", id=id, attempt=1)["answer"]
+    assert last["state"] == "done"
+    (certificate,) = accounts
+    assert certificate.seconds_by_stage == {"b": 2.0}
+    assert certificate.bytes_by_link == {}
 
 
 def test_a_defect_in_an_answer_is_an_answer_too(node, monkeypatch):

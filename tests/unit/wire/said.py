@@ -1,4 +1,4 @@
-"""Everything that can be said, for the tests of this room: a strategy and an example of each message, and equality."""
+"""Everything that can be said, for these tests: a strategy and an example of each message, and equality."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 from fedsvd.protocol import messages as m
 from fedsvd.protocol.messages import Message
-from fedsvd.protocol.parties import CSP, TA, Party, Role, user
+from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.types import Digest
 from fedsvd.wire.codec import encode
 
@@ -39,7 +39,7 @@ def arrays(kind: str, *dimensions: int) -> st.SearchStrategy[np.ndarray]:
 
 
 VECTOR, MATRIX = arrays("f8", 1), arrays("f8", 2)
-WORDS, PADDED = arrays("u8", 1, 2), arrays("u8", 2)
+TAG, PADDED = arrays("u8", 1), arrays("u8", 2)
 PARTY = st.builds(Party, ROLES, st.integers(0, 2**32 - 1))
 BLOCKS = st.lists(st.none() | MATRIX, max_size=4).map(tuple)
 
@@ -50,20 +50,20 @@ FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.Relayed: (PARTY, st.binary(max_size=200)),
     m.RowIds: (arrays("u8", 1),),
     m.RowsAgree: (),
-    m.SumShare: (TEXT, WORDS),
-    m.SumReply: (TEXT, WORDS),
-    m.Ready: (st.tuples(WHOLE, WHOLE),),
+    m.SumShare: (TEXT, WHOLE, PADDED, TAG, KEY),
+    m.SumReply: (TEXT, WHOLE, PADDED, TAG, st.lists(KEY, max_size=4).map(tuple)),
+    m.Ready: (),
     m.BatchRequest: (WHOLE,),
     m.PaddedBatch: (WHOLE, PADDED),
-    m.MaskedBatch: (WHOLE, MATRIX, st.none() | PADDED),
     m.Factors: (MATRIX, st.none() | VECTOR, NUMBER, NUMBER),
     m.Solution: (MATRIX, MATRIX, WHOLE, NUMBER),
     m.BlindedRightMask: (BLOCKS,),
     m.BlindedRightFactor: (BLOCKS,),
-    m.Finished: (),
-    m.Aborted: (TEXT, TEXT, TEXT),
+    m.Finished: (KEY,),
+    m.Aborted: (TEXT, TEXT),
     m.RowsRequest: (WHOLE,),
     m.FactorRows: (WHOLE, MATRIX),
+    m.Countersigned: (KEY,),
 }
 
 _X = np.arange(6.0).reshape(2, 3) / 7
@@ -72,25 +72,28 @@ EXAMPLES: tuple[Message, ...] = (
     m.KeyOffer(PLAN, bytes(range(32)), b"commitment", bytes(64)),
     m.KeyBook(PLAN, ((user(1), b"a", b"", b"s"), (TA, bytes(32), b"c", bytes(64)))),
     m.Relay(PLAN, user(2), b"sealed"),
+    m.Relay(PLAN, ALL, b"sealed to the group"),
     m.Relayed(PLAN, TA, b""),
     m.RowIds(PLAN, _W.ravel()),
     m.RowsAgree(PLAN),
-    m.SumShare(PLAN, "mean", _W.ravel()),
-    m.SumReply(PLAN, "null space", _W),
-    m.Ready(PLAN, (-52, 17)),
+    m.SumShare(PLAN, "mean", 0, _W, _W[0], bytes(range(32))),
+    m.SumShare(PLAN, "gram", 7, _W[:, :2], _W[1]),
+    m.SumReply(PLAN, "mean", 0, _W, _W[0], (bytes(32), b"\xff" * 32)),
+    m.SumReply(PLAN, "null space", 1, np.asfortranarray(_W), _W[1]),
+    m.Ready(PLAN),
     m.BatchRequest(PLAN, 3),
     m.PaddedBatch(PLAN, 3, np.asfortranarray(_W)),
-    m.MaskedBatch(PLAN, 0, _X, _W),
-    m.MaskedBatch(PLAN, 0, _X, None),
     m.Factors(PLAN, np.asfortranarray(_X), _X[0], 1e-16, 2e-15),
     m.Factors(PLAN, _X, None, 0.0, 0.0),
     m.Solution(PLAN, _X, np.zeros((3, 0)), 2, 1e-15),
     m.BlindedRightMask(PLAN, (_X, None, _X.T)),
     m.BlindedRightFactor(PLAN, (None,)),
-    m.Finished(PLAN),
-    m.Aborted(PLAN, "FSVD-413", "sealing", "the plans differ: Fälle"),
+    m.Finished(PLAN, bytes(range(32))),
+    m.Aborted(PLAN, "FSVD-413", "sealing: Fälle"),
     m.RowsRequest(PLAN, 2),
     m.FactorRows(PLAN, 2, np.asfortranarray(_X)),
+    m.Countersigned(PLAN, bytes(64)),
+    m.Countersigned(PLAN),
 )
 
 messages = st.one_of(

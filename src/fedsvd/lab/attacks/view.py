@@ -128,7 +128,7 @@ def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:
     if not plan.published:
         return Masks(plan, i, group, own)
     # Here the TA deals each user slices of a Q of its own; the referee has all of it, and calls it by the same names.
-    Q = RightMask(plan.right, plan.widths, dealer.derive("Q"), plan.block, plan.window, keep=True)
+    Q = RightMask(plan.right, plan.widths, dealer.derive("Q"), plan.block, keep=True)
     return Masks(plan, i, group, own, Q)  # type: ignore[arg-type]
 
 

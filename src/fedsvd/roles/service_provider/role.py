@@ -6,7 +6,7 @@ relays sealed messages it cannot read and adds up sums it cannot read. In mode A
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
@@ -18,8 +18,10 @@ from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import (
+    ID_WORDS,
     BatchRequest,
     BlindedRightMask,
+    Challenge,
     Computed,
     Countersigned,
     Factors,
@@ -42,12 +44,13 @@ from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
-from fedsvd.protocol.upload import Batch, batches, recovers
-from fedsvd.roles.service_provider.collect import Storage, decoded, expect_route, keeper_for
-from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise
-from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
+from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
+from fedsvd.roles.service_provider.collect import Storage, decoded, keeper_for
+from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
+from fedsvd.roles.service_provider.multiply import Multiplied
+from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Array, Float, Ring
+from fedsvd.types import Array, Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -61,15 +64,6 @@ class State(Enum):
     ANSWERING = auto()
     DONE = auto()
     ABORTED = auto()
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What the CSP can say of its work: no factor, only how good it is."""
-
-    residual: float
-    orthogonality: float
-    rank: int
 
 
 class ServiceProvider(Machine):
@@ -99,6 +93,7 @@ class ServiceProvider(Machine):
         self._batch = 0
         self._panel: Array | None = None
         self._finished: dict[Party, bytes] = {}
+        self._multiplied = Multiplied(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
@@ -151,17 +146,16 @@ class ServiceProvider(Machine):
         return self.state, tuple(Send(party, relayed) for party in to)
 
     def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
-        """Compare the keyed hashes of the rows; say that they differ, never which or how many."""
+        """Compare the keyed hashes of the users' id columns; all there is to say is that they differ."""
         if sender in self._rows:
             raise RepeatedShare(f"{sender} sent its row ids twice")
-        if message.hashes.shape != (self.plan.m,):
-            raise ShapeError(f"{sender} hashed {message.hashes.shape[0]} rows, the plan has {self.plan.m}")
-        self._rows[sender] = message.hashes
+        if message.hashed.shape != (ID_WORDS,):
+            raise ShapeError(f"a hash of row ids of {sender} has another length than {ID_WORDS} words")
+        self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()
         every = np.stack([self._rows[party] for party in self.plan.users])
         if (every != every[0]).any():
-            # Neither which rows differ nor how many: that would answer questions about membership.
             raise RowsDiffer(
                 "rows have different ids at different parties, or stand in another order",
                 "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
@@ -180,11 +174,13 @@ class ServiceProvider(Machine):
         # Where one user opens a sum, the others do not wait for its totals.
         if ahead < 0 or (ahead > 0 and planned.receiver is None):
             raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} out of turn")
-        self._commit(sender, message.commitment)
         key = message.name, message.batch
         if key not in self._sums:
             self._sums[key] = TaggedSum(planned.kind, planned.batches[message.batch], self.plan.k)
         total = self._sums[key]
+        if sender.index not in total.missing:
+            raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} twice")
+        self._commit(sender, message.commitment)
         total.add(sender.index, message.payload, message.tag)
         if not total.complete:
             return self.state, ()
@@ -296,29 +292,24 @@ class ServiceProvider(Machine):
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
-        asked_again = found.store is not None or recovers(self.plan)
-        self._found = replace(found, U_masked=found.U_masked[:0]) if asked_again else None
-        U_masked, sigma = self._planned_size(found)
+        if self.plan.tall or found.store is not None or recovers(self.plan):
+            self._found = found if self.plan.tall else replace(found, U_masked=found.U_masked[:0])
+        U_masked, sigma = planned_size(self.plan, found)
         released = sigma if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
         return State.ANSWERING, self._to_all(reply)
-
-    def _planned_size(self, found: Factorised) -> tuple[Float, Float]:
-        """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan."""
-        r = self.plan.planned_rank
-        if self.plan.published or self.plan.tall:
-            return found.U_masked, found.sigma_scaled
-        U_masked, sigma = np.zeros((self.plan.M, r)), np.zeros(r)
-        U_masked[:, : found.U_masked.shape[1]], sigma[: len(found.sigma_scaled)] = found.U_masked, found.sigma_scaled
-        return U_masked, sigma
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
         """Eq. 6 of the paper, leak and all (C1)."""
         return State.ANSWERING, (Send(sender, blinded_factor(self.plan, sender, self._found, message)),)
 
     def _on_rows_request(self, sender: Party, message: RowsRequest) -> Step:
-        """One window of U', where it is too long to be told at once."""
+        """One panel of U', where it is too long for one message."""
         return State.ANSWERING, (Send(sender, factor_rows(self.plan, sender, self._found, message)),)
+
+    def _on_challenge(self, sender: Party, message: Challenge) -> Step:
+        """Step 7 on split columns: the vectors that users check a solution with, multiplied under P."""
+        return self.state, self._multiplied.add(sender, message)
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has signed the same certificate, sign it too, and the session is over."""
@@ -355,5 +346,6 @@ class ServiceProvider(Machine):
         (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
         (State.ANSWERING, BlindedRightMask, Role.USER, _on_blinded_mask, {State.ANSWERING}),
         (State.ANSWERING, RowsRequest, Role.USER, _on_rows_request, {State.ANSWERING}),
+        (State.ANSWERING, Challenge, Role.USER, _on_challenge, {State.ANSWERING}),
         (State.ANSWERING, Finished, Role.USER, _on_finished, {State.ANSWERING, State.DONE}),
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsvd.errors import AnswerRefused
 from fedsvd.linalg.answers import expect_structure
-from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Solution
+from fedsvd.protocol.messages import BlindedRightFactor, FactorRows, Factors, Product, Solution
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.roles.user.requests import Fetch
@@ -25,7 +25,7 @@ def expect_answer(plan: SessionPlan, message: Factors | Solution) -> None:
     if isinstance(message, Solution) != (plan.task is Task.LR):
         raise AnswerRefused(f"{type(message).__name__} in answer to the upload of a {plan.task}", _FIX)
     if isinstance(message, Solution):
-        features = plan.N if plan.by_rows else plan.m
+        features = plan.N if plan.stacks_labels else plan.m
         _expect(0 <= message.rank <= features, "a rank that no problem of this size has")
         _expect_array("w'", message.w_masked, features, plan.targets)
         _expect_array("the null space", message.null_masked, features, features - message.rank)
@@ -36,11 +36,12 @@ def expect_answer(plan: SessionPlan, message: Factors | Solution) -> None:
 def _expect_factors(plan: SessionPlan, message: Factors) -> None:
     spectrum = message.sigma_scaled
     _expect((spectrum is not None) == plan.releases(Item.SPECTRUM), "a spectrum that was not asked for, or none")
-    if plan.published or plan.tall:  # the paper's own scheme; rows of a long U' come one by one
-        r = message.U_masked.shape[-1]
+    if plan.published or plan.tall:  # the paper's own scheme; rows of a long U' come panel by panel
+        r = message.U_masked.shape[-1] if plan.published else plan.planned_rank
         _expect_array("U'", message.U_masked, 0 if plan.tall else plan.M, r)
         if spectrum is not None:
             _expect_array("S'", spectrum, min(plan.M, plan.N) if plan.full_matrices else r)
+            _expect(bool((spectrum >= 0).all() and (np.diff(spectrum) <= 0).all()), "singular values out of order")
         return
     # In the mask family S' is in units of B, which may lie below the joint norm.
     most = 0.25 if plan.scheme is Scheme.SUM else math.inf
@@ -49,9 +50,14 @@ def _expect_factors(plan: SessionPlan, message: Factors) -> None:
 
 def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
     """Refuse rows of U' that are not those of the panel that was asked for."""
-    window = plan.left_windows[asked.panel]
+    window = plan.row_panels[asked.panel]
     _expect(message.panel == asked.panel, "rows of U' that were not asked for")
     _expect_array("a panel of U'", message.U_masked, window.stop - window.start, asked.r)
+
+
+def expect_products(plan: SessionPlan, message: Product) -> None:
+    """Refuse products that are not one to each target."""
+    _expect_array("products", message.products, plan.targets)
 
 
 def expect_blinded(plan: SessionPlan, i: int, message: BlindedRightFactor) -> None:

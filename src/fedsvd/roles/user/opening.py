@@ -5,7 +5,6 @@ its own factor. In mode B the CSP opens it under P and c, factorises it and answ
 which none contains more of the spectrum than is released (``checks.py``).
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,7 +23,7 @@ from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.requests import Common, Local, Script, Sum, Upload
 from fedsvd.roles.user.share import Unit, batches_of, common_unit, share
-from fedsvd.roles.user.statistics import Prepared
+from fedsvd.roles.user.statistics import Prepared, in_data_units
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.types import Array, Float, Ring
 
@@ -94,7 +93,7 @@ def _by_users(work: Work, prepared: Prepared) -> Script:
     found = int(np.count_nonzero(sigma))
     U, sigma = U[:, :found], sigma[:found]
     scale = unit.F / unit.c
-    energy = math.ldexp((backend.norm(joint.R) * scale) ** 2, 2 * prepared.E)
+    energy = in_data_units((backend.norm(joint.R) * scale) ** 2, prepared.E)
     released = np.ldexp(sigma * scale, prepared.E)
     return Opened(U, released, found, joint.residual, _orthogonality(U), None, energy)
 
@@ -133,7 +132,7 @@ def _by_provider(work: Work, prepared: Prepared) -> Script:
     sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * (unit.F / unit.c)
     checked: Checked = yield from check_factors(work, prepared, U, sigma)
     U = U * (yield from common_signs(work, U))
-    energy = None if checked.trace is None else math.ldexp(checked.trace, 2 * prepared.E)
+    energy = None if checked.trace is None else in_data_units(checked.trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
     return Opened(U, released, found, factors.residual, factors.orthogonality, checked, energy)
 

@@ -87,7 +87,7 @@ class OwnVectors:
 def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
     """This user's rows of V, transposed: kept, corrected and verified as plan and keeper ask for."""
     ill = len(sigma) > 0 and bool(sigma[0] > _WELL_CONDITIONED * sigma[-1])
-    if work.plan.by_rows:
+    if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
     if work.keep is None and work.plan.check is Check.NONE:
