@@ -6,13 +6,17 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
 from tests.tolerances import FITTED_BAR, RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
-from fedsvd.linalg.windows import Form
-from fedsvd.protocol.tasks import Item, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.upload import batches
 from fedsvd.testing.federation import Federation
 
 from .joint import SCHEMES, rotation
 
+SPLIT_COLUMNS = ("mask", "paper")  # whose common side, the records, is long
+
 H, V = Split.HORIZONTAL, Split.VERTICAL
+EVERY = [(split, scheme) for split in Split for scheme in SCHEMES if (split, scheme) != (Split.VERTICAL, "sum")]
+OURS = [(split, scheme) for split, scheme in EVERY if scheme != "paper"]
 EPS = np.finfo(float).eps
 SCORED = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
 # What the rounding of a backward stable solver, times the condition number, does to coefficients.
@@ -65,7 +69,7 @@ def expect_fit(D, y, w, intercept, exact_w, exact_intercept):
 
 
 @pytest.mark.parametrize("trust", Trust)
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", SPLIT_COLUMNS)
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("cuts", [(3,), (1,), (7,), (1, 2, 5)])
 def test_least_squares_on_split_columns_is_scikit_learns(cuts, targets, scheme, trust):
@@ -90,8 +94,7 @@ def test_least_squares_on_split_rows_is_scikit_learns(cuts, targets, scheme, tru
         assert_close(result.coefficients, w, RESULT_BAR)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), EVERY)
 @pytest.mark.parametrize("decades", [4, 8, 11])
 def test_ill_conditioned_columns_cost_no_more_than_their_condition(decades, split, scheme):
     D, y = table(decades=decades, seed=decades)
@@ -99,8 +102,7 @@ def test_ill_conditioned_columns_cost_no_more_than_their_condition(decades, spli
     expect_fit(D, y, w, intercept, *least_squares(D, y))
 
 
-@pytest.mark.parametrize("scheme", ["sum", "mask"])
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), OURS)
 def test_columns_of_very_different_size_are_each_fitted_as_well(split, scheme):
     """Scaled by powers of two, a column of 1e-9 is worth as many digits as one of 1e9."""
     D, y = table(seed=3)
@@ -111,8 +113,7 @@ def test_columns_of_very_different_size_are_each_fitted_as_well(split, scheme):
     assert_close(intercept, exact.intercept_, RESULT_BAR, np.abs(y).max())
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), EVERY)
 def test_without_an_intercept_it_is_least_squares_through_the_origin(split, scheme):
     D, y = table(targets=2, seed=4)
     w, intercept, _ = fit(D, y, split, scheme=scheme, centre=False)
@@ -121,9 +122,22 @@ def test_without_an_intercept_it_is_least_squares_through_the_origin(split, sche
     assert not intercept.any()
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
+@pytest.mark.parametrize("decades", [0, 8])
+def test_both_modes_of_the_sum_family_fit_alike(decades, alpha):
+    D, y = table(targets=2, decades=decades, seed=15)
+    fits = [fit(D, y, H, (1, 20), scheme="sum", mode=mode, alpha=alpha)[:2] for mode in Mode]
+    exact = Ridge(alpha, solver="svd").fit(D, y) if alpha else None
+    for w, intercept in fits:
+        if exact is None:
+            expect_fit(D, y, w, intercept, *least_squares(D, y))
+        else:
+            assert_close(w, exact.coef_, RESULT_BAR)
+            assert_close(intercept, exact.intercept_, RESULT_BAR, np.abs(y).max())
+
+
 @pytest.mark.parametrize("alpha", [1e-6, 1.5, 1e4])
-@pytest.mark.parametrize("scheme", ["sum", "mask"])
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), OURS)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_ridge_is_scikit_learns_and_does_not_penalise_the_intercept(intercept, split, scheme, alpha):
     D, y = table(targets=2, seed=5)
@@ -165,8 +179,7 @@ def deficient(kind):
     return D, rng.normal(size=(len(D), 2))
 
 
-@pytest.mark.parametrize("scheme", ["sum", "mask"])
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), OURS)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(
     "kind",
@@ -229,21 +242,21 @@ def test_predictions_on_new_rows_are_those_of_the_joint_model(k, trust):
     _, _, results = fit(D, y, V, cuts, trust=trust)
     new = np.random.default_rng(11).normal(size=(25, 8))
     weights = [(result.coefficients.T, result.intercept) for result in results]
-    run = Federation(np.split(new, cuts, axis=1), Task.PREDICT, V, weights=weights, label_user=k, trust=trust)
+    asked = {"weights": weights, "label_user": k, "targets": 1, "trust": trust}
+    run = Federation(np.split(new, cuts, axis=1), Task.PREDICT, V, **asked)
     predicted = run.run()
     assert [result.predictions is None for result in predicted] == [True] * (k - 1) + [False]
     assert_close(predicted[-1].predictions, exact.predict(new), RESULT_BAR)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 2.0])
-def test_rows_in_many_windows_and_batches_fit_as_well(alpha):
-    """More rows than a haar side has: P mixes inside windows, each with its share of the ridge."""
+def test_rows_in_many_panels_and_batches_fit_as_well(alpha):
+    """More rows than the budget holds at once, each panel with its share of the ridge."""
     D, y = table(rows=5000, features=6, seed=12)
     tables, labels = np.split(D, (2,), axis=1), [None, y]
-    run = Federation(tables, Task.LR, V, labels=labels, alpha=alpha, window=1300, memory=48 * 7 * 1000)
+    run = Federation(tables, Task.LR, V, labels=labels, alpha=alpha, memory=48 * 7 * 1000)
     results = run.run()
-    assert run.plan.left is Form.MIXING
-    assert len(run.plan.left_windows) >= 5
+    assert len(batches(run.plan)) >= 5
     exact = Ridge(alpha, solver="svd").fit(D, y) if alpha else LinearRegression(tol=1e-14).fit(D, y)
     w = np.hstack([result.coefficients for result in results])
     assert_close(w, np.atleast_2d(exact.coef_), RESULT_BAR)

@@ -190,7 +190,7 @@ def test_the_papers_scheme_is_refused_and_the_refusal_says_how_to_consent(as_pub
     assert ran.returncode == 1
     error = json.loads(ran.stdout)["error"]
     assert error["code"] == "FSVD-110"
-    assert "the scheme paper is not among those allowed (compressed, mixing)" in error["fault"]
+    assert "the scheme paper is not among those allowed (sum, mask)" in error["fault"]
     assert "C1: eq. 6" in error["fault"]
     assert "--consent" in error["fix"]
 

@@ -282,7 +282,7 @@ def test_a_csp_that_changes_the_plan_is_found_out_before_data_is_touched(tmp_pat
     honest = csp_node.plan_of
 
     def weaker(*facts):
-        return replace(honest(*facts), scheme=Scheme.ALIGNED)
+        return replace(honest(*facts), scheme=Scheme.PAPER)
 
     monkeypatch.setattr(csp_node, "plan_of", weaker)
     with two(tmp_path) as house, csp_here(house) as csp:

@@ -70,8 +70,11 @@ def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
 
 def _checks(plan: SessionPlan) -> list[PlannedSum]:
     """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
-    if plan.published or plan.mode is Mode.A or plan.task is Task.PREDICT:
+    if plan.mode is Mode.A or plan.task is Task.PREDICT:
         return []
+    if plan.published:
+        # Nothing is checked there; the total variance that shares are taken of is all the same an exact sum.
+        return [_total("trace", 1)] if plan.task is Task.PCA and plan.releases(Item.SPECTRUM) else []
     if plan.challenges:
         return [_total("challenge", plan.targets, receiver=plan.label_user)]
     if plan.task is Task.LR:

@@ -180,7 +180,7 @@ def _check(study: Study, m: int) -> None:
     _check_options(study)
     if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
         raise ConfigError("PCA needs samples split over the parties", 'set split="horizontal"')
-    if study.task is Task.LR and study.targets < 1:
+    if study.task in (Task.LR, Task.PREDICT) and study.targets < 1:
         raise ConfigError("a regression needs labels", "name the label column and who holds it")
     _check_release(study)
     if study.scheme in RENAMED:

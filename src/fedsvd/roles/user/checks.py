@@ -65,8 +65,7 @@ def check_factors(work: Work, prepared: Prepared, U: Float, sigma: Float | None)
     expected[: len(sigma)] = sigma**2
     diag_tolerance = 64 * (plan.k + math.sqrt(plan.m)) * ROUNDING * F1**2
     _expect(bool(np.abs(diag - expected).max(initial=0.0) <= diag_tolerance), "the singular values")
-    own = np.array([products.norm / F**2])
-    trace = float((yield from total_sum(plan, "trace", own, work.own, SPECTRUM_WIDTH))[0]) * F**2
+    trace = yield from joint_trace(work, products.norm, F)
     slack = plan.k * math.ldexp(F**2, SPECTRUM_WIDTH - 100)
     left = trace + slack - float(np.sum(sigma**2))
     proved = len(sigma) < plan.planned_rank or left <= float(sigma[-1]) ** 2
@@ -74,6 +73,12 @@ def check_factors(work: Work, prepared: Prepared, U: Float, sigma: Float | None)
         return Checked(proved, None, trace)
     least = yield from _check_small(work, prepared.A_i, U, sigma)
     return Checked(proved, least, trace)
+
+
+def joint_trace(work: Work, norm: float, F: float) -> Script:
+    """The squared joint norm, from this user's own part of it, both in units of 2^2E."""
+    own = np.array([norm / F**2])
+    return float((yield from total_sum(work.plan, "trace", own, work.own, SPECTRUM_WIDTH))[0]) * F**2
 
 
 def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:

@@ -58,6 +58,7 @@ def script(work: Work) -> Script:
     fit: Fit = yield from routes[plan.mode](work, prepared, rows)
     d_y = 1.0 / np.where(rows.inverse[f:] > 0, rows.inverse[f:], 1.0)
     w = fit.w * rows.inverse[:f, None] * d_y
+    w[:, deviation[f:] == 0] = 0.0  # constant labels are met by the intercept alone
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
     return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant)
 

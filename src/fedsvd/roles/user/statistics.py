@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvd.compress.centre import at_offset, deviations, own_shift, row_energy, unit_scales
 from fedsvd.compress.reduce import Reduced
-from fedsvd.errors import ConstantData, FixedPointOverflow
+from fedsvd.errors import ConstantData, FixedPointOverflow, NumericalError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace, to_numpy
 from fedsvd.protocol.plan import SessionPlan
@@ -23,6 +23,8 @@ from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum, w
 from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.secagg import noise, wide
 from fedsvd.types import Array, Float
+
+_MOST_EXPONENT = 507  # of a user's norm: squares of the norms of 500 users are then below 2^1024
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +49,7 @@ def centred(work: Work) -> Script:
     if plan.compress:
         shift = yield Local("first mean", lambda: own_shift(work.source))
         reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
+        _expect_squares(_exponent_of([reduced.L_i]))
         mean, offset = yield from _joint_mean(work, reduced)
         return Prepared(Dense(at_offset(reduced, offset)), mean=mean)
     own: _OwnMean = yield Local("means", lambda: _own_mean(work))
@@ -145,7 +148,8 @@ def expect_variance(plan: SessionPlan, prepared: Prepared) -> None:
     rounding = 0.0
     if prepared.mean is not None and prepared.scales is None:
         rounding = math.ldexp(8.0 * EPS * backend.norm(prepared.mean) * math.sqrt(plan.n), -prepared.E)
-    if rounding >= prepared.F1:
+    varies = prepared.scales is None or bool(prepared.scales.any())
+    if prepared.zero or not varies or rounding >= prepared.F1:
         raise ConstantData("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
 
 
@@ -177,9 +181,20 @@ def _scaled(work: Work, A_i: Operand, *factors: float | Float) -> Operand:
 
 
 def _exponent(work: Work, A_i: Operand) -> int | None:
-    """The exponent of ``||A_i||_F`` as ``frexp`` has it, None for zero; powers are taken out before squares."""
+    """The exponent of ``||A_i||_F`` as ``frexp`` has it, None for zero; squares of larger norms have no float64."""
+    return _expect_squares(_exponent_of(panels_of(work, A_i)))
+
+
+def _expect_squares(exponent: int | None) -> int | None:
+    if exponent is not None and exponent > _MOST_EXPONENT:
+        raise NumericalError("the squared norm of a table leaves the range of float64", "scale the data down")
+    return exponent
+
+
+def _exponent_of(panels: Iterable[Array]) -> int | None:
+    """The exponent of the norm of all panels together; powers are taken out before squares."""
     exponents, norms = [], []
-    for panel in panels_of(work, A_i):
+    for panel in panels:
         xp = namespace(panel)
         largest = float(xp.max(xp.abs(panel))) if panel.shape[0] and panel.shape[1] else 0.0
         if largest == 0.0:

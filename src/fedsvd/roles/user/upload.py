@@ -14,15 +14,17 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.widen import unit
 from fedsvd.protocol.messages import Factors
+from fedsvd.protocol.tasks import Item, Task
 from fedsvd.protocol.upload import batches
-from fedsvd.roles.user.checks import Checked, check_factors
+from fedsvd.roles.user.checks import Checked, check_factors, joint_trace
 from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs
 from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
-from fedsvd.roles.user.statistics import Prepared, in_data_units
+from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.dither import least_filled
@@ -53,9 +55,10 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
         checked = yield from check_factors(work, prepared, U, sigma)
     signs: Float = yield from common_signs(work, U)
     U *= signs
-    energy = in_data_units(prepared.F1**2, prepared.E)
-    if checked is not None and checked.trace is not None:
-        energy = in_data_units(checked.trace, prepared.E)
+    trace = None if checked is None else checked.trace
+    if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
+        trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
+    energy = None if trace is None else in_data_units(trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
     return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs)
 
