@@ -65,7 +65,8 @@ class _Basis:
     def insert(self, vector: _Vector) -> list[_Vector]:
         """Reduce with one vector more; those that must be inserted again, because a dependency passed them."""
         self._append(vector)
-        k, again = len(self.vectors) - 1, []
+        again: list[_Vector] = []
+        k = len(self.vectors) - 1
         while k < len(self.vectors):
             if k == 0:
                 if self.d[1] == 0:  # the vector that depended on others is zero
