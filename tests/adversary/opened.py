@@ -38,7 +38,13 @@ class Opened:
         self.units: dict[int, object] = {}
         self.own: dict[tuple[int, str], np.ndarray] = {}
         self.works: dict[int, object] = {}
-        witness, share, ask = Group.witness, opening.share, User._ask
+        self.received: dict[tuple[int, str], np.ndarray] = {}  # totals for one receiver
+        witness, share, ask, summed = Group.witness, opening.share, User._ask, User._summed
+
+        def received(role, total):
+            if total is not None:
+                self.received[role.me.index, role._request.name] = np.array(total)
+            return summed(role, total)
 
         def witnessed(group, name, content):
             if isinstance(content, np.ndarray):
@@ -59,6 +65,7 @@ class Opened:
         monkeypatch.setattr(Group, "witness", witnessed)
         monkeypatch.setattr(opening, "share", shared)
         monkeypatch.setattr(User, "_ask", asked)
+        monkeypatch.setattr(User, "_summed", received)
 
     def run(self, tables: Sequence[np.ndarray], task: Task = Task.SVD, seed: int = 1, **study) -> Federation:
         self.works.clear()

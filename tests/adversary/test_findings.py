@@ -17,7 +17,7 @@ from fedsvd.protocol.messages import Aborted, Factors, PaddedBatch, Solution, Su
 from fedsvd.protocol.parties import CSP, Role
 from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.secagg import noise, wide
-from fedsvd.secagg.words128 import add_into, from_integers
+from fedsvd.secagg.words128 import add_into, from_integers, to_integers
 from fedsvd.testing.federation import Federation
 from fedsvd.testing.links import altering
 
@@ -230,4 +230,30 @@ def test_f11_without_noise_they_would_show_all_of_them(opened, monkeypatch):
     monkeypatch.setattr(noise, "uniform_integers", lambda widths, stream: [0] * len(widths))
     zeros, alone = zip(*(last_places(opened, seed, "energy") for seed in range(4)), strict=True)
     zeros, alone = np.concatenate(zeros), np.concatenate(alone)
+    assert scipy.stats.mannwhitneyu(zeros[alone], zeros[~alone]).pvalue < REJECTED_BY_FEW
+
+
+def rows_alone(opened, seed):
+    """Zeros at the end of what the label holder is left with of each score, and whether one other alone has it."""
+    rng = np.random.default_rng(seed)
+    tables = [rng.standard_normal((40, 2)) for _ in range(3)]
+    alone = np.arange(40) % 2 == 0
+    tables[2][alone] = 0.0  # a sparse table: party 3 has nothing of these records
+    weights = [(rng.standard_normal((2, 1)), np.zeros(1)) for _ in range(3)]
+    tables[1] = np.rint(64.0 * tables[1])
+    weights[1] = (np.ones((2, 1)), np.zeros(1))  # scores of party 2 are whole numbers
+    labels = [np.zeros(40), None, None]
+    opened.run(tables, Task.PREDICT, split=Split.VERTICAL, labels=labels, weights=weights)
+    total = to_integers(opened.received[1, "scores"])
+    own = to_integers(opened.own[1, "scores"])
+    rests = [t - o for t, o in zip(total, own, strict=True)]
+    return np.array([max((each & -each).bit_length() for each in (rest, rest + 1, rest + 2)) for rest in rests]), alone
+
+
+def test_f11_nor_do_the_last_digits_of_predictions_show_which_rows_one_party_alone_has(opened, monkeypatch):
+    zeros, alone = rows_alone(opened, 1)
+    assert scipy.stats.mannwhitneyu(zeros[alone], zeros[~alone]).pvalue > ACCEPTED
+    # They do where noise is but a step of the sum.
+    monkeypatch.setattr("fedsvd.roles.user.prediction.FINE_STEP", 0)
+    zeros, alone = rows_alone(opened, 1)
     assert scipy.stats.mannwhitneyu(zeros[alone], zeros[~alone]).pvalue < REJECTED_BY_FEW

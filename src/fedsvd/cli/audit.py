@@ -1,6 +1,6 @@
 """``fedsvd audit``: an owner attacks its own data under a job before it joins, and reads what others could learn.
 
-Nothing is sent and nobody is asked: all parties are played by the owner's own table. The page and the JSON hold scores,
+Nothing is sent: all parties are played by the owner's own table. The page and the JSON hold scores,
 never entries of the data, unless ``--include-data`` asks for them.
 """
 
@@ -67,7 +67,7 @@ def _show(console: Console, found: "Audit", record: dict[str, Any]) -> None:
     console.print(
         facts(
             {
-                "job": f"{record['job']}: {record['task']}, {record['parties']} parties, scheme {record['scheme']}",
+                "job": f"{record['job']}: {record['task']}, {record['parties']} parties, {_scheme(record)}",
                 "simulated": f"{record['samples']} samples x {record['features']} features of your table",
                 "recommended": f"{record['recommended']}: {record['why']}",
                 "block width": _width(found, record),
@@ -80,7 +80,13 @@ def _show(console: Console, found: "Audit", record: dict[str, Any]) -> None:
     console.print(listing(("who", "attack", "outcome", "what was learned"), rows))
 
 
+def _scheme(record: dict[str, Any]) -> str:
+    return f"scheme {record['scheme']}" + (f", mode {record['mode']}" if record["mode"] else "")
+
+
 def _width(found: "Audit", record: dict[str, Any]) -> str:
+    if not found.plan.published:
+        return "none: this plan has no block masks"
     if not found.widths:
         return "no time was left to try any"
     smallest = record["smallest_width"]

@@ -1,6 +1,7 @@
 """What a curious user, or colluders, could learn from this plan on this data: party 1 attacks, party 2 is you."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy.stats
@@ -8,6 +9,7 @@ import scipy.stats
 from fedsvd.lab.attacks.alternating import WholeNumbers
 from fedsvd.lab.attacks.binary import binary_columns
 from fedsvd.lab.attacks.collusion import csp_and_user
+from fedsvd.lab.attacks.opened import joint_gram
 from fedsvd.lab.attacks.outputs import (
     Candidates,
     difference,
@@ -23,7 +25,7 @@ from fedsvd.lab.attacks.view import Recorded, UserView
 from fedsvd.lab.audit.finding import Finding, Verdict, agreement_picture, null_picture
 from fedsvd.lab.audit.subject import Audited
 from fedsvd.protocol.ledger import unit
-from fedsvd.protocol.tasks import Item, Task
+from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.types import Float
 
 USER, POOL = "a curious party", "CSP and a party (outside the model)"
@@ -79,7 +81,7 @@ def _records(subject: Audited, gram: Float, true: Float, include_data: bool) -> 
     known = WholeNumbers(most=subject.most) if few else None
     count = true.shape[1]
     if count >= len(gram):
-        text = f"{count} of them behind a matrix of {len(gram)} x {len(gram)}: no single one can be told apart"
+        text = f"{count} of them behind a matrix of {len(gram)} x {len(gram)}: no single one stands out"
         return Finding(USER, "records from results, by ICA", Verdict.NOTHING, text, "its own table")
     found = records_from_gram(gram, count, known)
     table = correlations(found.T, true.T)
@@ -147,20 +149,49 @@ def from_two_runs(subject: Audited, run: Recorded) -> Iterator[Finding]:
     yield Finding(USER, "two runs that differ by one record", verdict, text, "both results", figures={"error": error})
 
 
-def of_colluders(subject: Audited, run: Recorded) -> Iterator[Finding]:
-    """The CSP with party 1's masks, against you."""
+def of_colluders(subject: Audited, run: Recorded, include_data: bool) -> Iterator[Finding]:
+    """The CSP with what party 1 knows, against you."""
     if subject.study.task is Task.LR:
+        return
+    if run.plan.mode is not None:
+        yield from _of_opened_sum(subject, run, include_data)
         return
     A_2 = csp_and_user(run.csp, run.masks[0], 1)
     true = subject.X_i(2)
     if subject.study.task is Task.PCA:
         held = run.parties[1]
         true = own_part(UserView(run.plan, 2, true, held))
-    error = gap(A_2 @ A_2.T, true @ true.T)
     raw = run.plan.published
+    error = gap(_in_unit(A_2 @ A_2.T, true @ true.T), true @ true.T)
     what = (
         "your data itself" if raw else f"your Gram matrix, and no more of your {unit(run.plan)} than any rotation shows"
     )
     text = f"{what} (relative error {error:.1e})"
     verdict = Verdict.RECOVERED if raw and error < _EXACT else Verdict.STATED
     yield Finding(POOL, "all masks taken off", verdict, text, "P, Q and c", figures={"error": error})
+
+
+def _of_opened_sum(subject: Audited, run: Recorded, include_data: bool) -> Iterator[Finding]:
+    """The joint Gram matrix less party 1's own: yours where there are two parties, else a sum with yours in it."""
+    view = run.user(1, subject.X_i(1))
+    whose = "yours" if run.plan.k == 2 else f"the sum of {run.plan.k - 1} others', and no other division of it"
+    if run.plan.mode is Mode.A:
+        text = f"nothing more than party 1 alone, which opens the sum and has the Gram matrix, {whose}"
+        yield Finding(POOL, "the opened sum less its own", Verdict.STATED, text, "the joint Gram matrix")
+        return
+    others, own = _others(subject, view), own_part(view)
+    true = others @ others.T
+    joint = joint_gram(run.csp, run.masks[0])
+    found = _in_unit(joint, true + own @ own.T) - own @ own.T
+    error = gap(found, true)
+    text = f"the Gram matrix, {whose}: relative error {error:.1e}"
+    verdict = Verdict.STATED if run.plan.k > 2 else Verdict.LEAKS
+    yield Finding(POOL, "the opened sum less its own", verdict, text, "P and c", figures={"error": error})
+    if error < _EXACT:
+        yield replace(_records(subject, found, others, include_data), role=POOL)
+
+
+def _in_unit(found: Float, true: Float) -> Float:
+    """In the unit, a power of two, that every user has and the record of a session does not."""
+    ratio = float(np.trace(true) / np.trace(found))
+    return found * 2.0 ** np.rint(np.log2(ratio)) if ratio > 0.0 else found

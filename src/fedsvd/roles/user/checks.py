@@ -26,7 +26,7 @@ from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import Prepared, panels_of
-from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum
+from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum, within_bounds
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.types import Array, Float
 
@@ -87,7 +87,7 @@ def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:
     covered = int(np.count_nonzero(sigma > 64 * plan.m * ROUNDING * sigma[0]))
     C_i = yield Local("checks", lambda: _in_own_basis(work, A_i, U[:, :covered] / sigma[:covered]))
     own = np.zeros((r, r))
-    own[:covered, :covered] = C_i
+    own[:covered, :covered] = within_bounds(C_i)
     upper = np.triu_indices(r)
     total = yield from total_sum(plan, "C", own[upper], work.own, NORM_WIDTH)
     expected = np.zeros((r, r))
