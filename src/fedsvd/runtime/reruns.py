@@ -12,20 +12,23 @@ The same pass over the data also gives its *source digest*, by which a table tha
 import hashlib
 import hmac
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
 from fedsvd.errors import StorageError
 from fedsvd.identity import files
+from fedsvd.identity.certificates import organisation_of
 from fedsvd.protocol.release import Compared, Finding, Policy, earlier_findings, version_findings
 from fedsvd.protocol.tasks import Split
 from fedsvd.randomness.seed import Seed
+from fedsvd.runtime.enlisting import party_caller
 from fedsvd.runtime.folder import private_file
 from fedsvd.runtime.ledger import Ledger
 from fedsvd.runtime.party_data import PartyData
@@ -230,3 +233,10 @@ def _read(path: Path, *names: str) -> dict[str, np.ndarray]:
             return {name: stored[name] for name in names}
     except (OSError, ValueError, EOFError, KeyError):
         raise StorageError(f"{path} is damaged", "restore it from a backup: it protects your records") from None
+
+
+def organisation(record: Mapping[str, Any], party: str) -> str:
+    """Who a party is for the guard: its organisation where the operator named one, else itself."""
+    facts = record["enlisted"].get(party_caller(party)) or {}
+    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
+    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

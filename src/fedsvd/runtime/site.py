@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity import files
-from fedsvd.identity.certificates import expect_here, organisation_of
+from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
@@ -38,7 +38,7 @@ from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
 from fedsvd.runtime.memory import peak_memory
 from fedsvd.runtime.planning import guard
-from fedsvd.runtime.reruns import ORGANISATION, Asked, Brought, EarlierStudies
+from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies, organisation
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
@@ -185,7 +185,7 @@ class Site:
     def compare(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
         job, policy = job_of(record["file"]), self.policy()
-        roster = frozenset(_organisation(record, party.name) for party in job.parties)
+        roster = frozenset(organisation(record, party.name) for party in job.parties)
         full = plan is not None and full_outputs(plan)
         complete = all(party_caller(party.name) in record["enlisted"] for party in job.parties)
         asked = Asked(plain_id(record["id"]), job.study.split, roster, full, complete)
@@ -344,10 +344,3 @@ class Site:
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"
-
-
-def _organisation(record: Mapping[str, Any], party: str) -> str:
-    """Who a party is for the guard: its organisation where the operator named one, else itself."""
-    facts = record["enlisted"].get(party_caller(party)) or {}
-    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
-    return party_caller(party) if named is None else f"{ORGANISATION}{named}"
