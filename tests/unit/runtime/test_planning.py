@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.ledger import what_each_role_learns
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Scheme, Split, Task, Trust
@@ -57,8 +57,8 @@ def test_the_papers_scheme_has_a_ta_and_blocks():
     [
         (4096, (10, 10), Form.HAAR, Form.HAAR),
         (4097, (10, 10), Form.MIXING, Form.HAAR),
-        (10, (8192, 8192), Form.HAAR, Form.HAAR),
-        (10, (8192, 8193), Form.HAAR, Form.MIXING),
+        (10, (4096, 4096), Form.HAAR, Form.HAAR),
+        (10, (4096, 4097), Form.HAAR, Form.MIXING),
     ],
 )
 def test_short_sides_have_haar_masks_and_long_ones_mix(m, counts, left, right):
@@ -66,12 +66,14 @@ def test_short_sides_have_haar_masks_and_long_ones_mix(m, counts, left, right):
     assert (found.left, found.right) == (left, right)
 
 
-def test_windows_fit_the_budget_and_a_budget_without_a_window_is_refused():
-    found = plan(10, (8192, 8193), scheme="mask", memory=48 * 10 * 1000)
-    assert found.window == 1000
-    assert max(window.width for window in found.right_windows) <= 1000
-    with pytest.raises(ConfigError, match=r"budget of 239\.5 KiB.*allow at least 1 MiB .245760 bytes"):
-        plan(10, (8192, 8193), scheme="mask", memory=48 * 10 * 511)
+def test_a_budget_without_a_row_or_a_column_is_refused():
+    wide = {"scheme": "mask", "components": 3}
+    assert plan(10, (8192, 8193), **wide, memory=160 * 16_385).right is Form.MIXING
+    with pytest.raises(StorageError, match="a row of 16385 columns"):
+        plan(10, (8192, 8193), **wide, memory=160 * 16_385 - 1)
+    assert plan(100_003, (5, 6), **wide, memory=32 * 100_003).left is Form.MIXING
+    with pytest.raises(StorageError, match="a column of 100003 rows"):
+        plan(100_003, (5, 6), **wide, memory=32 * 100_003 - 1)
 
 
 def test_more_users_make_a_wider_joint_factor():
