@@ -22,9 +22,7 @@ from fedsvd.protocol.tasks import Item, Split, Task
 PAPER = {"scheme": "paper", "block_size": 12, "components": 1, "release": (Item.COMPONENTS, Item.SPECTRUM)}
 
 
-@pytest.mark.parametrize(
-    "study", [{"scheme": "paper", "block_size": 5}, {"scheme": "mask"}, {"scheme": "sum"}]
-)
+@pytest.mark.parametrize("study", [{"scheme": "paper", "block_size": 5}, {"scheme": "mask"}, {"scheme": "sum"}])
 def test_the_referee_knows_the_masks_of_a_recorded_run(study):
     rng = np.random.default_rng(1)
     parts = [rng.standard_normal((40, 10)), rng.standard_normal((30, 10))]
