@@ -6,9 +6,14 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST := $(BIN)/python -m pytest
 # One BLAS thread per test worker: the workers already fill the cores.
 TESTENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+QUICK := -m "not slow and not scale and not torch"
+# The last digits of a result depend on the BLAS kernel, so what compares numbers also runs on kernels of other CPUs.
+CORES ?= SkylakeX Haswell Sandybridge Nehalem
+NUMERICAL := tests/unit/linalg tests/protocol/test_own_parts.py tests/e2e/test_exactness.py \
+	tests/unit/estimators/test_linear_regression.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint bench chaos reproduce docs clean
+.PHONY: help demo test test-all test-cores lint bench chaos reproduce docs clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,11 +46,20 @@ lint: $(VENV)/.dev  ## ruff, mypy --strict, import floors
 	$(BIN)/mypy
 	$(TESTENV) $(PYTEST) -q tests/architecture
 
-test: lint  ## lint, then the test suite (minutes)
-	$(TESTENV) $(PYTEST) -n auto -m "not slow and not scale and not torch" --ignore=tests/architecture
+test: lint  ## lint, the test suite in random order, the numerical tests on other CPUs' kernels (minutes)
+	$(TESTENV) $(PYTEST) -n auto --dist worksteal $(QUICK) --ignore=tests/architecture
+	$(MAKE) --no-print-directory test-cores
+
+test-cores: $(VENV)/.dev  ## the numerical tests with the BLAS kernels of other CPUs (CORES=...)
+	@for core in $(CORES); do \
+		if $(BIN)/python -m tests.kernel $$core; then \
+			$(TESTENV) OPENBLAS_CORETYPE=$$core $(PYTEST) -n $$(getconf _NPROCESSORS_ONLN) --dist worksteal \
+				$(QUICK) $(NUMERICAL) || exit 1; \
+		fi; \
+	done
 
 test-all: lint $(VENV)/.all  ## also slow, scale and PyTorch tests
-	$(TESTENV) $(PYTEST) -n auto
+	$(TESTENV) $(PYTEST) -n auto --dist worksteal
 
 bench: $(VENV)/.dev  ## speed as ratios to NumPy and SciPy in the same run; writes JSON
 	$(BIN)/python -m benchmarks.run

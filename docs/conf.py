@@ -32,6 +32,8 @@ html_static_path = ["_static"]
 html_css_files = ["house.css"]
 html_copy_source = False
 html_show_sourcelink = False
+# Pages that stand alone have no list of neighbours: without this their sidebar is there and empty.
+html_sidebars = {name: [] for name in ("index", "tutorial/*", "search", "genindex")}
 html_theme_options = {
     "logo": {"text": "FedSVD"},
     "show_toc_level": 2,

@@ -180,3 +180,23 @@ CONTRAST = """(() => {
   return [worst, where];
 })()"""
 """The worst contrast of text on its ground on the whole page, and where; WCAG AA asks for 4.5."""
+
+COLLISIONS = """(() => {
+  const found = [];
+  for (const svg of document.querySelectorAll('svg')) {
+    const frame = svg.getBoundingClientRect(), seen = [];
+    if (!frame.width) continue;
+    for (const node of svg.querySelectorAll('text')) {
+      const box = node.getBoundingClientRect(), words = node.firstChild ? node.firstChild.textContent.trim() : '';
+      if (!words) continue;
+      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 2)
+        found.push(words + ': outside of ' + svg.getAttribute('aria-label'));
+      for (const [other, name] of seen)
+        if (box.left < other.right - 1 && other.left < box.right - 1 && box.top < other.bottom - 3
+            && other.top < box.bottom - 3) found.push(words + ' and ' + name);
+      seen.push([box, words]);
+    }
+  }
+  return found;
+})()"""
+"""Text of drawings that leaves its drawing, or lies over other text."""

@@ -1,11 +1,14 @@
-"""What all tests share: how hypothesis works in this house, and the libraries that numerical code runs on.
+"""What all tests share: the settings of hypothesis, the libraries that numerical code runs on, and a clean clone.
 
 A deadline measures the machine, not the code, so there is none. On a developer's machine examples are fresh at every
 run, so that new ones are found; a CI (which sets ``CI``) must not fail for what the commit under test did not change.
+A run that leaves files in the clone fails: tests write into ``tmp_path``.
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,14 @@ from numpy.typing import NDArray
 settings.register_profile("workshop", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "workshop")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What a command stores for the user is stored for these tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,41 @@ def library(request: pytest.FixtureRequest) -> Library:
 def foreign(request: pytest.FixtureRequest) -> Library:
     """Every library but NumPy, for tests that compare with NumPy's own answer."""
     return _library(request.param)
+
+
+CACHES = {"__pycache__", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".benchmarks"}
+CLONE = pytest.StashKey[frozenset[tuple[str, int]]]()
+
+
+def contents(root: Path) -> frozenset[tuple[str, int]]:
+    """What lies in a clone besides caches of tools, and of ``results`` everything with its time."""
+    top = ((path.name, 0) for path in root.iterdir() if path.name not in CACHES)
+    results = ((path.relative_to(root).as_posix(), path.stat().st_mtime_ns) for path in root.glob("results/**/*"))
+    return frozenset((*top, *results))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[CLONE] = contents(session.config.rootpath)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Files that appeared in the clone fail the run; whose they are, only the names can say."""
+    before = session.config.stash.get(CLONE, None)
+    if before is None or session.exitstatus != pytest.ExitCode.OK:
+        return
+    if new := sorted({name for name, _ in contents(session.config.rootpath) - before}):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        reporter.ensure_newline()
+        reporter.write_line(f"tests left files in the clone (they belong in tmp_path): {', '.join(new)}", red=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Two workers more than cores, because many tests wait for other processes; an answer given to xdist goes first."""
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,13 +1,18 @@
-"""What "equal" means in the tests: every tolerance follows from eps and a size, and stands here.
+"""What "equal" means in the tests: every tolerance follows from eps, a size and a norm, and stands here.
 
 Rounding of an orthogonal product or of a backward stable factorisation is a sum of many signed errors of size eps, so
 it grows like the square root of the size; the constants say how much better than the proven bounds (which grow with
-the size itself) a sound implementation is. The bars that the design states as plain numbers (1e-14 for the streaming
-factor, 02-protocol, section 7) are kept as they are stated. Tests of laws use p-values: ``REJECTED`` and ``ACCEPTED``
-are far apart, and the seeds are fixed, so that a test passes or fails for good.
+the size itself) a sound implementation is. The last digits differ from one BLAS kernel to the next, so no test may ask
+for more. All bars are relative: a test multiplies them by the norm of the data it compares, or calls ``assert_close``,
+which does. ``tests/architecture/test_tolerances.py`` finds tolerances that are typed anywhere else.
+
+The bars that the design states as plain numbers are named constants. Tests of distributions use
+p-values: ``REJECTED`` and ``ACCEPTED`` are far apart, and the seeds are fixed, so that a test always passes or always
+fails.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +24,38 @@ FACTOR_BAR = 1e-14
 ORTHOGONAL_BAR = 1e-14
 """How far Q^T Q may be from I, entry by entry, for one reflector block or window."""
 
+VALUES_BAR = 1e-13
+"""Singular values and reconstruction of a study, relative to S_1."""
+
+ORTHONORMAL_BAR = 1e-12
+"""U and V of a study, entry by entry of U^T U - I."""
+
+FITTED_BAR = 1e-12
+"""Fitted values of a regression, relative to the norm of the labels."""
+
+RESULT_BAR = 1e-12
+"""Everything else a study returns (components, scores, coefficients), relative to the largest entry."""
+
+A_FIFTH_OF_A_PIXEL = 0.2
+"""How far a length in a drawing may be from the number it stands for: one decimal is written."""
+
+PRINTED_BAR = 1e-5
+"""Two numbers agree in all that a page prints of them, six digits, when they are this near, relatively."""
+
 ACCEPTED = 1e-3
 """A law is not rejected when its p-value is above this; with fixed seeds and dozens of tests, one in a thousand."""
 
+ACCEPTED_UNSEEDED = 1e-6
+"""The same where fresh random bits enter, so that a run in a million fails for no fault."""
+
 REJECTED = 1e-9
 """A law is rejected for sure below this; a test that must be able to fail reaches it."""
+
+REJECTED_BY_FEW = 1e-6
+"""The same from a few dozen numbers, which cannot give a smaller p-value."""
+
+IMPOSSIBLE = 1e-50
+"""A p-value below this is no matter of chance on any machine, in any number of runs."""
 
 
 def product(n: int, factors: int = 1) -> float:
@@ -44,6 +76,27 @@ def spectrum(m: int, n: int) -> float:
 def gram(n: int) -> float:
     """Relative to S_1^2: a Gram matrix of n terms, computed by two routes."""
     return 8.0 * EPS * math.sqrt(max(n, 4))
+
+
+def digits_lost(digits: int) -> float:
+    """Relative to the result: a computation that may lose this many of the sixteen digits of float64.
+
+    One digit is a handful of rounded operations; four a sequence of factorisations; more than that what passes through
+    an inverse or a gap between singular values. With ``>`` it says that two results differ by more than rounding.
+    """
+    return EPS * 10.0**digits
+
+
+def assert_close(found: Any, expected: Any, bar: float, scale: float | None = None) -> None:
+    """Every entry of ``found`` is that of ``expected`` to ``bar`` times the largest one (or ``scale``).
+
+    NumPy's ``assert_allclose`` adds a relative 1e-7 that hides what ``atol`` says, and an ``atol`` alone knows nothing
+    of the size of the data. Where zero is expected, ``scale`` must say how large the data are.
+    """
+    size = float(np.max(np.abs(expected), initial=0.0)) if scale is None else float(scale)
+    if size == 0.0 and scale is None and np.any(found):
+        raise AssertionError("all expected entries are 0, so the test must pass the scale of the data")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=bar * size)
 
 
 # Exact Gram matrices and their factors.

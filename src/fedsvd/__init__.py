@@ -7,6 +7,7 @@ first asked for: estimators bring scikit-learn along, and ``import fedsvd`` stay
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedsvd.data.open import open_source
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
     from fedsvd.estimators.load import load
     from fedsvd.estimators.lsa import FederatedLSA
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from fedsvd.protocol.release import Policy
     from fedsvd.runtime.connect import connect
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "FederatedLSA",
@@ -26,6 +27,7 @@ __all__ = [
     "__version__",
     "connect",
     "load",
+    "open_source",
 ]
 
 
@@ -60,6 +62,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import load as loading
 
             return loading.load
+        case "open_source":
+            from fedsvd.data import open as opening
+
+            return opening.open_source
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -15,9 +15,10 @@
     │  ├─ DuplicateNames                   FSVD-205  two columns of one name
     │  ├─ UnknownFormat                    FSVD-206  a file or object we cannot read
     │  ├─ DataChanged                      FSVD-207  the source differs from the one a checkpoint was made of
-    │  ├─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order; how many
+    │  ├─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order
     │  ├─ RepeatedIds                      FSVD-209  row ids that occur more than once; how many
-    │  └─ ConstantData                     FSVD-210  no column of the joint table varies: there is nothing to find
+    │  ├─ ConstantData                     FSVD-210  no column of the joint table varies: there is nothing to find
+    │  └─ SourceChanged                    FSVD-211  the data differs from what was approved
     ├─ NumericalError (ArithmeticError)    FSVD-300
     │  ├─ FixedPointOverflow               FSVD-301  which bound, not which value
     │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
@@ -43,10 +44,41 @@
     │  └─ NotAuthenticated                 FSVD-503
     └─ NotFittedError (ValueError, AttributeError)  FSVD-600
     PrivacyWarning (UserWarning)                     always shown
+    DataWarning (UserWarning)                        the numbers will be exact, and perhaps of the wrong table
+    └─ RowsNotCompared                               split columns, and nothing says that rows belong together
 
 A message names the fault, the place and the fix. It may contain names, shapes, counts, indices and digests;
-never an entry of a matrix, a seed or a key.
+never an entry of a matrix, a seed or a key. Much of it comes from peers and files, so it is made printable here.
 """
+
+import sys
+import unicodedata
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+_OURS = Path(__file__).parent.as_posix() + "/"
+
+LONGEST_TEXT = 4000
+# Control characters (among them what begins an escape sequence), marks that turn the direction of text, surrogates,
+# private and unassigned code points, ends of lines and paragraphs.
+_NOT_SHOWN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+_JOINERS = "\u200c\u200d"  # part of words in several scripts, and harmless
+
+
+def printable(text: object, longest: int = LONGEST_TEXT) -> str:
+    """The text as a terminal, a log line or a page may show it: one line, no control characters, not too long."""
+    text = text if isinstance(text, str) else str(text)
+    if len(text) > longest:
+        text = f"{text[: longest - 3]}..."
+    return text if text.isascii() and text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    if character in "\t\n\r\v\f\u2028\u2029":
+        return " "
+    hidden = unicodedata.category(character) in _NOT_SHOWN and character not in _JOINERS
+    return "?" if hidden else character
 
 
 class FedSVDError(Exception):
@@ -55,9 +87,10 @@ class FedSVDError(Exception):
     code = "FSVD-000"
 
     def __init__(self, fault: str = "", fix: str = "") -> None:
-        super().__init__(fault, fix)
-        self.fault = fault
-        self.fix = fix
+        self.fault = printable(fault)
+        self.fix = printable(fix)
+        super().__init__(self.fault, self.fix)
+        self.problems: tuple[FedSVDError, ...] = ()  # each of them, where one error stands for several
 
     def __str__(self) -> str:
         text = f"{self.code}: {self.fault}" if self.fault else self.code
@@ -130,6 +163,10 @@ class RepeatedIds(DataError):
 
 class ConstantData(DataError):
     code = "FSVD-210"
+
+
+class SourceChanged(DataError):
+    code = "FSVD-211"
 
 
 class NumericalError(FedSVDError, ArithmeticError):
@@ -230,3 +267,42 @@ class NotFittedError(FedSVDError, ValueError, AttributeError):
 
 class PrivacyWarning(UserWarning):
     """A setting reveals more than the default does; never silent."""
+
+
+class DataWarning(UserWarning):
+    """The data may not be what the study takes it for: its numbers would be exact, and mean something else."""
+
+
+class RowsNotCompared(DataWarning):
+    """Columns are split, and rows belong together by position alone; ``ids = "trust"`` says that this is known."""
+
+
+def together(problems: Sequence[FedSVDError]) -> FedSVDError:
+    """One error for all of them, of the kind of the first; a single one is itself."""
+    first = problems[0]
+    if len(problems) == 1:
+        return first
+    listed = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, start=1))
+    error = type(first)()
+    # A line to each problem; the texts themselves are printable already.
+    error.fault = f"{len(problems)} problems were found, and nothing was sent:{listed}"
+    error.args = (error.fault, "")
+    error.problems = tuple(problems)
+    return error
+
+
+def warn_caller(text: str, category: type[Warning] = PrivacyWarning) -> None:
+    """A warning at the caller's line: the innermost that is neither ours nor scikit-learn's nor joblib's.
+
+    A fixed ``stacklevel`` would be right for one way in only: an estimator is fitted directly, in a pipeline, in a
+    search, or through ``fit_transform``, which scikit-learn wraps.
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
+
+
+def _is_library(filename: str) -> bool:
+    path = filename.replace("\\", "/")
+    return path.startswith(_OURS) or "/sklearn/" in path or "/joblib/" in path

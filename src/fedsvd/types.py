@@ -1,4 +1,4 @@
-"""The few type aliases everybody shares.
+"""The few type aliases everybody shares, and how a number of bytes is written for a person.
 
 Shapes are not part of a type: they stand in docstrings and are checked once, at the door of a room, by
 ``expect_shape``. ``Array`` is an array of whatever namespace the caller computes in (NumPy, PyTorch,
@@ -18,6 +18,22 @@ Array = Any
 
 Digest = NewType("Digest", str)
 SessionId = NewType("SessionId", str)
+
+
+def byte_size(count: float) -> str:
+    """A number of bytes for a person, in the units that ``memory = "2 GiB"`` is written in: ``3.2 MiB``."""
+    if count < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if count < 1023.95:  # what rounds to 1024.0 is 1.0 of the next unit
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"
+
+
+def enough_bytes(count: int) -> str:
+    """The least memory to allow, ``count`` bytes: in whole MiB for a job file, and exactly for Python."""
+    return f"{-(-count // 2**20)} MiB ({count} bytes)"
 
 
 def expect_shape(name: str, array: Array, *shape: int) -> None:

@@ -11,6 +11,7 @@ from time import monotonic, sleep
 
 import numpy as np
 import pytest
+from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
@@ -198,13 +199,11 @@ def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(kits):
     """Its offer is signed for the plan it saw; users take no other's."""
 
     class TwoFaced(CspNode):
-        def _jobs(self, caller, under_way=False):
-            shown = super()._jobs(caller, under_way)
-            if caller == "authority/ta":
-                for record in shown:
-                    if record["plan"]:
-                        record["plan"] = {**record["plan"], "certain_bound": True}
-            return shown
+        def _job(self, caller, id):
+            record = super()._job(caller, id)
+            if caller == "authority/ta" and record["plan"]:
+                record["plan"] = {**record["plan"], "certain_bound": True}
+            return record
 
     with federation(kits, TwoFaced) as csp:
         job = ended(csp, submit(csp))
@@ -247,4 +246,4 @@ def test_honest_roles_finish_the_same_study(kits, heard):
     heard.clear()
     X = np.concatenate([np.load(kits["party/a"].parent / f"{name}.npy") for name in "ab"])
     (found,) = kits["party/a"].glob("results/*/singular_values.npy")
-    np.testing.assert_allclose(np.load(found), np.linalg.svd(X, compute_uv=False), rtol=1e-12)
+    assert_close(np.load(found), np.linalg.svd(X, compute_uv=False), digits_lost(4))

@@ -8,8 +8,10 @@ from collections.abc import Callable
 
 from fedsvd.linalg.windows import Form
 from fedsvd.masks.blind import draw_blind
+from fedsvd.masks.in_passes import Passes
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.orthogonal import efficient_orthogonal, mixing, orthogonal
+from fedsvd.masks.orthogonal import efficient_orthogonal, orthogonal
+from fedsvd.masks.permute import Mixing
 from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
@@ -37,6 +39,12 @@ def _right(seed: Seed) -> RightMask:
     return mask
 
 
+def _mixing(seed: Seed) -> Mixing:
+    mask = Mixing(NUMBERS, NUMBERS, seed)
+    mask.explicit()  # what was drawn is stored inside
+    return mask
+
+
 def _dealt(seed: Seed) -> DealtRightMask:
     Q = _right(seed)
     return DealtRightMask(0, Q.windows, tuple(Q.rows(w, 0) if not w else None for w in range(len(Q.windows))))
@@ -56,7 +64,9 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "LeftMask": _left,
     "RightMask": _right,
     "DealtRightMask": _dealt,
-    "Mixing": lambda seed: mixing(NUMBERS, NUMBERS, Keystream(seed)),
+    "Mixing": _mixing,
+    "HaarBlocks": lambda seed: _mixing(seed).blocks[0],
+    "Passes": lambda seed: Passes(_mixing(seed), 1 << 20),
     "Blind": lambda seed: draw_blind(_right(seed), 0, seed),
     # Of linalg, but masks are made of them.
     "Reflectors": lambda seed: orthogonal(NUMBERS, Keystream(seed)),

@@ -6,6 +6,7 @@ Blocks marked ``text`` are not for typing.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,11 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SAVED = re.compile(r"[Ss]ave (?:it|this) as\s+`([\w.]+)`:?\s*\Z")
+
+
+# A person waits for the line that says that all roles are running before typing on.
+STARTED = re.compile(r"^(fedsvd federation start \S+) &$", re.MULTILINE)
+WAITED = r"\1 > started.txt &\nuntil grep -q running started.txt; do kill -0 $!; sleep 0.2; done"
 
 
 def script_of(page: str) -> str:
@@ -28,7 +34,7 @@ def script_of(page: str) -> str:
         elif language == "python":
             lines.append(f"python - <<'END_OF_BLOCK'\n{code}END_OF_BLOCK")
         elif language == "sh":
-            lines.append(code)
+            lines.append(STARTED.sub(WAITED, code))
         else:
             assert language in ("text", "toml", "mermaid", "ini"), f"a block of {language} is neither run nor shown"
             assert language != "toml", "say under which name to save it"
@@ -48,18 +54,24 @@ def typed(page: str, folder: Path, seconds: float = 300.0) -> str:
     # A terminal hands out one line to each question; from a pipe the first command that asks would take them all.
     keyboard, terminal = os.openpty()
     os.write(keyboard, b"y\n" * 20)
+    shell = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
     try:
-        ran = subprocess.run(
-            ["bash", "-c", script],
-            cwd=folder,
-            env=environment,
-            stdin=terminal,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-        )
+        said, trouble = shell.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(shell.pid, signal.SIGKILL)  # services that the page started would outlive their shell
+        said, trouble = shell.communicate()
+        raise AssertionError(f"not done after {seconds:g} s\n{said}\n{trouble}") from None
     finally:
         os.close(keyboard)
         os.close(terminal)
-    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
-    return ran.stdout
+    assert shell.returncode == 0, f"{said}\n{trouble}"
+    return said

@@ -17,6 +17,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
+from tests.tolerances import RESULT_BAR, assert_close
 
 from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
@@ -29,7 +30,6 @@ from fedsvd.runtime.jobs import run_job
 from fedsvd.runtime.results import write_results
 
 GENEROUS = 180.0  # seconds after which a test that hangs fails; no test that passes comes near
-CLOSE = 1e-12
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
 
 
@@ -167,9 +167,10 @@ class Institutions:
 
 
 @contextmanager
-def institutions(root, parties, tables=None, policy=None, **how):
+def institutions(root, parties, tables=None, policy=None, organisations=None, **how):
     """Kits for these parties, an authority and a researcher; with ``tables`` each party's site names its own."""
-    kits = temporary_federation(root / "kits", parties, with_authority=True, researcher="res", now=datetime.now(UTC))
+    of = {"with_authority": True, "researcher": "res", "organisations": organisations}
+    kits = temporary_federation(root / "kits", parties, now=datetime.now(UTC), **of)
     house = Institutions(root, kits, **how)
     for name in parties:
         kit = kits[f"party/{name}"]
@@ -212,14 +213,14 @@ def arrays_in(folder):
 
 
 def expect_equal(found, expected):
-    """Two results folders hold the same arrays, to 1e-12 of their largest entries."""
+    """Two results folders hold the same arrays, to rounding."""
     found, expected = arrays_in(found), arrays_in(expected)
     assert sorted(found) == sorted(expected)
     for name, array in expected.items():
         if array.dtype.kind == "U":
             assert (found[name] == array).all()
         else:
-            np.testing.assert_allclose(found[name], array, rtol=0, atol=CLOSE * max(np.abs(array).max(), 1.0))
+            assert_close(found[name], array, RESULT_BAR, max(np.abs(array).max(), 1.0))
 
 
 def still_running(word):

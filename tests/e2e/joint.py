@@ -1,23 +1,15 @@
 """Joint matrices that are hard in some way, ways to split them, and the bars a federation's answer must meet.
 
-The bars are those of 02-protocol, section 7: everything is compared with NumPy or scikit-learn on the joint data.
+The bars are those of ``tests/tolerances.py``: everything is compared with NumPy or scikit-learn on the joint data.
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from tests.tolerances import ORTHONORMAL_BAR, VALUES_BAR, digits_lost
 
 from fedsvd.protocol.tasks import Split
 from fedsvd.types import Float
-
-VALUES_BAR = 1e-13
-"""Singular values and reconstruction, relative to S_1."""
-
-ORTHONORMAL_BAR = 1e-12
-"""U and V, entry by entry of U^T U - I."""
-
-FITTED_BAR = 1e-12
-"""Fitted values of a regression, relative to the norm of the labels."""
 
 M, N = 12, 30
 SCHEMES = ("sum", "mask", "paper")
@@ -113,7 +105,7 @@ def expect_svd(X: Float, results: Sequence, components: int | None = None) -> No
     assert np.abs(Vt @ Vt.T - np.eye(r)).max(initial=0.0) <= ORTHONORMAL_BAR
     largest = np.abs(U).argmax(axis=0)
     ties = np.sort(np.abs(U), axis=0)
-    decided = ties[-1] > (1 + 1e-9) * ties[-2] if X.shape[0] > 1 else np.ones(r, bool)
+    decided = ties[-1] > (1 + digits_lost(7)) * ties[-2] if X.shape[0] > 1 else np.ones(r, bool)
     assert np.all(U[largest, np.arange(r)][decided] > 0), "the sign rule is scikit-learn's, on U"
 
 

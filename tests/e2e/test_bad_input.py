@@ -28,7 +28,7 @@ from fedsvd.errors import (
     StorageError,
     UnknownFormat,
 )
-from fedsvd.protocol.messages import MaskedBatch, PaddedBatch, Ready
+from fedsvd.protocol.messages import PaddedBatch, Ready, SumShare
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.federation import PartyData, run_study
@@ -38,7 +38,15 @@ from fedsvd.testing.federation import Federation
 H, V = Split.HORIZONTAL, Split.VERTICAL
 CANARY = 271.8281828  # stands in every table, and in no message
 SILENT = Policy(warn=False)
-UPLOADS = (PaddedBatch, MaskedBatch)
+
+
+def uploads(federation):
+    """What was sent of any user's matrix, masked or as words; and that one was ready for it."""
+    return [
+        message
+        for _, _, message in federation.sent
+        if isinstance(message, PaddedBatch | Ready) or (isinstance(message, SumShare) and message.name == "gram")
+    ]
 
 
 def table(rows=6, columns=4, seed=0):
@@ -181,13 +189,14 @@ def test_labels_that_do_not_fit_the_rows_are_refused():
     )  # fmt: skip
 
 
-def test_ids_in_another_order_are_refused_and_counted_before_anything_is_uploaded():
+def test_ids_in_another_order_are_refused_without_a_count_before_anything_is_uploaded():
     ids = [np.array([f"canary-{row}" for row in order]) for order in ((0, 1, 2, 3, 4, 5), (0, 2, 1, 3, 4, 5))]
     federation = Federation([table(), table()], ids=ids, check_ids=True)
-    with pytest.raises(RowsDiffer, match=r"2 of 6 rows have different ids.*Fix: sort every") as caught:
+    with pytest.raises(RowsDiffer, match=r"rows have different ids.*Fix: sort every") as caught:
         federation.run()
+    assert not any(digit.isdigit() for digit in caught.value.fault)  # a count would answer who is in another's table
     assert "canary" not in str(caught.value)
-    assert not [message for _, _, message in federation.sent if isinstance(message, (*UPLOADS, Ready))]
+    assert not uploads(federation)
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -239,7 +248,7 @@ def test_more_components_than_the_smaller_side_are_refused(task, components):
     message = refused(
         ConfigError, f"components = {components}", lambda: Federation([table()] * 2, task, H, components=components)
     )
-    assert "between 1 and 4 for 4 x 12" in message
+    assert "between 1 and 4 for a joint table of 12 rows and 4 columns" in message
 
 
 @pytest.mark.parametrize("components", [0, -1, 2.5, "3"])
@@ -261,7 +270,7 @@ def test_constant_data_has_no_principal_components(value, unit_variance, scheme)
     with pytest.raises(ConstantData, match=r"no column of the joint table varies.*Fix: ") as caught:
         federation.run()
     assert caught.value.code == "FSVD-210"
-    assert not [message for _, _, message in federation.sent if isinstance(message, (*UPLOADS, Ready))]
+    assert not uploads(federation)
 
 
 def test_parties_that_are_constant_each_in_its_own_way_are_fine():
@@ -273,9 +282,7 @@ def test_parties_that_are_constant_each_in_its_own_way_are_fine():
 
 
 def test_a_budget_that_holds_no_panel_is_refused():
-    message = refused(
-        ConfigError, "memory budget of 50000 bytes", lambda: Federation([table(60, 600)] * 2, memory=50_000)
-    )
+    message = refused(ConfigError, "memory budget of 48.8 KiB", lambda: Federation([table(60, 600)] * 2, memory=50_000))
     assert "allow at least" in message
 
 
@@ -292,7 +299,7 @@ def test_a_masked_matrix_beyond_the_budget_asks_for_a_scratch_folder():
     federation = Federation(parts, components=2, memory=48 * 560 * 520, scheme="mask")
     with pytest.raises(StorageError, match=r"560 x 3200 matrix does not fit.*Fix: name a scratch folder"):
         federation.run()
-    assert not [message for _, _, message in federation.sent if isinstance(message, UPLOADS)]
+    assert not [message for _, _, message in federation.sent if isinstance(message, PaddedBatch)]
 
 
 def test_a_disk_too_small_for_the_masked_matrix_is_refused_before_the_upload(monkeypatch, tmp_path):
@@ -301,21 +308,29 @@ def test_a_disk_too_small_for_the_masked_matrix_is_refused_before_the_upload(mon
     federation = Federation(parts, components=2, memory=48 * 560 * 520, scheme="mask", scratch=tmp_path)
     full = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
-    with pytest.raises(StorageError, match=r"1000 are free.*Fix: ") as caught:
+    with pytest.raises(StorageError, match=r"1000 B are free.*Fix: ") as caught:
         federation.run()
     assert caught.value.code == "FSVD-350"
-    assert not [message for _, _, message in federation.sent if isinstance(message, UPLOADS)]
+    assert not [message for _, _, message in federation.sent if isinstance(message, PaddedBatch)]
 
 
-@pytest.mark.parametrize(
-    ("task", "size"), [(Task.SVD, 1e200), (Task.SVD, 1e-200), (Task.PCA, 1e200), (Task.PCA, 1e-200), (Task.LR, 1e200)]
-)
-def test_numbers_whose_squares_leave_float64_are_refused_before_the_upload(task, size):
+@pytest.mark.parametrize("task", [Task.SVD, Task.PCA, Task.LR])
+@pytest.mark.parametrize("scheme", ["sum", "mask", "paper"])
+def test_numbers_whose_squares_leave_float64_are_refused_before_the_upload(task, scheme):
     labels = [np.arange(6.0)] * 2 if task is Task.LR else None
-    federation = Federation([size * table(), size * table(seed=1)], task, H, labels=labels)
+    federation = Federation([1e200 * table(), 1e200 * table(seed=1)], task, H, labels=labels, scheme=scheme)
     with pytest.raises(NumericalError, match=r"leaves the range of float64.*Fix: scale the data"):
         federation.run()
-    assert not [message for _, _, message in federation.sent if isinstance(message, UPLOADS)]
+    assert not uploads(federation)
+
+
+@pytest.mark.parametrize("components", [None, 2], ids=["mode A", "mode B"])
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1e150])
+def test_tables_of_very_small_and_very_large_numbers_have_the_spectrum_they_have(size, components):
+    D = [table(), table(seed=1)]
+    results = Federation([size * D_i for D_i in D], Task.SVD, H, components=components, scheme="sum").run()
+    exact = np.linalg.svd(np.vstack(D), compute_uv=False)[:components]
+    np.testing.assert_allclose(results[0].sigma / size, exact, rtol=0, atol=1e-13 * exact[0])
 
 
 # --- labels, weights, options -----------------------------------------------------------------------------------------

@@ -271,7 +271,7 @@ def test_a_csp_with_no_room_for_a_job_refuses_it(house):
         with pytest.raises(FedSVDError, match="disk space") as refused:
             desk.ask("submit", file=job_file())
         assert refused.value.code == StorageError.code
-        assert desk.ask("jobs") == []
+        assert desk.jobs() == []
 
 
 # --- clocks -----------------------------------------------------------------------------------------------------------

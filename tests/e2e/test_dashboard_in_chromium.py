@@ -62,7 +62,7 @@ def test_a_job_is_followed_from_recruiting_to_its_end(browser, book, audit, addr
             f"document.querySelector('progress') && document.querySelector('progress').value === {done // 10}"
         )
     browser.until("[...document.querySelectorAll('td')].some(cell => /^[0-9.]+ (s|min)/.test(cell.textContent))")  # ETA
-    assert "5.0 MB" in text(browser)
+    assert "4.8 MiB" in text(browser)
     browser.screenshot("dashboard-running")
     failure = {"who": "party/b", "code": "FSVD-201", "stage": "computing", "text": "the reason stays where it happened"}
     book.change(JOB, state=JobState.BROKEN, failures=(failure,))
@@ -97,6 +97,23 @@ def test_the_page_is_heard_read_in_the_dark_on_a_phone_and_walked_through_by_key
     browser.size(375, 700)
     assert browser.evaluate("document.documentElement.scrollWidth") <= 375
     browser.screenshot("dashboard-phone")
+
+
+def test_the_page_shows_the_state_before_the_first_event(browser, book, audit, address):
+    """Without the stream of events, as in the moment of opening, the jobs and the history are there."""
+    book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))
+    audit.write("2026-01-02T03:04:05+00:00", "submitted", job=JOB, by="researcher/res")
+    browser.call("Network.setBlockedURLs", urls=["*/events"])
+    try:
+        browser.visit(address)
+        shown = text(browser)
+    finally:
+        browser.call("Network.setBlockedURLs", urls=[])
+        browser.complaints.clear()
+    for words in ("three-hospitals", "recruiting", "awaited", "submitted", "listening on port 7443"):
+        assert words in shown
+    assert "No job yet" not in shown
+    browser.until("document.getElementById('news').textContent === ''")  # once the server answers again
 
 
 def test_a_visitor_without_the_token_sees_nothing(browser, book, address):

@@ -31,8 +31,9 @@ def test_a_csp_with_a_dashboard_shows_it_to_whoever_has_the_token(tmp_path):
         assert address.startswith("http://127.0.0.1:")
         with httpx.Client(follow_redirects=True) as visitor:
             assert visitor.get(address.partition("?")[0]).status_code == 403
-            assert "FedSVD, computing server" in visitor.get(address).text
-            with visitor.stream("GET", address.partition("?")[0] + "events") as events:
+            page = visitor.get(address)
+            assert "FedSVD, computing server" in page.text
+            with visitor.stream("GET", page.url.join("events")) as events:
                 told = next(line for line in events.iter_lines() if line.startswith("data: "))
         assert json.loads(told.removeprefix("data: "))["history"][0]["event"] == "started"
         token = address.partition("token=")[2]

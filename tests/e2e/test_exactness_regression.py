@@ -4,14 +4,19 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import r2_score
+from tests.tolerances import FITTED_BAR, RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
-from fedsvd.linalg.windows import Form
-from fedsvd.protocol.tasks import Item, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.upload import batches
 from fedsvd.testing.federation import Federation
 
-from .joint import FITTED_BAR, SCHEMES, rotation
+from .joint import SCHEMES, rotation
+
+SPLIT_COLUMNS = ("mask", "paper")  # whose common side, the records, is long
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
+EVERY = [(split, scheme) for split in Split for scheme in SCHEMES if (split, scheme) != (Split.VERTICAL, "sum")]
+OURS = [(split, scheme) for split, scheme in EVERY if scheme != "paper"]
 EPS = np.finfo(float).eps
 SCORED = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
 # What the rounding of a backward stable solver, times the condition number, does to coefficients.
@@ -36,7 +41,7 @@ def fit(D, y, split, cuts=(3,), holder=-1, **asked):
         tables, labels = np.split(D, cuts), np.split(y, cuts)
     results = Federation(tables, Task.LR, split, labels=labels, **asked).run()
     for result in results[1:]:
-        np.testing.assert_allclose(result.intercept, results[0].intercept, rtol=1e-12, atol=1e-12)
+        assert_close(result.intercept, results[0].intercept, RESULT_BAR, np.abs(y).max())
     w = np.hstack([result.coefficients for result in results]) if split is V else results[0].coefficients
     return w, results[0].intercept, results
 
@@ -64,7 +69,7 @@ def expect_fit(D, y, w, intercept, exact_w, exact_intercept):
 
 
 @pytest.mark.parametrize("trust", Trust)
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", SPLIT_COLUMNS)
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("cuts", [(3,), (1,), (7,), (1, 2, 5)])
 def test_least_squares_on_split_columns_is_scikit_learns(cuts, targets, scheme, trust):
@@ -86,11 +91,10 @@ def test_least_squares_on_split_rows_is_scikit_learns(cuts, targets, scheme, tru
     expect_fit(D, y, w, intercept, exact.coef_, exact.intercept_)
     assert {result.rank for result in results} == {D.shape[1]}
     for result in results[1:]:
-        np.testing.assert_allclose(result.coefficients, w, rtol=1e-12, atol=1e-12)
+        assert_close(result.coefficients, w, RESULT_BAR)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), EVERY)
 @pytest.mark.parametrize("decades", [4, 8, 11])
 def test_ill_conditioned_columns_cost_no_more_than_their_condition(decades, split, scheme):
     D, y = table(decades=decades, seed=decades)
@@ -98,38 +102,49 @@ def test_ill_conditioned_columns_cost_no_more_than_their_condition(decades, spli
     expect_fit(D, y, w, intercept, *least_squares(D, y))
 
 
-@pytest.mark.parametrize("scheme", ["sum", "mask"])
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), OURS)
 def test_columns_of_very_different_size_are_each_fitted_as_well(split, scheme):
     """Scaled by powers of two, a column of 1e-9 is worth as many digits as one of 1e9."""
     D, y = table(seed=3)
     sizes = 10.0 ** np.array([-9, 9, 0, 4, -4, 7, -6, 1])
     w, intercept, _ = fit(D * sizes, y, split, scheme=scheme)
     exact = LinearRegression(tol=1e-14).fit(D, y)
-    np.testing.assert_allclose(w * sizes, exact.coef_, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(intercept, exact.intercept_, rtol=0, atol=1e-12)
+    assert_close(w * sizes, exact.coef_, RESULT_BAR)
+    assert_close(intercept, exact.intercept_, RESULT_BAR, np.abs(y).max())
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), EVERY)
 def test_without_an_intercept_it_is_least_squares_through_the_origin(split, scheme):
     D, y = table(targets=2, seed=4)
     w, intercept, _ = fit(D, y, split, scheme=scheme, centre=False)
     exact = np.linalg.lstsq(D, y, rcond=None)[0].T
-    np.testing.assert_allclose(w, exact, rtol=0, atol=1e-12)
+    assert_close(w, exact, RESULT_BAR)
     assert not intercept.any()
 
 
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
+@pytest.mark.parametrize("decades", [0, 8])
+def test_both_modes_of_the_sum_family_fit_alike(decades, alpha):
+    D, y = table(targets=2, decades=decades, seed=15)
+    fits = [fit(D, y, H, (1, 20), scheme="sum", mode=mode, alpha=alpha)[:2] for mode in Mode]
+    exact = Ridge(alpha, solver="svd").fit(D, y) if alpha else None
+    for w, intercept in fits:
+        if exact is None:
+            expect_fit(D, y, w, intercept, *least_squares(D, y))
+        else:
+            assert_close(w, exact.coef_, RESULT_BAR)
+            assert_close(intercept, exact.intercept_, RESULT_BAR, np.abs(y).max())
+
+
 @pytest.mark.parametrize("alpha", [1e-6, 1.5, 1e4])
-@pytest.mark.parametrize("scheme", ["sum", "mask"])
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), OURS)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_ridge_is_scikit_learns_and_does_not_penalise_the_intercept(intercept, split, scheme, alpha):
     D, y = table(targets=2, seed=5)
     exact = Ridge(alpha, solver="svd", fit_intercept=intercept).fit(D, y)
     w, found, _ = fit(D, y, split, (2, 5), scheme=scheme, alpha=alpha, centre=intercept)
-    np.testing.assert_allclose(w, exact.coef_, rtol=0, atol=1e-12 * np.abs(exact.coef_).max())
-    np.testing.assert_allclose(found, exact.intercept_, rtol=0, atol=1e-12 * 5)
+    assert_close(w, exact.coef_, RESULT_BAR)
+    assert_close(found, exact.intercept_, RESULT_BAR, np.abs(y).max())
 
 
 @pytest.mark.parametrize("split", Split)
@@ -141,8 +156,8 @@ def test_a_ridge_decides_where_least_squares_cannot(split):
     y = rng.normal(size=(6, 1))
     exact = Ridge(0.3, solver="svd").fit(D, y)
     w, intercept, _ = fit(D, y, split, scheme="mask", alpha=0.3)
-    np.testing.assert_allclose(w, np.atleast_2d(exact.coef_), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(intercept, exact.intercept_, rtol=0, atol=1e-12)
+    assert_close(w, np.atleast_2d(exact.coef_), RESULT_BAR)
+    assert_close(intercept, exact.intercept_, RESULT_BAR, np.abs(y).max())
 
 
 def deficient(kind):
@@ -164,8 +179,7 @@ def deficient(kind):
     return D, rng.normal(size=(len(D), 2))
 
 
-@pytest.mark.parametrize("scheme", ["sum", "mask"])
-@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize(("split", "scheme"), OURS)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(
     "kind",
@@ -183,9 +197,9 @@ def test_where_rank_is_lost_the_solution_is_the_one_of_least_norm(kind, intercep
     exact_w, exact_intercept = least_squares(D, y, intercept)
     w, found, results = fit(D, y, split, (2, 4), scheme=scheme, centre=intercept)
     centred = D - D.mean(axis=0) if intercept else D
-    np.testing.assert_allclose(w, exact_w, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found, exact_intercept, rtol=0, atol=1e-12)
-    assert results[0].rank == np.linalg.matrix_rank(centred, tol=1e-10)
+    assert_close(w, exact_w, RESULT_BAR)
+    assert_close(found, exact_intercept, RESULT_BAR, np.abs(y).max())
+    assert results[0].rank == np.linalg.matrix_rank(centred, rtol=digits_lost(6))
     assert results[0].rank < D.shape[1] or (kind == "constant column" and not intercept)
 
 
@@ -203,8 +217,8 @@ def test_constant_labels_are_met_by_the_intercept_alone():
     D, _ = table(seed=8)
     for split in Split:
         w, intercept, _ = fit(D, np.full((60, 1), 0.7), split)
-        np.testing.assert_allclose(intercept, 0.7, rtol=1e-13)
-        np.testing.assert_allclose(w, 0.0, atol=1e-14)
+        assert_close(intercept, 0.7, VALUES_BAR)
+        assert_close(w, 0.0, digits_lost(2), 0.7)
 
 
 @pytest.mark.parametrize("scheme", ["mask"])
@@ -215,8 +229,8 @@ def test_the_label_holder_gets_fitted_values_and_nobody_else_does(holder, scheme
     _, _, results = fit(D, y, V, (2, 5), holder, scheme=scheme, release=SCORED)
     assert [result.fitted is not None for result in results] == [place == holder for place in range(3)]
     fitted = results[holder].fitted
-    np.testing.assert_allclose(fitted, exact.predict(D), rtol=0, atol=1e-12 * np.abs(y).max())
-    assert abs(r2_score(y, fitted) - exact.score(D, y)) <= 1e-13
+    assert_close(fitted, exact.predict(D), RESULT_BAR, np.abs(y).max())
+    assert abs(r2_score(y, fitted) - exact.score(D, y)) <= VALUES_BAR
 
 
 @pytest.mark.parametrize("trust", Trust)
@@ -228,25 +242,25 @@ def test_predictions_on_new_rows_are_those_of_the_joint_model(k, trust):
     _, _, results = fit(D, y, V, cuts, trust=trust)
     new = np.random.default_rng(11).normal(size=(25, 8))
     weights = [(result.coefficients.T, result.intercept) for result in results]
-    run = Federation(np.split(new, cuts, axis=1), Task.PREDICT, V, weights=weights, label_user=k, trust=trust)
+    asked = {"weights": weights, "label_user": k, "targets": 1, "trust": trust}
+    run = Federation(np.split(new, cuts, axis=1), Task.PREDICT, V, **asked)
     predicted = run.run()
     assert [result.predictions is None for result in predicted] == [True] * (k - 1) + [False]
-    np.testing.assert_allclose(predicted[-1].predictions, exact.predict(new), rtol=0, atol=1e-12)
+    assert_close(predicted[-1].predictions, exact.predict(new), RESULT_BAR)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 2.0])
-def test_rows_in_many_windows_and_batches_fit_as_well(alpha):
-    """More rows than a haar side has: P mixes inside windows, each with its share of the ridge."""
+def test_rows_in_many_panels_and_batches_fit_as_well(alpha):
+    """More rows than the budget holds at once, each panel with its share of the ridge."""
     D, y = table(rows=5000, features=6, seed=12)
     tables, labels = np.split(D, (2,), axis=1), [None, y]
-    run = Federation(tables, Task.LR, V, labels=labels, alpha=alpha, window=1300, memory=48 * 7 * 1000)
+    run = Federation(tables, Task.LR, V, labels=labels, alpha=alpha, memory=48 * 7 * 1000)
     results = run.run()
-    assert run.plan.left is Form.MIXING
-    assert len(run.plan.left_windows) >= 5
+    assert len(batches(run.plan)) >= 5
     exact = Ridge(alpha, solver="svd").fit(D, y) if alpha else LinearRegression(tol=1e-14).fit(D, y)
     w = np.hstack([result.coefficients for result in results])
-    np.testing.assert_allclose(w, np.atleast_2d(exact.coef_), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(results[0].intercept, exact.intercept_, rtol=0, atol=1e-12)
+    assert_close(w, np.atleast_2d(exact.coef_), RESULT_BAR)
+    assert_close(results[0].intercept, exact.intercept_, RESULT_BAR, np.abs(y).max())
 
 
 def test_long_tables_split_by_rows_fit_as_well():

@@ -21,6 +21,7 @@ from tests.e2e.institutions import (
     still_running,
     until,
 )
+from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close
 
 import fedsvd
 from fedsvd.protocol.release import Policy
@@ -160,7 +161,7 @@ def test_a_job_file_runs_as_processes_with_live_lines_and_nothing_is_left(three)
     assert record["bytes"] > 0
     D = np.concatenate([np.load(three / f"{name}.npy") for name in NAMES[:3]])
     found = np.load(three / "results" / "three" / "singular_values.npy")
-    np.testing.assert_allclose(found, np.linalg.svd(D, compute_uv=False), rtol=1e-12)
+    assert_close(found, np.linalg.svd(D, compute_uv=False), RESULT_BAR)
     assert left_behind(three) == []
 
 
@@ -175,19 +176,29 @@ def test_small_data_is_refused_before_anything_starts(three):
     assert left_behind(three) == []
 
 
-def test_the_papers_scheme_is_refused_until_consent_is_given_and_it_says_how(three):
+@pytest.fixture
+def as_published(three):
+    """The same study under the paper's masks and authority."""
     job = three / "job.toml"
     job.write_text(job.read_text() + '\n[masks]\nscheme = "paper"\n[authority]\nname = "ta"\n')
-    (three / "policy.toml").write_text("records_for_full = 10\n")
-    ran = local(three, "--policy", "policy.toml", "--format", "json")
+    return three
+
+
+def test_the_papers_scheme_is_refused_and_the_refusal_says_how_to_consent(as_published):
+    (as_published / "policy.toml").write_text("records_for_full = 10\n")
+    ran = local(as_published, "--policy", "policy.toml", "--format", "json")
     assert ran.returncode == 1
     error = json.loads(ran.stdout)["error"]
     assert error["code"] == "FSVD-110"
-    assert "the scheme paper is not among those allowed (compressed, mixing)" in error["fault"]
+    assert "the scheme paper is not among those allowed (sum, mask)" in error["fault"]
     assert "C1: eq. 6" in error["fault"]
     assert "--consent" in error["fix"]
-    (three / "policy.toml").write_text('records_for_full = 10\nschemes = ["paper"]\n')
-    agreed = local(three, "--policy", "policy.toml", "--format", "json")
+
+
+@pytest.mark.slow
+def test_the_papers_scheme_runs_where_the_policy_allows_it(as_published):
+    (as_published / "policy.toml").write_text('records_for_full = 10\nschemes = ["paper"]\n')
+    agreed = local(as_published, "--policy", "policy.toml", "--format", "json")
     assert agreed.returncode == 0, agreed.stdout
     assert json.loads(agreed.stdout)["scheme"] == "paper"
 
@@ -222,7 +233,9 @@ def test_interrupted_it_puts_everything_away(three, how, when):
         process.said(when)
         until(lambda: still_running(three / "tmp"), "no role was ever started")
         process.signal(how)
-        assert process.ended() != 0
+        assert process.ended() == 128 + how
+        if how is signal.SIGINT:
+            assert process.err[-1] == "interrupted: no results were written to results/three; nothing else was stored\n"
         assert left_behind(three) == []
         assert not (three / "results").exists()
     finally:
@@ -268,4 +281,27 @@ def test_parties_and_csp_may_each_have_a_cluster_of_their_own(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     got = fedsvd.load(out).singular_values_
-    np.testing.assert_allclose(got, np.linalg.svd(D, compute_uv=False), rtol=1e-13)
+    assert_close(got, np.linalg.svd(D, compute_uv=False), VALUES_BAR)
+
+
+def test_rows_that_are_not_compared_are_announced_before_and_after_and_in_every_report(tmp_path):
+    rng = np.random.default_rng(21)
+    (tmp_path / "tmp").mkdir()
+    for name in NAMES[:2]:
+        np.save(tmp_path / f"{name}.npy", rng.normal(size=(60, 4)))
+    parties = "".join(f'[[party]]\nname = "{name}"\ndata = "{name}.npy"\n' for name in NAMES[:2])
+    head = '[job]\nname = "side-by-side"\ntask = "svd"\nsplit = "vertical"\n'
+    (tmp_path / "job.toml").write_text(head + parties)
+    ran = local(tmp_path, "--consent")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.index("Rows: no row ids are compared") < ran.stderr.index("starting 3 processes")
+    assert any(line.startswith("rows ") and "NOT COMPARED" in line for line in ran.stdout.splitlines())
+    reports = list((tmp_path / "results" / "side-by-side").rglob("report.html"))
+    assert len(reports) == 4  # for all, for each party, for the CSP
+    assert all("rows not compared</span>" in report.read_text() for report in reports)
+    (tmp_path / "job.toml").write_text(head + 'ids = "trust"\n' + parties)
+    ran = local(tmp_path, "--consent", "--overwrite", "--format", "json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["rows"] == 'taken together by position, on the word of the study: ids = "trust"'
+    assert not any("row ids" in notice for notice in json.loads(ran.stdout)["notices"])
+    assert "rows not compared" not in (tmp_path / "results" / "side-by-side" / "report.html").read_text()

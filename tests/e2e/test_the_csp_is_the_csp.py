@@ -60,7 +60,7 @@ class Parrot(Exchange):
 
     says = b""
 
-    def _greet(self, body, caller):
+    def _greet(self, body, caller, on_break):
         return self.says
 
 

@@ -74,7 +74,9 @@ def p_value(form, statistic):
 
 def test_the_two_matrices_share_their_singular_values_and_little_else():
     first, second = dense(), diagonal()
-    np.testing.assert_allclose(np.linalg.svd(first, compute_uv=False), SIGMA, atol=tolerances.product(N) * SIGMA[0])
+    np.testing.assert_allclose(
+        np.linalg.svd(first, compute_uv=False), SIGMA, rtol=0, atol=tolerances.product(N) * SIGMA[0]
+    )
     assert np.count_nonzero(first) == first.size
     assert np.count_nonzero(second) == M
     assert np.abs(first).max() < np.abs(second).max() / 2
@@ -87,12 +89,12 @@ def test_under_haar_masks_the_two_are_not_told_apart(statistic):
 
 @pytest.mark.parametrize("statistic", TELLING)
 def test_under_the_papers_block_masks_the_same_test_tells_them_apart(statistic):
-    assert p_value(Form.BLOCKS, statistic) < 1e-50
+    assert p_value(Form.BLOCKS, statistic) < tolerances.IMPOSSIBLE
 
 
 def test_the_view_keeps_the_singular_values_times_c_and_nothing_else_is_promised():
     for kind in ("dense", "diagonal"):
         sigma = np.linalg.svd(views(Form.HAAR, kind), compute_uv=False)
         scale = sigma[:, :1] / SIGMA[0]
-        assert np.all((scale >= 1.0 - 1e-12) & (scale < 2.0))
-        np.testing.assert_allclose(sigma, scale * SIGMA, atol=tolerances.product(N, 8) * 200.0)
+        assert np.all((scale >= 1.0 - tolerances.digits_lost(4)) & (scale < 2.0))
+        np.testing.assert_allclose(sigma, scale * SIGMA, rtol=0, atol=tolerances.product(N, 8) * 200.0)

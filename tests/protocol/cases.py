@@ -29,7 +29,7 @@ def svd(k: int = 2, **asked) -> Federation:
 
 
 def tall(k: int = 2, **asked) -> Federation:
-    """Rows in two windows of a matrix that its memory does not hold: they stream, and so does U."""
+    """Rows in panels of a matrix that its memory does not hold: they stream, and so does U."""
     rows, width = 1100, sum(WIDTHS[i % 2] for i in range(k))
     X = [X_i + 0.1 for X_i in parts(k, rows)]
     return Federation(X, Task.SVD, V, memory=48 * width * (rows // 2 + 50), **({"scheme": "mask"} | asked))

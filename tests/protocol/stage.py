@@ -99,9 +99,10 @@ def _plain(value: Any, seen: dict[int, Any]) -> Any:
         return sorted(map(repr, value))
     if isinstance(value, GeneratorType):
         frame = value.gi_frame
-        return (
-            None if frame is None else (frame.f_lasti, _plain(value.gi_yieldfrom, seen), _plain(frame.f_locals, seen))
-        )
+        if frame is None:
+            return None
+        # From Python 3.13 on f_locals is a view of the frame, a new one at every look.
+        return frame.f_lasti, _plain(value.gi_yieldfrom, seen), _plain(dict(frame.f_locals), seen)
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     inside = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
     ours = type(value).__module__.startswith("fedsvd")

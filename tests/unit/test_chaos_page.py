@@ -7,6 +7,7 @@ from tests.e2e.test_chaos import KILLS
 
 DEMANDED = (
     "kill -9",
+    "a lost party",
     "half-closed connections",
     "a stalled peer",
     "a full disk",

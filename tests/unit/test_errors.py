@@ -13,6 +13,11 @@ CLASSES = {
     for name, cls in inspect.getmembers(errors, inspect.isclass)
     if cls.__module__ == errors.__name__ and issubclass(cls, errors.FedSVDError)
 }
+WARNINGS = {
+    name: cls
+    for name, cls in inspect.getmembers(errors, inspect.isclass)
+    if cls.__module__ == errors.__name__ and issubclass(cls, Warning)
+}
 LEAF = re.compile(
     r"^(?P<branch>[│├└─ ]*)(?P<name>\w+)(?: \((?P<builtins>[\w, ]+)\))?(?:\s+(?P<code>FSVD-\d{3}))?(?:\s|$)"
 )
@@ -37,7 +42,7 @@ def drawn() -> dict[str, tuple[str | None, set[str], str | None]]:
 
 
 def test_every_error_is_drawn_and_everything_drawn_is_an_error():
-    assert set(drawn()) == {*CLASSES, "PrivacyWarning"}
+    assert set(drawn()) == {*CLASSES, *WARNINGS}
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -52,9 +57,12 @@ def test_an_error_is_drawn_under_its_parent_with_its_bases_and_its_code(name):
         assert CLASSES[name].code == code
 
 
-def test_the_warning_is_drawn_beside_the_tree():
-    assert drawn()["PrivacyWarning"] == (None, {"UserWarning"}, None)
-    assert issubclass(errors.PrivacyWarning, UserWarning)
+@pytest.mark.parametrize("name", WARNINGS)
+def test_a_warning_is_drawn_beside_the_tree_under_its_parent(name):
+    parent, bases, code = drawn()[name]
+    assert {base.__name__ for base in WARNINGS[name].__bases__} == ({parent} - {None}) | bases
+    assert code is None
+    assert issubclass(WARNINGS[name], UserWarning)
 
 
 def test_every_error_has_a_code_of_its_own():

@@ -5,17 +5,16 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.cost import cost_record, cost_table
-from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption
+from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
+from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
-from fedsvd.identity.names import grouped
-from fedsvd.protocol.cost import predict
-from fedsvd.protocol.ledger import components, unit
+from fedsvd.identity.names import grouped, ungrouped
+from fedsvd.protocol.ledger import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.approval import Considered, Standing, agree, consider
+from fedsvd.runtime.approval import Considered, agree, consider
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.jobs import named
 from fedsvd.runtime.service import enlist_now
@@ -25,10 +24,17 @@ def approve(
     job: JobId,
     kit: KitOption,
     csp: CspOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Approve without being asked, and pin the keys shown.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Approve without being asked; refused while a key is new and not in --pin.")
+    ] = False,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option("--pin", metavar="FINGERPRINT", help="A new key that you compared with its owner; repeatable."),
+    ] = None,
     enlist: Annotated[
         bool, typer.Option("--enlist", help="Also enlist now: the party itself may be started later.")
     ] = False,
+    link: LinkOption = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a job means for this site, and approve it."""
@@ -37,14 +43,18 @@ def approve(
         record = connection.job(job)
         considered = consider(connection.site, record, connection.csp(), connection.certificates(record["id"]))
         site = connection.site
-    told = _record(considered)
+    told = _record(considered, link)
     if format is Format.TEXT:
-        voice.answer(told, lambda console: _show(console, considered, told))
+        voice.answer(told, lambda console: _show(console, considered, told, link))
     considered.expect_everybody()
     considered.expect_allowed()
+    compared = {ungrouped(text) for text in pin or ()}
     if not yes:
-        typer.confirm(_question(considered), abort=True, err=True)
-    agree(site, considered)
+        others = [peer.fingerprint for peer in considered.new if peer.fingerprint not in compared]
+        considered.expect_compared(compared.union(others))  # what was named must be there; the rest is asked for
+        typer.confirm(_question(others, considered.plan), abort=True, err=True)
+        compared.update(others)
+    agree(site, considered, compared)
     enlisted = enlist and enlist_now(site, record, csp)
     if format is Format.JSON:
         voice.answer({**told, "approved": True, "enlisted": enlisted}, lambda console: None)
@@ -54,13 +64,14 @@ def approve(
         voice.line("this kit is running, and enlists by itself")
 
 
-def _question(considered: Considered) -> str:
-    if any(peer.standing is Standing.NEW for peer in considered.peers):
-        return "Have you compared the new fingerprints with their owners, and do you approve this job?"
-    return "Do you approve this job?"
+def _question(new: list[str], plan: SessionPlan | None) -> str:
+    held = "All parties will hold the joint Gram matrix. " if plan is not None and gram_by_consent(plan) else ""
+    if new:
+        return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"
+    return f"{held}Do you approve this job?"
 
 
-def _record(considered: Considered) -> dict[str, Any]:
+def _record(considered: Considered, link: str | None) -> dict[str, Any]:
     record, plan = considered.record, considered.plan
     names = tuple(party.name for party in considered.job.parties)
     told: dict[str, Any] = {
@@ -79,13 +90,18 @@ def _record(considered: Considered) -> dict[str, Any]:
     return {
         **told,
         "size": size_of(plan),
+        "scheme": plan.scheme,
+        "mode": plan.mode,
+        "why": plan.reason,
         "brings": {name: f"{n_i} {unit(plan, n_i)}" for name, n_i in zip(names, plan.counts, strict=True)},
+        "rows": how_rows_belong(plan) or None,
+        "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
         "leaves_this_site": leaves_each_site(plan),
         "released": [str(item) for item in plan.release],
         "learns": [named(line, names) for line in what_each_role_learns(plan)],
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
-        "cost": cost_record(plan, predict(plan), names),
+        "cost": cost_record(plan, estimate(plan, link=link), names),
     }
 
 
@@ -98,7 +114,7 @@ def size_of(plan: SessionPlan) -> str:
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
 
 
-def _show(console: Console, considered: Considered, told: dict[str, Any]) -> None:
+def _show(console: Console, considered: Considered, told: dict[str, Any], link: str | None) -> None:
     plan, study = considered.plan, considered.job.study
     about = {
         "job": f"{told['name']} ({told['job'][:8]}), submitted by {told['submitter']}",
@@ -107,7 +123,9 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
     if plan is not None:
         brings = ", ".join(f"{name} {count}" for name, count in told["brings"].items())
         about |= {"size": told["size"], "brings": brings}
-        about |= {"our data": told["data"], "scheme": f"{plan.scheme}, masks dealt by {plan.trust}"}
+        about |= {"rows": told["rows"]} if told["rows"] else {}
+        scheme = f"{in_scheme(plan.scheme, plan.mode)} ({plan.reason}); masks dealt by {plan.trust}"
+        about |= {"our data": told["data"], "scheme": scheme}
     console.print(facts(about))
     rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
     console.print(listing(("who else", "key", "fingerprint: compare new ones with their owners"), rows))
@@ -116,11 +134,15 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
         return
     if considered.assumed:
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
+    if considered.doubts:
+        _list(console, "What to look at in your own data first", told["doubts"])
     _list(console, "What leaves this site", told["leaves_this_site"])
     _list(console, "What is released", told["released"])
     _list(console, "What each role can derive", told["learns"])
     _list(console, "What your policy says", [each["text"] for each in told["findings"]] or ["nothing against it"])
-    console.print(cost_table(plan, predict(plan), tuple(party.name for party in considered.job.parties)))
+    estimated = estimate(plan, link=link)
+    _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))
+    console.print(cost_table(plan, estimated.cost, tuple(party.name for party in considered.job.parties)))
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

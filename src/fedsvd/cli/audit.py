@@ -1,30 +1,30 @@
 """``fedsvd audit``: an owner attacks its own data under a job before it joins, and reads what others could learn.
 
-Nothing is sent and nobody is asked: all parties are played by the owner's own table. The page and the JSON hold scores,
+Nothing is sent: all parties are played by the owner's own table. The page and the JSON hold scores,
 never entries of the data, unless ``--include-data`` asks for them.
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, Overwrite, Quiet, Scratch
 from fedsvd.cli.voice import Format, Voice, duration, facts, listing
-from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
-from fedsvd.lab.audit.audit import BUDGET, Audit
-from fedsvd.lab.audit.audit import audit as run_audit
-from fedsvd.lab.audit.page import render, template
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.jobs import named
+from fedsvd.protocol.parties import named
+
+if TYPE_CHECKING:
+    from fedsvd.lab.audit.audit import Audit
 
 
 def audit(
     data: Annotated[Path, typer.Argument(help="Your own table; its rows or columns play all parties of the job.")],
     job: Annotated[Path, typer.Option("--job", help="The job file; the data it names is not opened.")],
-    budget: Annotated[float, typer.Option(min=1.0, help="Seconds to spend; large tables are thinned to fit.")] = BUDGET,
+    budget: Annotated[
+        float | None, typer.Option(min=1.0, help="Seconds to spend, 240 where left out; large tables are thinned.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="The HTML page.")] = Path("audit.html"),
     overwrite: Overwrite = False,
     include_data: Annotated[
@@ -36,13 +36,20 @@ def audit(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Attack your own data as the CSP and the other parties of a job could, before you join it."""
+    # Imported here: --help needs none of the attacks.
+    from fedsvd.data.open import open_source
+    from fedsvd.lab.audit.audit import BUDGET
+    from fedsvd.lab.audit.audit import audit as run_audit
+    from fedsvd.lab.audit.page import render, template
+    from fedsvd.runtime.job import read_job
+
     voice = Voice(format, quiet)
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already", "name another page with --out, or give --overwrite")
     template()  # what is missing for the page is said before the work
     asked = read_job(job)
     source = open_source(data, scratch=scratch)
-    found = run_audit(source, asked, budget=budget, include_data=include_data, seed=seed, told=voice.line)
+    found = run_audit(source, asked, budget=budget or BUDGET, include_data=include_data, seed=seed, told=voice.line)
     names = tuple(party.name for party in asked.parties)
     record = _named(found.record(), names)
     out.write_text(render(found, record, include_data), encoding="utf-8")
@@ -56,11 +63,11 @@ def _named(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return record
 
 
-def _show(console: Console, found: Audit, record: dict[str, Any]) -> None:
+def _show(console: Console, found: "Audit", record: dict[str, Any]) -> None:
     console.print(
         facts(
             {
-                "job": f"{record['job']}: {record['task']}, {record['parties']} parties, scheme {record['scheme']}",
+                "job": f"{record['job']}: {record['task']}, {record['parties']} parties, {_scheme(record)}",
                 "simulated": f"{record['samples']} samples x {record['features']} features of your table",
                 "recommended": f"{record['recommended']}: {record['why']}",
                 "block width": _width(found, record),
@@ -73,7 +80,13 @@ def _show(console: Console, found: Audit, record: dict[str, Any]) -> None:
     console.print(listing(("who", "attack", "outcome", "what was learned"), rows))
 
 
-def _width(found: Audit, record: dict[str, Any]) -> str:
+def _scheme(record: dict[str, Any]) -> str:
+    return f"scheme {record['scheme']}" + (f", mode {record['mode']}" if record["mode"] else "")
+
+
+def _width(found: "Audit", record: dict[str, Any]) -> str:
+    if not found.plan.published:
+        return "none: this plan has no block masks"
     if not found.widths:
         return "no time was left to try any"
     smallest = record["smallest_width"]

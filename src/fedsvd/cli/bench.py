@@ -20,7 +20,7 @@ from fedsvd.cli.watching import watched
 from fedsvd.errors import ConfigError
 from fedsvd.lab.scale import Case, Step, exponent, generation, measured, modelled
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime.calibration import calibrate
+from fedsvd.runtime.calibration import rated
 from fedsvd.runtime.folder import expect_free
 from fedsvd.runtime.job import bytes_of
 
@@ -85,7 +85,7 @@ def _lengths(text: str) -> list[int]:
 
 
 def _run(voice: Voice, cases: list[Case], alone: bool) -> list[Step]:
-    machine, factor, beside, steps = calibrate(), 1.0, 0.0, []
+    machine, factor, beside, steps = rated().machine, 1.0, 0.0, []
     for case in cases:
         made = generation(case) / 2  # two parties make their halves at the same time
         model = modelled(case, machine)

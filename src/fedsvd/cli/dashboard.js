@@ -11,11 +11,11 @@ function make(tag, words, attributes = {}) {
 }
 
 function size(count) {
-  for (const unit of ["B", "kB", "MB", "GB"]) {
-    if (count < 1000) return `${unit === "B" ? count : count.toFixed(1)} ${unit}`;
-    count /= 1000;
+  for (const unit of ["B", "KiB", "MiB", "GiB"]) {
+    if (count < 1023.95) return `${unit === "B" ? count : count.toFixed(1)} ${unit}`;
+    count /= 1024;
   }
-  return `${count.toFixed(1)} TB`;
+  return `${count.toFixed(1)} TiB`;
 }
 
 function duration(seconds) {
@@ -101,6 +101,20 @@ function show(board) {
   );
 }
 
-const source = new EventSource("/events");
-source.onmessage = (event) => show(JSON.parse(event.data));
-source.onerror = () => { document.getElementById("news").textContent = "The server does not answer; trying again."; };
+// The page brings the state it was made with; from then on the server says what has changed.
+show(JSON.parse(document.querySelector("main").dataset.state));
+
+const lost = "The server does not answer; trying again.";
+const news = document.getElementById("news");
+
+function listen() {
+  const source = new EventSource("events");
+  source.onmessage = (event) => show(JSON.parse(event.data));
+  source.onopen = () => { if (news.textContent === lost) news.textContent = ""; };
+  source.onerror = () => {
+    news.textContent = lost;
+    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000); // a browser gives up after some errors
+  };
+}
+
+listen();

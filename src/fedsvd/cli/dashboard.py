@@ -1,11 +1,14 @@
 """``fedsvd csp start --dashboard``: a local web page of what a CSP is doing, for the person who runs it.
 
 It listens on 127.0.0.1 alone and asks for a token that is made at the start and printed once; the first visit puts it
-into a cookie and takes it out of the address. The page loads nothing from elsewhere, and what it shows is what the CSP
-knows anyway: parties, stages, bytes, errors by their codes. No value of any matrix is there to be shown.
+into a cookie and takes it out of the address. Browsers send a cookie to every port of a host, so this one is bound to
+a path that is made of the token, which no other server on this machine is asked for. The page loads nothing from
+elsewhere, and what it shows is what the CSP knows anyway: parties, stages, bytes, errors by their codes. No value of
+any matrix is there to be shown.
 """
 
 import asyncio
+import hashlib
 import hmac
 import json
 import threading
@@ -13,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from time import monotonic, sleep
@@ -20,7 +24,7 @@ from typing import Any
 
 from fedsvd import __version__
 from fedsvd.cli.watching import Pace
-from fedsvd.errors import MissingExtra, StorageError
+from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobBook, JobRecord
@@ -80,11 +84,11 @@ class Board:
 
 
 def _event(record: dict[str, Any]) -> dict[str, str]:
-    facts = {key: str(value)[:64] for key, value in record.get("facts", {}).items()}
+    facts = ", ".join(f"{key} {str(value)[:16]}" for key, value in record.get("facts", {}).items())
     return {
-        "when": str(record.get("when", "")),
-        "event": str(record.get("event", "")),
-        "facts": ", ".join(f"{key} {value[:16]}" for key, value in facts.items()),
+        "when": printable(record.get("when", "")),
+        "event": printable(record.get("event", "")),
+        "facts": printable(facts),
     }
 
 
@@ -100,6 +104,8 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
     except ImportError:
         raise MissingExtra("the dashboard needs starlette and uvicorn", "pip install 'fedsvd[dashboard]'") from None
 
+    place = f"/{hashlib.sha256(b'fedsvd/dashboard/1' + token.encode()).hexdigest()[:32]}/"
+
     def known(word: str | None) -> bool:
         return word is not None and hmac.compare_digest(word.encode(), token.encode())
 
@@ -109,12 +115,16 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
         words = "This page needs the address that 'fedsvd csp start --dashboard' printed, with its token."
         return PlainTextResponse(words, 403, _HEADERS)
 
+    async def enter(request: Request) -> Response:
+        if not known(request.query_params.get("token")):
+            return refused(request) or RedirectResponse(place, 303, _HEADERS)
+        answer = RedirectResponse(place, 303, _HEADERS)
+        answer.set_cookie(COOKIE, token, path=place, httponly=True, samesite="strict")
+        return answer
+
     async def page(request: Request) -> Response:
-        if known(request.query_params.get("token")):
-            answer = RedirectResponse("/", 303, _HEADERS)
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="strict")
-            return answer
-        return refused(request) or Response(_part("html"), media_type="text/html", headers=_HEADERS)
+        refusal = refused(request)
+        return refusal or Response(_opened(await asyncio.to_thread(state)), media_type="text/html", headers=_HEADERS)
 
     async def style(request: Request) -> Response:
         return Response(_part("css"), media_type="text/css", headers=_HEADERS)
@@ -126,7 +136,8 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
         told = refused(request)
         return told or StreamingResponse(_told(state, stopping), media_type="text/event-stream", headers=_HEADERS)
 
-    routes = [Route("/", page), Route("/board.css", style), Route("/board.js", script), Route("/events", events)]
+    parts = {"": page, "board.css": style, "board.js": script, "events": events}
+    routes = [Route("/", enter), *(Route(place + name, part) for name, part in parts.items())]
     # Other names that lead to this address (DNS rebinding) are not answered.
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])])
 
@@ -143,6 +154,11 @@ async def _told(state: Callable[[], dict[str, Any]], stopping: threading.Event) 
         else:
             yield ": still here\n\n"
         await asyncio.sleep(_LOOK)
+
+
+def _opened(state: dict[str, Any]) -> str:
+    """The page with the state it opens on, so that it is never empty until the first event."""
+    return _part("html").replace("{{ state }}", escape(json.dumps(state)))
 
 
 def _part(ending: str) -> str:

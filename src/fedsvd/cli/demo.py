@@ -19,6 +19,7 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.local_run import ended_by_signals
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
+from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, duration, listing, size
 from fedsvd.cli.watching import watched
 from fedsvd.linalg.signs import apply_signs, signs_of
@@ -45,8 +46,9 @@ def demo(
     voice, (D, names) = Voice(format, quiet), _patients()
     for task in ("pca", "svd"):
         expect_free(out / f"demo-{task}", overwrite=True)
-    started = perf_counter()
-    with ended_by_signals(), tempfile.TemporaryDirectory(prefix="fedsvd-demo-", dir=scratch) as folder:
+    started, written = perf_counter(), list[str]()
+    left = if_interrupted(lambda: f"written: {', '.join(written) or 'nothing'}; the processes were ended")
+    with left, ended_by_signals(), tempfile.TemporaryDirectory(prefix="fedsvd-demo-", dir=scratch) as folder:
         place = Path(folder)
         pca, svd = _job("pca", place, **_PCA), _job("svd", place)
         for name, D_i in zip(HOSPITALS, np.split(D, _CUTS), strict=True):
@@ -54,8 +56,8 @@ def demo(
         voice.line("starting five processes: CSP, authority, three hospitals")
         with voice.heeding(HOSPITALS), local_federation(pca, scratch=scratch) as federation:
             runs = [
-                _run("PCA, 5 components", _pca_errors, D, *_federated(voice, federation, pca, out)),
-                _run("SVD, all of it", _svd_errors, D, *_federated(voice, federation, svd, out)),
+                _run("PCA, 5 components", _pca_errors, D, *_federated(voice, federation, pca, out, written)),
+                _run("SVD, all of it", _svd_errors, D, *_federated(voice, federation, svd, out, written)),
             ]
             processes = len(federation.processes)
     record = {
@@ -90,12 +92,15 @@ def _job(task: str, folder: Path, **options: Any) -> Job:
     return job_from({"job": job, "authority": {"name": "ta"}, "party": parties}, folder)
 
 
-def _federated(voice: Voice, federation: LocalFederation, job: Job, out: Path) -> tuple[Stored, list[Stored], float]:
+def _federated(
+    voice: Voice, federation: LocalFederation, job: Job, out: Path, written: list[str]
+) -> tuple[Stored, list[Stored], float]:
     """What the hospitals come to hold together: what all share, each one's own, and the seconds it took."""
     with watched(voice) as seen:
         run = federation.run(job, seen)
     target = out / job.study.name
     run.write(target, "", overwrite=True, draw=reports.artist())
+    written.append(str(target))
     own = [read_results(folder) for folder in party_folders(target)]
     return read_results(target), own, run.seconds
 

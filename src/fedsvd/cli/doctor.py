@@ -9,8 +9,6 @@ from rich.console import Console
 from fedsvd.cli.group import FAILED
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.voice import Format, Voice, listing
-from fedsvd.runtime.doctor import examine
-from fedsvd.runtime.job import read_job
 
 
 def doctor(
@@ -20,6 +18,10 @@ def doctor(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong."""
+    # Imported here: --help needs neither the transport nor the roles.
+    from fedsvd.runtime.doctor import examine
+    from fedsvd.runtime.job import read_job
+
     checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))
     problems = [check for check in checks if not check.ok]
     record = {

@@ -1,7 +1,7 @@
-"""``fedsvd federation``: the operator's desk. Certificates are signed here, and revoked; no study runs here.
+"""``fedsvd federation``: what the operator does. Certificates are signed here, and revoked; no study runs here.
 
-The operator is not the CSP. Nothing is signed without the fingerprint that the applicant read out on another way than
-the one its request came by.
+The operator is not the CSP. Nothing is signed without the fingerprint that the applicant read out, out of band of its
+request. A federation to try things out with is in ``rehearsal.py``.
 """
 
 from datetime import UTC, datetime
@@ -11,13 +11,16 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.options import FormatOption
+from fedsvd.cli.rehearsal import rehearse, start
 from fedsvd.cli.voice import Format, Voice, facts
 from fedsvd.errors import StorageError
 from fedsvd.identity import files
 from fedsvd.identity.authority import CA, CA_DAYS, DAYS, REVOKED, Authority, init_federation
 from fedsvd.identity.names import KitRole
 
-federation = typer.Typer(no_args_is_help=True, help="Identities, for the operator: approve, revoke.")
+federation = typer.Typer(no_args_is_help=True, help="Found a federation, approve and revoke members; or rehearse one.")
+federation.command()(rehearse)
+federation.command()(start)
 
 Folder = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The operator's folder.")]
 RoleOption = Annotated[KitRole, typer.Option("--role", help="What the certificate is good for.")]
@@ -44,8 +47,8 @@ def init(
             facts(
                 {
                     "federation": operator.federation,
-                    "certificate": f"{directory / CA}: send it to everybody who joins",
-                    "fingerprint": f"{operator.fingerprint}: read it to them on another way",
+                    "certificate": f"{directory / CA}: send it to every member",
+                    "fingerprint": f"{operator.fingerprint}: read it out to them, by telephone say",
                 }
             )
         ),
@@ -62,19 +65,28 @@ def approve(
     out: Annotated[Path | None, typer.Option("--out", help="Where the certificate goes; ROLE-NAME.pem here.")] = None,
     days: Annotated[int, typer.Option(min=1, help="How long the certificate is good for.")] = DAYS,
     renew: Annotated[bool, typer.Option("--renew", help="The applicant has one, and asks for its next.")] = False,
+    organisation: Annotated[
+        str | None,
+        typer.Option(help="Whose party this is, also when renewing: parties of one organisation count once."),
+    ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Sign a certificate for the role and name that you mean, and the fingerprint that you were told."""
     target = _free(out or Path(f"{role}-{name}.pem"))
     operator = Authority(directory)
     pem = operator.approve(
-        files.read(request), role=role, party_id=name, fingerprint=fingerprint, now=_now(), days=days, renew=renew
+        files.read(request),
+        role=role,
+        party_id=name,
+        fingerprint=fingerprint,
+        now=_now(),
+        days=days,
+        renew=renew,
+        organisation=organisation,
     )
     files.create(target, pem)
     record = {"role": str(role), "name": name, "certificate": str(target), "ca": str(directory / CA)}
-    Voice(format).answer(
-        record, lambda console: console.print(f"{target} is for {role}/{name}: send it, with {directory / CA}")
-    )
+    Voice(format).answer(record, lambda console: console.print(f"{target} is for {role}/{name}: send it"))
 
 
 @federation.command()
@@ -102,7 +114,7 @@ def revocations(directory: Folder, format: FormatOption = Format.TEXT) -> None:
 def _tell_list(directory: Path, format: Format, what: str) -> None:
     path = directory / REVOKED
     count = sum(issued.revoked is not None for issued in Authority(directory).register())
-    text = f"{what}Send {path} ({count} revoked) to everybody, to the CSP first: fedsvd join revocations"
+    text = f"{what}Send {path} ({count} revoked) to every member, to the CSP first: fedsvd join revocations"
     Voice(format).answer({"revocations": str(path), "revoked": count}, lambda console: console.print(text))
 
 

@@ -1,14 +1,16 @@
 """``fedsvd init``: a commented job.toml and policy.toml, from a few questions or from options.
 
-What is written is read back before it is kept, so that ``fedsvd plan job.toml`` finds nothing to complain about but
-data that is not there yet.
+An answer that cannot be used is asked for again, with what is wrong with it; an option that cannot be used is an error.
+What is written is read back first, so that ``fedsvd plan job.toml`` finds nothing wrong but data that is not there yet.
 """
 
 import json
+import re
 import sys
 import tomllib
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -18,9 +20,11 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.identity.policy import POLICY, spelt_policy
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.job import TASKS, job_from, schema
+from fedsvd.runtime.job import NAME, TASKS, job_from, schema
+from fedsvd.runtime.job_faults import NAME_RULE, near
 
 JOB = "job.toml"
+Answer = TypeVar("Answer")
 _ABOUT = {
     Task.SVD: "singular values and vectors",
     Task.PCA: "principal components",
@@ -48,15 +52,18 @@ def init(
         _write({schema_file: json.dumps(schema(), indent=2) + "\n"})
         voice.answer({"written": [str(schema_file)]}, lambda console: console.print(f"wrote {schema_file}"))
         return
+    _expect_free([folder / JOB, folder / POLICY])  # before the questions, not after them
     ask = _Asking(sys.stdin.isatty() and format is Format.TEXT)
-    chosen = Task(_one_of("task", ask("What to compute (svd, pca, lsa, lr)", task, "pca"), TASKS))
-    study = ask("The study's name", name, f"our-{chosen}")
-    parties = party or ask("The parties' names, with commas", None, "hospital-a, hospital-b, hospital-c").split(",")
-    rows = "horizontal" if chosen is Task.PCA else ask("Parties hold different rows or columns", split, "rows")
-    divided = Split.VERTICAL if rows in ("columns", Split.VERTICAL) else Split.HORIZONTAL
-    count = "" if chosen is Task.LR else ask("How many components", components, "5")
-    target = ask("The column to predict", label, "outcome") if chosen is Task.LR else ""
-    text = job_text(study.strip(), chosen, divided, [word.strip() for word in parties], count, target)
+    chosen = ask("What to compute (svd, pca, lsa, lr)", task, "pca", _task)
+    study = ask("The study's name", name, f"our-{chosen}", _name)
+    named = ", ".join(party) if party else None
+    parties = ask("The parties' names, with commas", named, "hospital-a, hospital-b, hospital-c", _parties)
+    divided = Split.HORIZONTAL
+    if chosen is not Task.PCA or split is not None:
+        divided = ask("Parties hold different rows or columns", split, "rows", _split)
+    count = "" if chosen is Task.LR else ask("How many components", components, "5", _count)
+    target = ask("The column to predict", label, "outcome", _column) if chosen is Task.LR else ""
+    text = job_text(study, chosen, divided, parties, count, target)
     job_from(tomllib.loads(text), folder)  # a job file that is right, or an error that says why not
     files = {folder / JOB: text, folder / POLICY: spelt_policy(Policy())}
     _write(files)
@@ -70,20 +77,59 @@ def init(
 
 
 class _Asking:
-    """Questions with defaults: put to the person at a terminal, answered by the default elsewhere."""
+    """Questions with defaults: put to the person at a terminal until the answer can be used, else the default."""
 
-    def __init__(self, somebody: bool) -> None:
-        self._somebody = somebody
+    def __init__(self, interactive: bool) -> None:
+        self._interactive = interactive
 
-    def __call__(self, question: str, given: object, default: str) -> str:
+    def __call__(self, question: str, given: object, default: str, read: Callable[[str], Answer]) -> Answer:
         if given is not None:
-            return str(given)
-        return str(typer.prompt(question, default=default, err=True)) if self._somebody else default
+            return read(str(given).strip())
+        while self._interactive:
+            try:
+                return read(str(typer.prompt(question, default=default, err=True)).strip())
+            except ConfigError as error:
+                typer.echo(f"{error.fault}: {error.fix}", err=True)
+        return read(default)
 
 
-def _one_of(what: str, word: str, words: tuple[Task, ...]) -> str:
-    if word not in words:
-        raise ConfigError(f"{what} is {word!r}", f"one of {', '.join(words)}")
+def _task(word: str) -> Task:
+    if word not in TASKS:
+        raise ConfigError(f"{word!r} is not a task", f"one of {', '.join(TASKS)}{near(word, TASKS)}")
+    return Task(word)
+
+
+def _name(word: str) -> str:
+    if re.fullmatch(NAME, word) is None:
+        raise ConfigError(f"{word!r} cannot be a name", NAME_RULE)
+    return word
+
+
+def _parties(words: str) -> list[str]:
+    names = [_name(word.strip()) for word in words.split(",") if word.strip()]
+    if len(names) < 2:
+        raise ConfigError(f"{len(names)} parties", "a federation needs at least two, with commas between them")
+    if len({name.lower() for name in names}) < len(names):
+        raise ConfigError("two parties have the same name", "give every party a name of its own")
+    return names
+
+
+def _split(word: str) -> Split:
+    known = {"rows": Split.HORIZONTAL, "columns": Split.VERTICAL, **{str(split): split for split in Split}}
+    if word.lower() not in known:
+        raise ConfigError(f"{word!r} is neither", f"rows or columns{near(word, known)}")
+    return known[word.lower()]
+
+
+def _count(word: str) -> str:
+    if not word.isdecimal() or int(word) < 1:
+        raise ConfigError(f"{word!r} is not a number of components", "a whole number, 1 or more")
+    return str(int(word))
+
+
+def _column(word: str) -> str:
+    if not word:
+        raise ConfigError("a column has a name", "as it stands in the header of the table")
     return word
 
 
@@ -107,7 +153,8 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
     if task is Task.PCA:
         lines.append('release = ["components", "mean", "spectrum"]  # leave "spectrum" out to show others less')
         lines.append(_with("# unit_variance = true", "scale every column first"))
-    lines.append(_with('# id = "patient"', "a column that names the rows; it is not part of the data"))
+    without = 'compared, not part of the data; without one it warns (ids = "trust": no warning)'
+    lines.append(_with('# id = "patient"', f"names the rows; {without if vertical else 'it is not part of the data'}"))
     lines += [_with("# sort_by_id = true", "every party sorts its own rows by id first")] if vertical else []
     lines.append(_with('# memory = "2 GiB"', "for panels and batches, in each role"))
     lines += ["", "# [masks]", _with('# scheme = "auto"', "or compressed, mixing"), ""]
@@ -124,10 +171,14 @@ def _with(line: str, comment: str) -> str:
     return f"{line:<32}# {comment}"
 
 
-def _write(files: dict[Path, str]) -> None:
-    taken = [str(path) for path in files if path.exists()]
+def _expect_free(paths: Iterable[Path]) -> None:
+    taken = [str(path) for path in paths if path.exists()]
     if taken:
         raise StorageError(f"{' and '.join(taken)} is there already", "name another folder, or move it away")
+
+
+def _write(files: dict[Path, str]) -> None:
+    _expect_free(files)
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,23 +2,42 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
-from fedsvd.cli.approve import approve
+from fedsvd.cli.group import Lazy
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
 from fedsvd.cli.reports import drawn
+from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
+from fedsvd.errors import ApprovalSpent, printable
+from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.runtime.connect import Connection, Results
+from fedsvd.runtime.enlisting import job_of
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.job import read_job
+from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.site import Site
 
-job = typer.Typer(no_args_is_help=True, help="Jobs of a federation: submit, approve, watch, resume, stop, results.")
-job.command()(approve)
+
+class _Jobs(Lazy):
+    """``approve`` shows a whole plan and its cost, and brings along what makes one."""
+
+    LINES: ClassVar[Mapping[str, str]] = {"approve": "Show what a job means for this site, and approve it."}
+
+    @classmethod
+    def load(cls, name: str) -> Any:
+        from fedsvd.cli.approve import approve
+
+        return approve
+
+
+job = typer.Typer(
+    cls=_Jobs, no_args_is_help=True, help="Jobs of a federation: submit, approve, watch, resume, stop, results."
+)
 
 
 @job.command()
@@ -31,10 +50,11 @@ def submit(
     """Ask a federation for a study; it runs when every member has approved it."""
     read = read_job(file)
     known = csp or Site.at(kit).settings().get("csp", {}).get("address") or read.csp.address
-    with Connection(kit, known) as connection:
+    voice = Voice(format)
+    with Connection(kit, known) as connection, voice.heeding():
         record = connection.job(connection.submit(read))
     text = f"submitted as {record['id']}; it awaits {', '.join(record['members'])}"
-    Voice(format).answer(_short(record), lambda console: console.print(text))
+    voice.answer(_short(record), lambda console: console.print(text))
 
 
 @job.command("list")
@@ -58,7 +78,8 @@ def watch(
     """Follow a job to its end; exit code 1 unless that is a good one."""
     voice = Voice(format, quiet)
     with Connection(kit, csp) as connection:
-        with watched(voice) as seen:
+        goes_on = f"the job goes on; follow it again: fedsvd job watch {job} --kit {kit}"
+        with if_interrupted(lambda: goes_on), watched(voice) as seen:
             record = connection.watch(job, seen)
         if record["state"] != JobState.DONE:
             raise _cause(connection.site, record)
@@ -71,6 +92,7 @@ def resume(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpti
     with Connection(kit, csp) as connection:
         record = connection.resume(job)
     text = f"{record['name']} ({record['id'][:8]}) recruits again, attempt {record['attempt']}"
+    text += "; a party where it had finished, or had failed too often, must approve it again"
     for member in record["members"]:
         if member.startswith("authority/"):
             text += f"; {member} must be there once more, for it deals fresh seeds to every session"
@@ -97,20 +119,27 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
 def _tell(
     voice: Voice, found: Results, record: Mapping[str, Any], failures: list[dict[str, Any]] | None = None
 ) -> None:
+    rows = how_rows_belong(study_of(job_of(record["file"]), 0))
     told = {
         **_short(record),
+        "rows": rows or None,
         "finished": list(found.finished),
         "awaited": list(found.awaited),
         "folder": None if found.folder is None else str(found.folder),
         "report": None if found.folder is None else drawn(found.folder),
+        "warning": found.warning,
         "plan_digest": record["plan_digest"],
         "failures": failures or [],
     }
     shown = {
         "job": f"{record['name']} ({record['id'][:8]}): {record['state']}",
-        "finished": ", ".join(found.finished) or "nobody yet",
+        "finished": ", ".join(found.finished) or "no member yet",
         "results": found.folder or "in the folders of the parties, not here",
     }
+    if rows:
+        shown["rows"] = rows
+    if found.warning:
+        shown["warning"] = found.warning
     if told["report"]:
         shown["report"] = told["report"]
     for failure in failures or []:
@@ -122,7 +151,7 @@ def _short(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "job": record["id"],
         "name": record["name"],
-        "task": record["file"]["job"]["task"],
+        "task": printable(record["file"]["job"]["task"], 20),
         "state": record["state"],
         "attempt": record["attempt"],
         "submitter": record["submitter"],
@@ -134,7 +163,13 @@ def _short(record: Mapping[str, Any]) -> dict[str, Any]:
 def _approved(site: Site, record: Mapping[str, Any]) -> str:
     if site.caller not in record["members"]:
         return "submitted"
-    return "approved" if site.approved(record) else "awaits approval"
+    if not site.approved(record):
+        return "awaits approval"
+    try:
+        site.expect_unspent(record)
+    except ApprovalSpent:
+        return "approval spent"
+    return "approved"
 
 
 def _failures(site: Site, record: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """``fedsvd join``: a site becomes a member. Keys are made here and stay here; only a request leaves.
 
-Three fingerprints are read aloud, each on another way than the file it belongs to: the request's to the operator, the
-federation's by the operator, and the key's to every other owner, who pins it.
+Three fingerprints are read out, each out of band of the file it belongs to: the federation's by the operator, the
+request's to the operator, and the key's to every other owner, who pins it.
 """
 
 from datetime import UTC, datetime
@@ -13,9 +13,11 @@ from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, KitOption
 from fedsvd.cli.voice import Format, Voice, facts
+from fedsvd.errors import ConfigError
 from fedsvd.identity import files
 from fedsvd.identity import request as requests
-from fedsvd.identity.kit import Kit, accept_revocations
+from fedsvd.identity.certificates import REHEARSAL
+from fedsvd.identity.kit import Kit, accept_revocations, request_of
 from fedsvd.identity.kit import accept as accept_certificate
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin as pin_key
@@ -33,23 +35,35 @@ Addresses = Annotated[
 @join.command()
 def request(
     kit: KitOption,
-    federation: Annotated[str, typer.Option(help="The federation's id, from the operator.")],
     role: Annotated[KitRole, typer.Option("--role", help="What you will be.")],
     name: Annotated[str, typer.Option("--name", help="Your id in job files, such as hospital-a.")],
+    ca: Annotated[Path | None, typer.Option("--ca", help="The operator's own certificate, ca.pem.")] = None,
+    fingerprint: Annotated[
+        str | None, typer.Option(help="The federation's fingerprint, as the operator read it out; with --ca.")
+    ] = None,
+    federation: Annotated[
+        str | None, typer.Option(help="The federation's id, where ca.pem is not here yet; accept takes it then.")
+    ] = None,
     address: Addresses = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Make keys in a new kit, and the request for their certificate."""
-    _tell_request(kit, make_request(kit, federation, role, name, address or ()), format)
+    if (ca is None) == (federation is None):
+        raise ConfigError("the federation is not named", "--ca FILE --fingerprint DIGITS, or --federation ID")
+    if ca is not None:
+        made = request_of(kit, files.read(ca), fingerprint, role, name, address or ())
+    else:
+        made = make_request(kit, str(federation), role, name, address or ())
+    _tell_request(kit, made, format)
 
 
 @join.command()
 def accept(
     kit: KitOption,
     certificate: Annotated[Path, typer.Option(help="The certificate that the operator sent.")],
-    ca: Annotated[Path | None, typer.Option("--ca", help="The operator's own certificate, the first time.")] = None,
+    ca: Annotated[Path | None, typer.Option("--ca", help="The operator's own, where the request had none.")] = None,
     fingerprint: Annotated[
-        str | None, typer.Option(help="The federation's fingerprint, as the operator read it out; the first time.")
+        str | None, typer.Option(help="The federation's fingerprint, as the operator read it out; with --ca.")
     ] = None,
     csp: Annotated[
         str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is, for a new site.toml.")
@@ -72,7 +86,7 @@ def renew(
     keep_tls_key: Annotated[bool, typer.Option("--keep-tls-key", help="Ask for the old TLS key again.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Ask for this kit's next certificate; the identity stays, so nobody has to pin anything again."""
+    """Ask for this kit's next certificate; the identity stays, so no one has to pin it again."""
     _tell_request(kit, requests.renew(kit, addresses=address or None, new_tls_key=not keep_tls_key), format)
 
 
@@ -120,7 +134,7 @@ def _tell_request(kit: Path, made: Request, format: Format) -> None:
         console.print(
             facts(
                 {
-                    "for the operator": f"{made.fingerprint}: read this out on another way",
+                    "for the operator": f"{made.fingerprint}: read this out, by telephone say",
                     "for other owners": f"{made.key_fingerprint}: they pin this",
                 }
             )
@@ -140,6 +154,7 @@ def _tell_kit(kit: Kit, format: Format) -> None:
         "pins": {name: grouped(digits) for name, digits in kit.pins().items() if name != kit.identity.party_id},
         "revoked": 0 if revoked is None else len(list(revoked)),
         "warnings": warnings,
+        "rehearsal": kit.rehearsal,
     }
 
     def show(console: Console) -> None:
@@ -154,6 +169,8 @@ def _tell_kit(kit: Kit, format: Format) -> None:
                 }
             )
         )
+        if kit.rehearsal:
+            console.print(REHEARSAL)
         for warning in warnings:
             console.print(f"Warning: {warning}")
 

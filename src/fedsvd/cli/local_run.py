@@ -11,16 +11,18 @@ from typing import Any
 from rich.console import Console
 
 from fedsvd.cli import reports
-from fedsvd.cli.study import foretell, own_parts, tell_of_resumption
+from fedsvd.cli.signals import if_interrupted
+from fedsvd.cli.study import about_rows, foretell, left_behind, own_parts, point_out, tell_of_resumption
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
+from fedsvd.protocol.ledger import how_rows_belong
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.folder import Table, expect_free
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import parties_named, plan_job
+from fedsvd.runtime.jobs import all_faults_named, parties_named, plan_job
 from fedsvd.runtime.local import LocalRun, local_federation
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
@@ -44,12 +46,14 @@ def carry_out_locally(
         except ReleaseRefused as refused:
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
+    point_out(voice, prepared)
     foretell(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
-    with ended_by_signals(), Resumable(target) as resumable:
+    resumable = Resumable(target)
+    with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:
         tell_of_resumption(voice, resumable)
         with local_federation(job, policy=policy, scratch=scratch) as federation:
-            with watched(voice) as seen:
+            with watched(voice) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen, resumable)
             run.write(target, planned.why, overwrite, reports.artist())
     stored = read_results(target)
@@ -92,12 +96,13 @@ def _record(stored: Stored, run: LocalRun, target: Path, score: dict[str, Any] |
         "why": why,
         "trust": plan.trust,
         "released": plan.release,
+        "rows": how_rows_belong(plan) or None,
         "rank": certificate.rank,
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
         "bytes": certificate.bytes_total,
-        "seconds": certificate.seconds_total,
-        "seconds_on_the_clock": run.seconds,
+        "seconds": run.seconds,
+        "seconds_of_work": certificate.seconds_total,
         "peak_memory": certificate.peak_memory,
         "plan_digest": plan.digest,
         "out": str(target),
@@ -118,6 +123,7 @@ def _show(
             {
                 "job": f"{stored.job}: {plan.task}, {plan.split} split, {plan.k} parties in {processes} processes",
                 "scheme": f"{plan.scheme} ({why}), masks dealt by {plan.trust}",
+                **about_rows(plan),
                 "rank": certificate.rank,
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
                 **own_parts({name: part for name, part in held.items() if part is not None}),

@@ -1,5 +1,6 @@
 """``fedsvd lr``: linear regression, ordinary or ridge, over split rows or columns."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     Alpha,
     BlockSize,
@@ -7,10 +8,12 @@ from fedsvd.cli.options import (
     EngineOption,
     FormatOption,
     Id,
+    IdsOption,
     Intercept,
     Label,
     LabelParty,
     Memory,
+    ModeOption,
     Name,
     Out,
     Overwrite,
@@ -25,9 +28,8 @@ from fedsvd.cli.options import (
     TrustOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.tasks import Ids, Split, Task, Trust
 
 
 def lr(
@@ -39,8 +41,10 @@ def lr(
     intercept: Intercept = True,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     release: Release = None,
     scheme: SchemeOption = SchemeName.AUTO,
+    mode: ModeOption = None,
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
     memory: Memory = None,
@@ -67,8 +71,10 @@ def lr(
         intercept=intercept,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         release=release,
         scheme=scheme,
+        mode=mode,
         trust=trust,
         block_size=block_size,
         memory=memory,

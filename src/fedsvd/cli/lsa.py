@@ -1,5 +1,6 @@
 """``fedsvd lsa``: latent semantic analysis, the top singular vectors of large sparse tables."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -7,7 +8,9 @@ from fedsvd.cli.options import (
     EngineOption,
     FormatOption,
     Id,
+    IdsOption,
     Memory,
+    ModeOption,
     Name,
     Out,
     Overwrite,
@@ -23,10 +26,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Split, Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust, Write
 
 
 def lsa(
@@ -35,7 +36,9 @@ def lsa(
     split: SplitOption = Split.HORIZONTAL,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     scheme: SchemeOption = SchemeName.AUTO,
+    mode: ModeOption = None,
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
     memory: Memory = None,
@@ -61,7 +64,9 @@ def lsa(
         split=split,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         scheme=scheme,
+        mode=mode,
         trust=trust,
         block_size=block_size,
         memory=memory,

@@ -1,45 +1,147 @@
-"""The ``fedsvd`` command: one file per verb, joined here; errors and exit codes are in ``group.py``."""
+"""The ``fedsvd`` command: one file per verb, imported when it is called; errors and exit codes are in ``group.py``.
 
-from typing import Annotated
+A verb's file brings along what it needs, and that may be SciPy, gRPC or the attacks of the lab. The list of commands
+must not: it has its own line about each verb.
+"""
+
+from typing import Annotated, Any
 
 import typer
 
 from fedsvd import __version__
-from fedsvd.cli import start
-from fedsvd.cli.audit import audit
-from fedsvd.cli.audit_log import audit_log
-from fedsvd.cli.bench import bench
-from fedsvd.cli.demo import demo
-from fedsvd.cli.doctor import doctor
-from fedsvd.cli.federation import federation
 from fedsvd.cli.group import Commands
-from fedsvd.cli.init import init
-from fedsvd.cli.job import job
-from fedsvd.cli.join import join
-from fedsvd.cli.lr import lr
-from fedsvd.cli.lsa import lsa
-from fedsvd.cli.pca import pca
-from fedsvd.cli.plan import plan
-from fedsvd.cli.predict import predict
-from fedsvd.cli.reports import report
-from fedsvd.cli.reproduce import reproduce
-from fedsvd.cli.run import run
-from fedsvd.cli.svd import svd
 
-cli = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
-for verb in (demo, init, run, svd, pca, lsa, lr, plan, predict, report, doctor, audit, reproduce):
-    cli.command()(verb)
-for name, group in (
-    ("federation", federation),
-    ("join", join),
-    ("csp", start.csp),
-    ("authority", start.authority),
-    ("party", start.party),
-    ("job", job),
-    ("audit-log", audit_log),
-    ("bench", bench),
-):
-    cli.add_typer(group, name=name)
+VERBS = {
+    "demo": "Three hospitals factorise one table, each in a process of its own; nobody hands over a row.",
+    "init": "Write a job.toml and a policy.toml to begin with; asks for what options do not say.",
+    "run": "Run the study that a job file describes.",
+    "svd": "Singular values and vectors of the joint table, without a job file.",
+    "pca": "Principal components of the joint table, without a job file.",
+    "lsa": "Latent semantic analysis of the joint table, without a job file.",
+    "lr": "Linear regression on the joint table, without a job file.",
+    "plan": "Say what a job will do, what it reveals and what it costs, before anything is sent.",
+    "predict": "Apply a result to new tables: predictions, scores, coordinates.",
+    "report": "Draw the report of a results folder again.",
+    "verify": "Check every signature of a study's certificate; exit code 1 unless all hold.",
+    "doctor": "Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong.",
+    "audit": "Attack your own data as the CSP and the other parties of a job could, before you join it.",
+    "reproduce": "The paper's tables and figures: its own numbers, our run of its scheme, our default, side by side.",
+    "federation": "Found a federation, approve and revoke members; or rehearse one.",
+    "join": "Become a member: request, accept, renew, pin.",
+    "csp": "The computing server, the one role that listens.",
+    "authority": "The Trusted Authority, which deals masks and sees no data.",
+    "party": "A party, which owns data.",
+    "job": "Jobs of a federation: submit, approve, watch, resume, stop, results.",
+    "audit-log": "A role's audit log: JSON lines, chained by hashes.",
+    "bench": "Speed, memory and bytes, measured on this machine.",
+}
+
+
+def _verb(name: str) -> Any:
+    # Written out, not importlib with a computed name: the import rules read this file.
+    match name:
+        case "demo":
+            from fedsvd.cli import demo
+
+            return demo.demo
+        case "init":
+            from fedsvd.cli import init
+
+            return init.init
+        case "run":
+            from fedsvd.cli import run
+
+            return run.run
+        case "svd":
+            from fedsvd.cli import svd
+
+            return svd.svd
+        case "pca":
+            from fedsvd.cli import pca
+
+            return pca.pca
+        case "lsa":
+            from fedsvd.cli import lsa
+
+            return lsa.lsa
+        case "lr":
+            from fedsvd.cli import lr
+
+            return lr.lr
+        case "plan":
+            from fedsvd.cli import plan
+
+            return plan.plan
+        case "predict":
+            from fedsvd.cli import predict
+
+            return predict.predict
+        case "report":
+            from fedsvd.cli import reports
+
+            return reports.report
+        case "verify":
+            from fedsvd.cli import verify
+
+            return verify.verify
+        case "doctor":
+            from fedsvd.cli import doctor
+
+            return doctor.doctor
+        case "audit":
+            from fedsvd.cli import audit
+
+            return audit.audit
+        case "reproduce":
+            from fedsvd.cli import reproduce
+
+            return reproduce.reproduce
+        case "federation":
+            from fedsvd.cli import federation
+
+            return federation.federation
+        case "join":
+            from fedsvd.cli import join
+
+            return join.join
+        case "csp":
+            from fedsvd.cli import start
+
+            return start.csp
+        case "authority":
+            from fedsvd.cli import start
+
+            return start.authority
+        case "party":
+            from fedsvd.cli import start
+
+            return start.party
+        case "job":
+            from fedsvd.cli import job
+
+            return job.job
+        case "audit-log":
+            from fedsvd.cli import audit_log
+
+            return audit_log.audit_log
+        case "bench":
+            from fedsvd.cli import bench
+
+            return bench.bench
+    raise KeyError(name)
+
+
+class Verbs(Commands):
+    """Every verb by its one line; its file is imported when it is resolved, to be run or completed."""
+
+    LINES = VERBS
+
+    @classmethod
+    def load(cls, name: str) -> Any:
+        return _verb(name)
+
+
+cli = typer.Typer(cls=Verbs, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 
 
 def _print_version(asked: bool) -> None:

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.voice import Format
-from fedsvd.protocol.tasks import Check, Split, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Mode, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -30,6 +29,10 @@ SplitOption = Annotated[
 ]
 Id = Annotated[str | None, typer.Option("--id", help="The column of row ids; compared where columns are split.")]
 SortById = Annotated[bool, typer.Option("--sort-by-id", help="Let every party sort its rows by id first, locally.")]
+IdsOption = Annotated[
+    Ids,
+    typer.Option("--ids", help="Split columns: compare the rows' ids, or trust that all have their rows in one order."),
+]
 Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
@@ -40,10 +43,16 @@ Release = Annotated[
     list[str] | None,
     typer.Option("--release", help="What all parties get beyond the default; once for each, or with commas."),
 ]
-SchemeOption = Annotated[SchemeName, typer.Option("--scheme", help="How data is hidden; auto chooses by cost.")]
+SchemeOption = Annotated[
+    SchemeName, typer.Option("--scheme", help="How data is hidden: sums, masks, as the paper; auto chooses by shape.")
+]
+ModeOption = Annotated[
+    Mode | None,
+    typer.Option("--mode", help="Scheme sum: A, parties open the joint Gram matrix and hold it; B, the CSP, masked."),
+]
 TrustOption = Annotated[Trust, typer.Option("--trust", help="Who deals the masks: peers, or an authority.")]
 BlockSize = Annotated[int | None, typer.Option(min=1, help="Width of mask blocks.")]
-Memory = Annotated[str | None, typer.Option(help='Bytes a role may use for panels and batches, such as "512 MiB".')]
+Memory = Annotated[str | None, typer.Option(help='Bytes a role may use, such as "512 MiB"; 2 GiB or more by need.')]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Where roles compute: cuda, cuda:1, cupy; NumPy where left out.")
 ]
@@ -69,4 +78,7 @@ KitOption = Annotated[Path, typer.Option("--kit", metavar="DIR", help="The folde
 CspOption = Annotated[
     str | None, typer.Option("--csp", metavar="HOST:PORT", help="Where the CSP is; site.toml otherwise.")
 ]
-JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, or the beginning of it.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id, its beginning, or the job's name.")]
+LinkOption = Annotated[
+    str | None, typer.Option("--link", metavar="SPEED", help='The speed of the CSP\'s line, such as "100 Mbit/s".')
+]

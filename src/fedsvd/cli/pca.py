@@ -1,5 +1,6 @@
 """``fedsvd pca``: principal components of tables whose rows are split over the parties."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -8,6 +9,7 @@ from fedsvd.cli.options import (
     FormatOption,
     Id,
     Memory,
+    ModeOption,
     Name,
     Out,
     Overwrite,
@@ -22,10 +24,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Task, Trust, Write
 
 
 def pca(
@@ -35,6 +35,7 @@ def pca(
     id: Id = None,
     release: Release = None,
     scheme: SchemeOption = SchemeName.AUTO,
+    mode: ModeOption = None,
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
     memory: Memory = None,
@@ -60,6 +61,7 @@ def pca(
         id=id,
         release=release,
         scheme=scheme,
+        mode=mode,
         trust=trust,
         block_size=block_size,
         memory=memory,

@@ -1,47 +1,60 @@
 """``fedsvd plan``: what a job will compute, by whom, what leaves each site, what each role learns. Nothing is sent."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedsvd.cli.cost import cost_record, cost_table
-from fedsvd.cli.options import FormatOption, Scratch
-from fedsvd.cli.voice import Format, Voice, duration, facts, listing, size
-from fedsvd.protocol.cost import predict
+from fedsvd.cli.options import FormatOption, LinkOption, Scratch
+from fedsvd.cli.study import point_out
+from fedsvd.cli.voice import Format, Voice, facts, listing, size
+from fedsvd.protocol.ledger import how_rows_belong, in_scheme
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
+from fedsvd.protocol.sums import planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.protocol.upload import upload_bytes
-from fedsvd.runtime.calibration import calibrate as measured
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import Prepared, prepare
-from fedsvd.runtime.jobs import named, plan_job
-from fedsvd.runtime.planning import Planned
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.job_data import Prepared
+    from fedsvd.runtime.planning import Planned
 
 
 def plan(
     job: Annotated[Path, typer.Argument(help="The job file.")],
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure this machine first: a second.")] = False,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Measure this machine again: a second.")] = False,
+    link: LinkOption = None,
     scratch: Scratch = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Say what a job will do, what it reveals and what it costs, before anything is sent."""
+    # Imported here: --help needs neither the cost model nor what opens data.
+    from fedsvd.cli.cost import beside, cost_record, cost_table, estimate, family_record, in_words
+    from fedsvd.runtime.job import read_job
+    from fedsvd.runtime.job_data import prepare
+    from fedsvd.runtime.jobs import plan_job
+    from fedsvd.runtime.planning import other_family
+
     voice = Voice(format, quiet=True)
     prepared = prepare(read_job(job), scratch)
     planned = plan_job(prepared)
-    cost = predict(planned.plan, measured() if calibrate else DEFAULT)
-    record = _record(prepared, planned) | {"cost": cost_record(planned.plan, cost, prepared.names)}
+    estimated = estimate(planned.plan, link=link, afresh=calibrate)
+    record = _record(prepared, planned) | {"cost": cost_record(planned.plan, estimated, prepared.names)}
+    other = other_family(prepared.study, planned)
+    compared = None if other is None else (other.plan, estimate(other.plan, link=link))
+    record["other_family"] = None if compared is None else family_record(*compared)
     for finding in findings(planned.plan, Policy()):
         voice.notice(named(str(finding), prepared.names))
-    costs = cost_table(planned.plan, cost, prepared.names)
-    voice.answer(record, lambda console: _show(console, record, costs))
+    point_out(voice, prepared)
+    costs = cost_table(planned.plan, estimated.cost, prepared.names)
+    totals = in_words(estimated.cost, estimated.basis) + ([] if compared is None else [beside(*compared)])
+    voice.answer(record, lambda console: _show(console, record, totals, costs))
 
 
-def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
+def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
     plan = planned.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     return {
@@ -52,6 +65,7 @@ def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
         "features": features,
         "components": plan.components,
         "scheme": plan.scheme,
+        "mode": plan.mode,
         "why": planned.why,
         "trust": plan.trust,
         "roles": _roles(plan),
@@ -60,6 +74,7 @@ def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
             for name, party in zip(prepared.names, prepared.parties, strict=True)
         ],
         "leaves_each_site": leaves_each_site(plan),
+        "rows": how_rows_belong(plan) or None,
         "released": {item: _whom(plan, item) for item in plan.release},
         "learns": [named(line, prepared.names) for line in what_each_role_learns(plan)],
     }
@@ -68,9 +83,15 @@ def _record(prepared: Prepared, planned: Planned) -> dict[str, Any]:
 def _roles(plan: SessionPlan) -> dict[str, str]:
     """Who does what."""
     roles = {
-        "parties": "compress, rotate, mask and pad their own data; take the masks off the answer",
+        "parties": "mask and pad their own data; take the masks off the answer and check it",
         "csp": "adds up padded shares, factorises the masked sum, verifies it; sees no mask",
     }
+    if plan.mode is Mode.A:
+        roles["parties"] = "share their Gram matrices exactly, open the sum, factorise it; test the result by their own"
+        roles["csp"] = "adds up padded shares and relays sealed messages; can read neither, and alter no sum unseen"
+    elif plan.mode is Mode.B:
+        roles["parties"] = "share their Gram matrices exactly under one rotation; take it off the answer and check it"
+        roles["csp"] = "adds up padded shares, factorises their exact sum, verifies it; does not know the rotation"
     if plan.trust is Trust.AUTHORITY:
         roles["authority"] = "deals the seeds of the masks, then leaves; sees no data"
     return roles
@@ -85,32 +106,36 @@ def _whom(plan: SessionPlan, item: Item) -> str:
 
 def leaves_each_site(plan: SessionPlan) -> list[str]:
     """Everything a party sends, in the order in which it goes."""
-    lines = ["a session key, signed"]
+    lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
     if plan.check_ids:
-        lines.append(f"keyed hashes of {plan.m} row ids; the key stays among the parties")
+        lines.append("one keyed hash of all its row ids; the key stays among the parties")
     if plan.centre or plan.task is Task.LR:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
     else:
         lines.append("the norm of its data, under a pad that only the total survives")
     upload = size(upload_bytes(plan))
+    gram = f"its Gram matrix of {plan.M} x {plan.M}, with noise in the last digits, as exact integers ({upload})"
     if plan.mode is Mode.A:
-        lines.append(
-            f"its Gram matrix of {plan.M} x {plan.M} as exact integers ({upload}), padded: parties open the sum"
-        )
+        lines.append(f"{gram}, under pads that only the total survives; the parties open the total")
+        lines.append("from party 1, the joint result, sealed to the parties")
     elif plan.mode is Mode.B:
-        mask = "under a rotation that the CSP does not know"
-        lines.append(f"its Gram matrix of {plan.M} x {plan.M} as exact integers ({upload}), {mask}, and padded")
+        lines.append(f"{gram}, under a rotation that the CSP does not know, and padded; the CSP opens the total")
     else:
         form = "masked by rotations that the CSP does not know"
         lines.append(f"its share of {plan.M} x {plan.N} numbers ({upload}), {form}, and padded")
+    if plan.task is not Task.PREDICT and not plan.published and plan.mode is not Mode.A:
+        lines.append("its part of the sums that check the CSP's answer, under pads that only the total survives")
+    if any(planned.name == "orthogonality" for planned in planned_sums(plan)):
+        lines.append("its part of the sum that corrects the right singular vectors, under such pads too")
     if plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
         lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
     if plan.releases(Item.SCORE):
         lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
+    lines.append("a digest of what it saw, sealed to the other parties, and its signature")
     return lines
 
 
-def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
+def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Table) -> None:
     what = f"{record['task']} of {record['samples']} samples x {record['features']} features"
     if record["components"]:
         what += f", {record['components']} components"
@@ -120,7 +145,8 @@ def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
                 "job": record["job"],
                 "what": what,
                 "split": record["split"],
-                "scheme": f"{record['scheme']}: {record['why']}",
+                **({"rows": record["rows"]} if record["rows"] else {}),
+                "scheme": f"{in_scheme(record['scheme'], record['mode'])}: {record['why']}",
                 "masks": f"{record['cost']['masks']}, dealt by {record['trust']}",
             }
         )
@@ -130,14 +156,8 @@ def _show(console: Console, record: dict[str, Any], costs: Table) -> None:
     _list(console, "What leaves each party", record["leaves_each_site"])
     _list(console, "What is released", [f"{item}: {whom}" for item, whom in record["released"].items()])
     _list(console, "What each role learns", record["learns"])
-    _list(console, "What it will cost", [_in_all(record["cost"])])
+    _list(console, "What it will cost", totals)
     console.print(costs)
-
-
-def _in_all(cost: dict[str, Any]) -> str:
-    apart, together = duration(cost["seconds_side_by_side"]), duration(cost["seconds_in_one_process"])
-    work = f"{size(cost['bytes'])} and {cost['flops']:.1e} operations in all"
-    return f"{work}; about {apart} with a machine to each role, {together} in one process"
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.options import FormatOption, Overwrite, Parties, Quiet, Scratch
+from fedsvd.cli.job_options import has_name, named_parties
+from fedsvd.cli.options import FormatOption, IdsOption, Overwrite, Parties, Quiet, Scratch
 from fedsvd.cli.progress import shown
-from fedsvd.cli.study import has_name, named_parties
 from fedsvd.cli.voice import Format, Voice, number, top_of
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.runtime.folder import expect_free
 from fedsvd.runtime.holdings import Holding, by_feature, by_sample
 from fedsvd.runtime.job_data import party_named
@@ -31,6 +31,7 @@ _ROWS_SHOWN = 5
 def predict(
     results: Annotated[Path, typer.Argument(help="A results folder: of a party, or of a whole job.")],
     party: Parties,
+    ids: IdsOption = Ids.COMPARE,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for what is predicted.")] = None,
     overwrite: Overwrite = False,
     scratch: Scratch = None,
@@ -43,7 +44,7 @@ def predict(
         expect_free(out, overwrite)
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
     if stored.task is Task.LR and stored.split is Split.VERTICAL:
-        found = _together(voice, results, stored, named, any(map(has_name, party)))
+        found = _together(voice, results, stored, named, any(map(has_name, party)), ids)
     else:
         found = _alone(results, stored, named)
     if out is not None:
@@ -52,7 +53,7 @@ def predict(
 
 
 def _together(
-    voice: Voice, results: Path, stored: Stored, named: dict[str, MatrixSource], explicit: bool
+    voice: Voice, results: Path, stored: Stored, named: dict[str, MatrixSource], explicit: bool, ids: Ids
 ) -> dict[str, Holding]:
     """Predictions for the label holder, by all parties of a regression on split columns."""
     parts = [read_results(path) for path in party_folders(results)]
@@ -70,7 +71,7 @@ def _together(
     # Files that are not named after the parties are taken in the parties' order.
     tables = [named[name] for name in names] if by_name else list(named.values())
     with voice.heeding(names), shown(voice, names) as progress:
-        return predict_together(parts, tables, progress)
+        return predict_together(parts, tables, progress, ids)
 
 
 def _alone(results: Path, stored: Stored, named: dict[str, MatrixSource]) -> dict[str, Holding]:

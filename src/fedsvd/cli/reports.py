@@ -2,23 +2,28 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.errors import StorageError
-from fedsvd.report.page import render
-from fedsvd.runtime.results import read_results
-from fedsvd.runtime.stored import REPORT, Draw
+from fedsvd.runtime.stored import REPORT
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.stored import Draw
 
 WITHOUT = "none, for want of jinja2: pip install 'fedsvd[report]'"
 
 
-def artist() -> Draw | None:
+def artist() -> "Draw | None":
     """Draws a report, where the extra that it needs is installed."""
-    return render if find_spec("jinja2") is not None else None
+    if find_spec("jinja2") is None:
+        return None
+    from fedsvd.report.page import render
+
+    return render
 
 
 def drawn(folder: Path) -> str | None:
@@ -32,6 +37,9 @@ def report(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Draw the report of a results folder again."""
+    from fedsvd.report.page import render
+    from fedsvd.runtime.results import read_results
+
     page = render(read_results(results))
     # Beside the folder, not inside: its manifest lists what it holds.
     target = out or results.absolute().parent / f"{results.absolute().name}-{REPORT}"

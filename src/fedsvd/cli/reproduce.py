@@ -1,22 +1,17 @@
 """``fedsvd reproduce``: the paper's tables and figures, run here and put beside the paper's own numbers."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from fedsvd.cli.local_run import ended_by_signals
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
 from fedsvd.cli.voice import Format, Voice, duration, facts, listing
 from fedsvd.errors import ConfigError
-from fedsvd.lab.baselines.pool import cores
-from fedsvd.lab.datasets.library import Library
-from fedsvd.lab.experiments.context import Context
-from fedsvd.lab.experiments.experiment import Size, experiments
-from fedsvd.lab.experiments.reproduce import Summary
-from fedsvd.lab.experiments.reproduce import reproduce as run_experiments
-from fedsvd.runtime.job_faults import near
+
+if TYPE_CHECKING:
+    from fedsvd.lab.experiments.reproduce import Summary
 
 _SEED = 100
 Names = Annotated[list[str], typer.Argument(help="Experiments, or 'all'; without any, a list of them.")]
@@ -35,7 +30,15 @@ def reproduce(
     quiet: Quiet = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """The paper's tables and figures: its own numbers, our run of its scheme, and our default, side by side."""
+    """The paper's tables and figures: its own numbers, our run of its scheme, our default, side by side."""
+    # Imported here: --help needs none of the experiments.
+    from fedsvd.cli.local_run import ended_by_signals
+    from fedsvd.lab.baselines.pool import cores
+    from fedsvd.lab.datasets.library import Library
+    from fedsvd.lab.experiments.context import Context
+    from fedsvd.lab.experiments.experiment import Size, experiments
+    from fedsvd.lab.experiments.reproduce import reproduce as run_experiments
+
     voice = Voice(format, quiet)
     known = experiments()
     if not names:
@@ -56,6 +59,8 @@ def reproduce(
 
 
 def _chosen(names: list[str], known: list[str]) -> list[str]:
+    from fedsvd.runtime.job_faults import near
+
     if "all" in names:
         return known
     for name in names:
@@ -64,7 +69,7 @@ def _chosen(names: list[str], known: list[str]) -> list[str]:
     return [name for name in known if name in names]
 
 
-def _record(summary: Summary, out: Path) -> dict[str, object]:
+def _record(summary: "Summary", out: Path) -> dict[str, object]:
     return {
         "ran": summary.ran,
         "finished_before": summary.kept,
@@ -76,7 +81,7 @@ def _record(summary: Summary, out: Path) -> dict[str, object]:
     }
 
 
-def _show(console: Console, summary: Summary, out: Path) -> None:
+def _show(console: Console, summary: "Summary", out: Path) -> None:
     held = sum(verdict.holds for verdict in summary.verdicts)
     console.print(
         facts(

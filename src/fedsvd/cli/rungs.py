@@ -2,17 +2,16 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsvd.cli.local_run import carry_out_locally
-from fedsvd.cli.study import carry_out
 from fedsvd.cli.voice import Voice
 from fedsvd.errors import ConfigError
-from fedsvd.identity.policy import read_policy
 from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import Job
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.job import Job
 
 
 class Environment(StrEnum):
@@ -43,7 +42,7 @@ Consent = Annotated[
 def carry_out_on(
     env: Environment,
     voice: Voice,
-    job: Job,
+    job: "Job",
     out: Path | None,
     overwrite: bool,
     scratch: Path | None,
@@ -52,11 +51,16 @@ def carry_out_on(
 ) -> None:
     """Run a job on a rung, write its results, and tell what came of it."""
     rules = _policy_of(policy, consent)
+    # Imported here: --help needs neither, and they bring all of the computation along.
     if env is Environment.LOCAL:
+        from fedsvd.cli.local_run import carry_out_locally
+
         carry_out_locally(voice, job, out, overwrite, scratch, rules)
     elif policy is not None or consent:
         raise ConfigError("--policy and --consent are for --env local", "the sim rung warns, and refuses nothing")
     else:
+        from fedsvd.cli.study import carry_out
+
         carry_out(voice, job, out, overwrite, scratch)
 
 
@@ -66,4 +70,8 @@ def _policy_of(policy: Path | None, consent: bool) -> Policy:
         raise ConfigError("--policy and --consent exclude each other", "leave one of them out")
     if consent:
         return Policy.permissive()
-    return Policy() if policy is None else read_policy(policy)
+    if policy is None:
+        return Policy()
+    from fedsvd.identity.policy import read_policy
+
+    return read_policy(policy)

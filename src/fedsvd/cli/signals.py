@@ -4,6 +4,8 @@ A signal handler of Python's runs in the main thread alone, when that thread com
 the signal to any other thread, and does so under load; a main thread that waits for a lock is then not woken, and would
 wait for ever. Therefore it is the byte which the signal leaves in a socket that counts, and a thread of its own that
 reads it. Setting the event there also keeps a handler out of a lock that the thread it interrupts is holding.
+
+That is for services. A command that is interrupted says what it has written and what not (``Interrupted``).
 """
 
 import faulthandler
@@ -11,10 +13,27 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 HEEDED = (signal.SIGTERM, signal.SIGINT)
 LONGEST_END = 45.0  # seconds; roles take less, and a supervisor should allow more
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, with what the command leaves behind."""
+
+
+@contextmanager
+def if_interrupted(left: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C in this block ends the command with the text that ``left`` then has of what was written or discarded."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(left()) from None
 
 
 def heed_signals(stop: threading.Event) -> None:

@@ -16,14 +16,12 @@ from typing import Annotated, Any
 
 import typer
 
-from fedsvd.cli.dashboard import dashboard
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
+from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
-from fedsvd.runtime.service import nobody, serve
-from fedsvd.runtime.site import Site
 
 Patience = Annotated[float, typer.Option(min=1, help="Seconds without any progress before a peer is given up.")]
 WithParent = Annotated[bool, typer.Option("--with-parent", hidden=True, help="End when standard input ends.")]
@@ -58,6 +56,10 @@ def start_csp(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Listen for parties, authority and researchers, and compute under masks."""
+    # Imported here and below: --help needs neither the roles nor the transport.
+    from fedsvd.cli.dashboard import dashboard
+    from fedsvd.runtime.service import nobody
+
     audit = kit / "state" / "audit.jsonl"
     beside = partial(dashboard, audit=audit, port=board_port) if board else nobody
     _serve(kit, KitRole.CSP, format, with_parent, listen=address, patience=patience, beside=beside)
@@ -89,6 +91,9 @@ def start_party(
 
 
 def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
+    from fedsvd.runtime.service import serve
+    from fedsvd.runtime.site import Site
+
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
@@ -110,7 +115,10 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
                 typer.echo(f"dashboard: {facts['dashboard']}")
         sys.stdout.flush()
 
-    serve(Site.at(kit, yes, artist()), role, stop, ready, **how)
+    site = Site.at(kit, yes, artist())
+    if site.kit.rehearsal:
+        typer.echo(REHEARSAL, err=True)
+    serve(site, role, stop, ready, **how)
     logging.shutdown()
     sys.stdout.flush()
     # The transport's threads may sit in a call for a minute; everything that matters is on disk.
@@ -118,8 +126,9 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
 
 
 def _orphaned(stop: threading.Event) -> None:
-    """Set ``stop`` once whoever started us is gone."""
-    while sys.stdin.buffer.read(4096):
+    """Set ``stop`` once the process that started us is gone."""
+    # Not through sys.stdin: a thread that waits inside its buffer aborts the interpreter when that ends.
+    while os.read(0, 4096):
         continue
     end_in_time()
     stop.set()

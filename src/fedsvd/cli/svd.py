@@ -1,5 +1,6 @@
 """``fedsvd svd``: singular value decomposition of tables that stay with their parties."""
 
+from fedsvd.cli.job_options import job_from_options
 from fedsvd.cli.options import (
     BlockSize,
     Components,
@@ -8,7 +9,9 @@ from fedsvd.cli.options import (
     FormatOption,
     FullMatrices,
     Id,
+    IdsOption,
     Memory,
+    ModeOption,
     Name,
     Out,
     Overwrite,
@@ -24,10 +27,8 @@ from fedsvd.cli.options import (
     WriteOption,
 )
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.study import job_from_options
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.protocol.tasks import Check, Split, Task, Trust
-from fedsvd.runtime.job import Write
+from fedsvd.protocol.tasks import Check, Ids, Split, Task, Trust, Write
 
 
 def svd(
@@ -36,8 +37,10 @@ def svd(
     split: SplitOption = Split.HORIZONTAL,
     id: Id = None,
     sort_by_id: SortById = False,
+    ids: IdsOption = Ids.COMPARE,
     full_matrices: FullMatrices = False,
     scheme: SchemeOption = SchemeName.AUTO,
+    mode: ModeOption = None,
     trust: TrustOption = Trust.PEERS,
     block_size: BlockSize = None,
     memory: Memory = None,
@@ -63,8 +66,10 @@ def svd(
         split=split,
         id=id,
         sort_by_id=sort_by_id,
+        ids=ids,
         full_matrices=full_matrices,
         scheme=scheme,
+        mode=mode,
         trust=trust,
         block_size=block_size,
         memory=memory,

@@ -1,8 +1,8 @@
 """How a command speaks: its result on standard output, everything else on standard error.
 
 With ``--format json`` standard output carries one JSON object and nothing more, so that a program may read it; with
-``text`` it is written for a person. Privacy warnings are shown as notices, whatever the filters of Python's warnings
-say: a setting that reveals more is never silent.
+``text`` it is written for a person. Warnings of ours are shown as notices, whatever the filters of Python's warnings
+say: a setting that reveals more is never silent, nor is data that may not be what the study takes it for.
 """
 
 import json
@@ -12,19 +12,24 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedsvd.errors import PrivacyWarning
-from fedsvd.runtime.folder import Table as Columns
-from fedsvd.runtime.jobs import named
+from fedsvd.errors import DataWarning, PrivacyWarning, RowsNotCompared
+from fedsvd.protocol.parties import named
+from fedsvd.types import byte_size
+
+if TYPE_CHECKING:
+    from fedsvd.runtime.folder import Table as Columns
 
 _PIPE_WIDTH = 160
 _COLUMNS_SHOWN = 8
+_HEADS = {PrivacyWarning: "Privacy", RowsNotCompared: "Rows", DataWarning: "Data"}  # a kind before what it is of
+size = byte_size  # the one way in which bytes are written
 
 
 class Format(StrEnum):
@@ -44,26 +49,28 @@ class Voice:
 
     @contextmanager
     def heeding(self, names: tuple[str, ...] = ()) -> Iterator[None]:
-        """Privacy warnings raised in this block are notices, in which parties are called by their names."""
+        """Warnings of ours in this block are notices, in which parties are called by their names."""
         with warnings.catch_warnings():
-            warnings.simplefilter("always", PrivacyWarning)
+            for kind in _HEADS:
+                warnings.simplefilter("always", kind)
             others = warnings.showwarning
 
             def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-                if issubclass(category, PrivacyWarning):
-                    self.notice(named(str(message), names))
+                head = next((head for kind, head in _HEADS.items() if issubclass(category, kind)), None)
+                if head is not None:
+                    self.notice(named(str(message), names), head)
                 else:
                     others(message, category, *where, **more)
 
             warnings.showwarning = show
             yield
 
-    def notice(self, text: str) -> None:
+    def notice(self, text: str, head: str = "Privacy") -> None:
         """Something the person should know, once."""
         if text in self.notices:
             return
         self.notices.append(text)
-        typer.echo(textwrap.fill(f"Privacy: {text}", 100, subsequent_indent="  "), err=True)
+        typer.echo(textwrap.fill(f"{head}: {text}", 100, subsequent_indent="  "), err=True)
 
     def line(self, text: str) -> None:
         """A line about the work under way."""
@@ -96,7 +103,7 @@ def facts(rows: Mapping[str, object]) -> Table:
     return table
 
 
-def top_of(table: Columns, count: int) -> Table:
+def top_of(table: "Columns", count: int) -> Table:
     """The first rows of a table, and of its columns what fits on a screen."""
     columns = dict(list(table.columns.items())[:_COLUMNS_SHOWN])
     rows = zip(*(list(column[:count]) for column in columns.values()), strict=True)
@@ -114,15 +121,6 @@ def listing(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     for row in rows:
         table.add_row(*map(str, row))
     return table
-
-
-def size(count: float) -> str:
-    """A number of bytes for a person: ``3.2 MB``."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
 
 
 def duration(seconds: float) -> str:

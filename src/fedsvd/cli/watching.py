@@ -16,12 +16,9 @@ from rich.live import Live
 from rich.table import Table
 
 from fedsvd.cli.voice import Voice, duration, size
-from fedsvd.protocol.upload import upload_bytes
-from fedsvd.runtime.enlisting import job_of, plan_of
-from fedsvd.runtime.jobbook import JobState
-from fedsvd.types import SessionId
+from fedsvd.runtime.jobbook import JobState, progress_from
 
-_SECONDS_BETWEEN_LINES = 5.0
+_WORTH_A_LINE = 2.0  # seconds that a stage lasts
 _HEADER = ("role", "stage", "done", "sent", "rate", "time left")
 
 Record = Mapping[str, Any]
@@ -61,7 +58,6 @@ class _Mark:
     stage: str
     began: float
     first_done: int
-    first_sent: int
     last: float
     last_sent: int
     rate: float | None = None
@@ -72,57 +68,43 @@ class Pace:
 
     def __init__(self) -> None:
         self._marks: dict[str, _Mark] = {}
-        self._upload: tuple[str, int | None] = ("", None)
 
     def rows(self, record: Record, now: float) -> list[Row]:
         """One row to each role of a job, as its record says at this time."""
         return [self._row(record, role, now) for role in ("csp", *record["members"])]
 
     def _row(self, record: Record, role: str, now: float) -> Row:
-        told = record.get("progress", {}).get(role, {})
+        told = progress_from(record.get("progress", {}).get(role, {}))
         if record["state"] == JobState.RECRUITING:
             return Row(role, "") if role == "csp" else Row(role, _recruited(record, role))
-        if role in record.get("progress", {}).get("csp", {}).get("awaits", ()):
+        awaits = progress_from(record.get("progress", {}).get("csp", {})).get("awaits", ())
+        if isinstance(awaits, list) and role in awaits:
             return Row(role, "awaited")
         stage, sent = str(told.get("stage", "")), int(told.get("sent", 0))
         mark = self._marked(role, stage, int(told.get("done", 0)), sent, now)
-        share, left = self._share(record, role, told, mark, now)
+        share, left = self._share(told, mark, now)
         over = stage == "done"
         return Row(role, stage, None if over else share, sent, None if over else mark.rate, None if over else left)
 
     def _marked(self, role: str, stage: str, done: int, sent: int, now: float) -> _Mark:
         mark = self._marks.get(role)
         if mark is None or mark.stage != stage:
-            mark = self._marks[role] = _Mark(stage, now, done, sent, now, sent)
+            mark = self._marks[role] = _Mark(stage, now, done, now, sent)
         elif sent > mark.last_sent and now > mark.last:
             rate = (sent - mark.last_sent) / (now - mark.last)
             mark.rate = rate if mark.rate is None else 0.7 * mark.rate + 0.3 * rate
             mark.last, mark.last_sent = now, sent
         return mark
 
-    def _share(
-        self, record: Record, role: str, told: Record, mark: _Mark, now: float
-    ) -> tuple[float | None, float | None]:
+    def _share(self, told: Record, mark: _Mark, now: float) -> tuple[float | None, float | None]:
         """How much of the stage is done, and the seconds that the rest takes at the pace so far."""
-        if told.get("total"):
-            done, total, first = int(told["done"]), int(told["total"]), mark.first_done
-        elif mark.stage == "uploading" and (upload := self._uploads(record)):
-            done, total, first = int(told.get("sent", 0)) - mark.first_sent, upload, 0
-        else:
+        if not told.get("total"):
             return None, None
+        done, total, first = int(told.get("done", 0)), int(told["total"]), mark.first_done
         share = min(done / total, 1.0)
         if done <= first or now <= mark.began:
             return share, None
         return share, max(total - done, 0) * (now - mark.began) / (done - first)
-
-    def _uploads(self, record: Record) -> int | None:
-        """Bytes that a party uploads under this record's plan."""
-        digest = record["plan_digest"]
-        if self._upload[0] != digest and record["plan"] is not None:
-            file, told = job_of(record["file"]), record["plan"]
-            plan = plan_of(file, record["enlisted"], SessionId(told["session"]), told["certain_bound"])
-            self._upload = digest, upload_bytes(plan)
-        return self._upload[1]
 
 
 @contextmanager
@@ -145,30 +127,43 @@ def _recruited(record: Record, role: str) -> str:
     return "awaited once more: a new session needs fresh seeds" if again else "awaited"
 
 
+def _attempt(record: Record) -> str:
+    return f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
+
+
 def _table(record: Record, rows: list[Row]) -> Table:
-    attempt = f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
-    table = Table(*_HEADER, title=f"{record['name']} ({record['id'][:8]}): {record['state']}{attempt}")
+    table = Table(*_HEADER, title=f"{record['name']} ({record['id'][:8]}): {record['state']}{_attempt(record)}")
     for row in rows:
         table.add_row(*row.cells())
     return table
 
 
 class _Lines:
-    """A line when a role comes to another stage, and more for long ones."""
+    """A line when a role stays in a stage for a while or is done, and one for every ten per cent of a stage."""
 
     def __init__(self, voice: Voice, pace: Pace) -> None:
         self._voice = voice
         self._pace = pace
         self._state = ""
-        self._told: dict[str, tuple[str, float]] = {}
+        self._since: dict[str, tuple[str, float]] = {}  # which stage a role is in, and from when
+        self._written: dict[tuple[str, str], int] = {}  # tenths of a role's stage that have a line
 
     def __call__(self, record: Record) -> None:
         now = monotonic()
-        if record["state"] != self._state:
-            self._state = record["state"]
-            self._voice.line(f"{record['name']} ({record['id'][:8]}): {self._state}")
+        state = f"{record['state']}{_attempt(record)}"
+        if state != self._state:
+            self._state = state
+            self._voice.line(f"{record['name']} ({record['id'][:8]}): {state}")
         for row in self._pace.rows(record, now):
-            stage, when = self._told.get(row.role, ("", now))
-            if row.stage and (row.stage != stage or now - when > _SECONDS_BETWEEN_LINES):
-                self._told[row.role] = row.stage, now
+            stage, began = self._since.get(row.role, ("", now))
+            if row.stage != stage:
+                self._since[row.role] = row.stage, now
+            lasts = row.stage == stage != "" and now - began >= _WORTH_A_LINE
+            if (lasts or row.stage == "done") and self._is_news(row):
                 self._voice.line(str(row))
+
+    def _is_news(self, row: Row) -> bool:
+        key, tenth = (row.role, row.stage), int(10 * (row.share or 0.0))
+        news = tenth > self._written.get(key, -1)
+        self._written[key] = max(tenth, self._written.get(key, -1))
+        return news

@@ -18,7 +18,7 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.device import Device, host_or
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.types import Array, Float, expect_shape
+from fedsvd.types import Array, Float, byte_size, enough_bytes, expect_shape
 
 Progress = Callable[[int, int], None]  # columns read, columns in all
 Spread = Callable[[MatrixSource, Float | None, int, Progress | None], StreamingFactor]
@@ -55,7 +55,8 @@ def panel_width(m: int, budget: int | None = None) -> int:
     fits = budget // (PANELS * 8 * m)
     if fits < 1:
         raise ConfigError(
-            f"a memory budget of {budget} bytes holds no panel of {m} rows", f"allow at least {PANELS * 8 * m} bytes"
+            f"a memory budget of {byte_size(budget)} holds no line of {m} numbers",
+            f"allow at least {enough_bytes(PANELS * 8 * m)}",
         )
     return min(wanted, fits)
 

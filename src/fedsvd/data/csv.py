@@ -38,6 +38,10 @@ class CsvSource(MatrixSource):
         self._table, self._text = _parsed(self._layout, scratch)
         super().__init__(self._table.shape, np.dtype(np.float64), self._layout.names)
 
+    @property
+    def text_names(self) -> frozenset[str]:
+        return frozenset() if self.names is None else frozenset(self.names[column] for column in self._text)
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         touched = set(np.arange(self.shape[1])[columns].tolist()) if self._text else set()
         for column in sorted(touched & self._text.keys()):
@@ -45,8 +49,9 @@ class CsvSource(MatrixSource):
             raise not_numeric(
                 f"column {name} of {self._layout.path}",
                 f"text on line {self._text[column]}",
-                "write numbers with a decimal point and no other marks, give the delimiter if it is not "
-                f"{self._layout.delimiter!r}",
+                "write numbers with a decimal point and no other marks (cells were taken to be separated by "
+                f"{self._layout.delimiter!r})",
+                None if self.names is None else self.names[column],
             )
         return pick(self._table, rows, columns)
 

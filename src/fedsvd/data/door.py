@@ -47,9 +47,11 @@ def expect_numeric(dtype: np.dtype[Any], column: str) -> None:
         raise not_numeric(column, str(dtype))
 
 
-def not_numeric(column: str, kind: str, fix: str = "encode it as numbers") -> NotNumeric:
-    """The refusal of a column that holds ``kind`` instead of numbers."""
-    leave_out = "leave it out: open_source(data, drop=[...]) or source.without([...])"
+def not_numeric(column: str, kind: str, fix: str = "encode it as numbers", name: str | None = None) -> NotNumeric:
+    """The refusal of a column that holds ``kind`` instead of numbers; ``name`` is what it can be left out by."""
+    leave_out = "leave the column out"
+    if name is not None:
+        leave_out += f": name it as id if it names the rows, or fedsvd.open_source(data, drop=[{name!r}])"
     return NotNumeric(f"{column} holds {kind}, not numbers", f"{fix}, or {leave_out}")
 
 
@@ -112,7 +114,7 @@ def to_column(values: NDArray[Any], name: str) -> NDArray[Any]:
     elif kind == "U":
         column = values.view()
     else:
-        raise not_numeric(f"column {name!r}", str(values.dtype))
+        raise not_numeric(f"column {name!r}", str(values.dtype), name=name)
     column.flags.writeable = False
     return column
 

@@ -24,10 +24,21 @@ class FrameSource(MatrixSource):
         kinds = self._frame.schema.values()
         self._text = {j: str(kind) for j, kind in enumerate(kinds) if not _is_number(kind)}
 
+    def row_labels(self) -> NDArray[Any] | None:
+        """The index, where the library has one: pandas and what is made like it; polars and PyArrow have none."""
+        import narwhals
+
+        return index_labels(narwhals.maybe_get_index(self._frame))
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        return frozenset() if self.names is None else frozenset(self.names[column] for column in self._text)
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         positions = np.arange(self.shape[1])[columns].tolist()
         for column in sorted(self._text.keys() & set(positions)):
-            raise not_numeric(f"column {self._name(column)!r}", self._text[column])
+            name = self._name(column)
+            raise not_numeric(f"column {name!r}", self._text[column], name=name)
         part = self._frame[:, columns if isinstance(columns, slice) else positions]
         part = part[rows, :]
         cells: NDArray[Any] = part.to_numpy()
@@ -49,6 +60,21 @@ class FrameSource(MatrixSource):
 
     def _name(self, column: int) -> str:
         return str(self._frame.columns[column])
+
+
+def index_labels(index: Any) -> NDArray[Any] | None:
+    """The labels of a pandas index as int64 where they are whole numbers, else as text; None for no index.
+
+    The index of another library, of several levels or of dates is text: what is printed alike is alike.
+    """
+    if index is None:
+        return None
+    values = np.asarray(index)
+    if values.dtype.kind in "iu" or (
+        values.dtype.kind == "f" and bool((np.abs(values) < 2.0**53).all()) and bool((values == np.floor(values)).all())
+    ):
+        return values.astype(np.int64)
+    return np.array([str(label) for label in index], dtype=np.str_)
 
 
 def _narwhals_frame(frame: Any) -> Any:

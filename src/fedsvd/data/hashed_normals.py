@@ -17,8 +17,8 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from fedsvd.types import Float
 
@@ -38,7 +38,7 @@ def stream_key(seed: int, purpose: str) -> int:
 @cache
 def quantiles() -> Float:
     """The 65,536 values a normal can take, of mean 0 and variance 1."""
-    values: Float = ndtri((np.arange(_LEVELS) + 0.5) / _LEVELS)
+    values: Float = scipy.special.ndtri((np.arange(_LEVELS) + 0.5) / _LEVELS)
     values = (values - values[::-1]) / 2  # exactly odd
     values /= np.sqrt(np.mean(values * values))
     values.flags.writeable = False

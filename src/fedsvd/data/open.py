@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from fedsvd.data.arrays import ArraySource, from_array_like, from_rows
 from fedsvd.data.csv import CsvSource
@@ -32,18 +32,41 @@ def open_source(
     header: bool | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> MatrixSource:
-    """The source of ``data``: a path, array, nested list, sparse matrix, data frame, Dask array, or a source already.
+    """A table as the estimators take it, with settings that a path or an array alone cannot carry.
 
-    A folder is read as one table: the Parquet files in it, one below the other, or a Zarr store (``.zarr``).
+    Parameters
+    ----------
+    data : path, array, nested list, sparse matrix, data frame, Dask array or source
+        A folder is read as one table: the Parquet files in it, one below the other, or a Zarr store (``.zarr``). A
+        text ``synthetic://...`` or ``synthetic-ratings://...`` is the address of a matrix that is made as it is read.
+    names : iterable, optional
+        Column names for data that has none.
+    drop : collection of str
+        Columns to leave out of the matrix (ids, labels, text): they need not be numbers, and ``source.column(name)``
+        still reads them.
+    delimiter, header : optional
+        What is otherwise found from the first lines of a text table.
+    scratch : path, optional
+        Folder for the private temporary file that text tables, and reordered Parquet files, need (8 bytes for each
+        entry); the system's own, which may be in memory, where left out.
 
-    A text ``synthetic://...`` or ``synthetic-ratings://...`` is the address of a matrix that is made as it is read
-    (``synthetic.py``, ``ratings.py``).
+    Returns
+    -------
+    source : MatrixSource
+        With ``shape``, ``names``, ``column(name)`` and ``without(names)``; its ``repr`` shows no data.
 
-    ``names`` gives column names to data that has none. ``drop`` leaves columns out of the matrix (ids, labels;
-    they need not be numbers), and ``source.column(name)`` still reads them. ``delimiter`` and ``header`` say
-    of a text table what is otherwise found from its first lines. ``scratch`` is the folder for the private
-    temporary file that text tables, and reordered Parquet files, need (8 bytes for each entry); the system's own
-    may be in memory.
+    Examples
+    --------
+    A table whose column of text stays out of the study:
+
+    >>> import fedsvd
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"ward": ["a", "b", "b"], "age": [61, 54, 70], "dose": [1.5, 2.0, 0.5]})
+    >>> source = fedsvd.open_source(table, drop=["ward"])
+    >>> source.shape, source.names
+    ((3, 2), ('age', 'dose'))
+
+    Lists of sources are given to an estimator as lists of tables are: ``FederatedPCA().fit([source, other])``.
     """
     names = None if names is None else tuple(names)
     if is_address(data):
@@ -120,7 +143,7 @@ def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
         return _named_already(data, names)
     if isinstance(data, np.ndarray):
         return ArraySource(data, names)
-    if sparse.issparse(data):
+    if scipy.sparse.issparse(data):
         return SparseSource(data, names)
     if isinstance(data, list | tuple):
         return from_rows(data, names)

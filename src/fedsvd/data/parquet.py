@@ -49,10 +49,15 @@ class ParquetSource(MatrixSource):
         self._cursors: OrderedDict[tuple[int, tuple[int, ...]], _Cursor] = OrderedDict()
         self._spool: Float | None = None
 
+    @property
+    def text_names(self) -> frozenset[str]:
+        return frozenset() if self.names is None else frozenset(self.names[column] for column in self._text)
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         touched = tuple(np.arange(self.shape[1])[columns].tolist())
         for column in sorted(self._text.keys() & set(touched)):
-            raise not_numeric(self._named(column), self._text[column])
+            name = None if self.names is None else self.names[column]
+            raise not_numeric(self._named(column), self._text[column], name=name)
         if isinstance(rows, slice) and self._spool is None:
             out = np.empty((rows.stop - rows.start, len(touched)), order="F")
             self._read(rows.start, touched, out)

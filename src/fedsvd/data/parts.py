@@ -24,6 +24,10 @@ class StackedSource(MatrixSource):
         kind = np.result_type(*(part.dtype for part in parts))
         super().__init__((int(self._starts[-1]), first.shape[1]), kind, first.names)
 
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._parts[0].text_names
+
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         if isinstance(rows, slice):
             first, last = np.searchsorted(self._starts, (rows.start, rows.stop - 1), side="right") - 1

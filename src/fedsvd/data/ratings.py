@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedsvd.data.address import Address
 from fedsvd.data.hashed_normals import LANES, fields, normals, stream_key
@@ -78,7 +78,7 @@ class RatingsSource(SparseBase):
     def sparse_columns(self, start: int, stop: int) -> Any:
         """Columns ``start .. stop-1`` as a float64 ``csc_array``."""
         self._expect_run("columns", start, stop, self.shape[1])
-        return sparse.csc_array(self._rated((0, self.shape[0]), (start, stop)))
+        return scipy.sparse.csc_array(self._rated((0, self.shape[0]), (start, stop)))
 
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
         (r0, r1, own_rows), (c0, c1, own_columns) = _hull(rows), _hull(columns)
@@ -119,7 +119,7 @@ class RatingsSource(SparseBase):
         for start in range(rows[0] + self._rows[0], rows[1] + self._rows[0], step):
             stop = min(start + step, rows[1] + self._rows[0])
             parts.append(self._block((start, stop), (first, last)))
-        return sparse.csr_array(sparse.vstack(parts, format="csr")) if len(parts) > 1 else parts[0]
+        return scipy.sparse.csr_array(scipy.sparse.vstack(parts, format="csr")) if len(parts) > 1 else parts[0]
 
     def _block(self, users: tuple[int, int], items: tuple[int, int]) -> Any:
         groups = items[0] // LANES, -(-items[1] // LANES)
@@ -133,7 +133,7 @@ class RatingsSource(SparseBase):
         stars = 3.5 + leaning[user + users[0]] + quality[item + items[0]] + noise
         ratings = np.clip(np.rint(stars * self._steps), 1, 5 * self._steps) / self._steps
         shape = users[1] - users[0], items[1] - items[0]
-        return sparse.csr_array((ratings, (user, item)), shape=shape)
+        return scipy.sparse.csr_array((ratings, (user, item)), shape=shape)
 
 
 def _noise(key: int, user: NDArray[np.intp], item: NDArray[np.intp]) -> Float:

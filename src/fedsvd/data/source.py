@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsvd.data.door import expect_matrix, expect_names, to_column, to_float
-from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
 from fedsvd.types import Array, Digest, Float
 
 Index = slice | NDArray[np.intp]
@@ -56,6 +56,15 @@ class MatrixSource(ABC):
     def names(self) -> tuple[str, ...] | None:
         """The column names, all different, or None where the format has none."""
         return self._names
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        """The columns that are known to hold text: they may be ids or labels, and are refused as numbers."""
+        return frozenset()
+
+    def row_labels(self) -> NDArray[Any] | None:
+        """What the data itself calls its rows, int64 or text, shape (rows,): the index of a data frame, else None."""
+        return None
 
     @property
     def made_up(self) -> bool:
@@ -123,6 +132,26 @@ class MatrixSource(ABC):
         for _ in self.panels(axis, max(1, _INSPECTED_BYTES // (8 * self.shape[1 - axis]))):
             pass
 
+    def faults(self) -> list[DataError]:
+        """Everything that ``inspect`` would refuse: each column that is not numbers, then what is not finite."""
+        found: list[DataError] = []
+        try:
+            self.inspect()
+        except NotNumeric as error:
+            numbers = []
+            for j in range(self.shape[1]):
+                try:
+                    self._cells(slice(0, 1), slice(j, j + 1))
+                    numbers.append(j)
+                except NotNumeric as one:
+                    found.append(one)
+            found = found or [error]
+            if numbers and len(numbers) < self.shape[1]:
+                found += Without(self, numbers).faults()
+        except DataError as error:
+            found.append(error)
+        return found
+
     @property
     def _by_columns(self) -> bool:
         """Whether whole columns lie together at rest."""
@@ -144,6 +173,17 @@ class MatrixSource(ABC):
             content = np.ascontiguousarray(panel.T if axis else panel) + 0.0
             digest.update(content.astype("<f8", copy=False).data)
         return Digest(digest.hexdigest())
+
+    def content_digest(self) -> bytes:
+        """What a party commits to beside the shape: the address of what is generated; nothing for what is not hashed
+        while it is read (``hashed.py``)."""
+        if not self.made_up:
+            return b""
+        source, shapes = self, [self.shape]
+        while isinstance(base := getattr(source, "_base", None), MatrixSource):
+            source = base
+            shapes.append(source.shape)
+        return hashlib.sha256(f"{shapes} {source.fingerprint()}".encode()).digest()
 
     def column(self, name: str) -> NDArray[Any]:
         """One whole column by name, shape (rows,): int64, float64 or text; also one that was left out."""
@@ -230,6 +270,13 @@ class Without(MatrixSource):
     def made_up(self) -> bool:
         return self._base.made_up
 
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names & frozenset(self.names or ())
+
+    def row_labels(self) -> NDArray[Any] | None:
+        return self._base.row_labels()
+
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()
         return None if base is None else partial(_reopened, base, Without, self._kept.tolist())
@@ -259,6 +306,14 @@ class Reordered(MatrixSource):
     @property
     def made_up(self) -> bool:
         return self._base.made_up
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names
+
+    def row_labels(self) -> NDArray[Any] | None:
+        labels = self._base.row_labels()
+        return None if labels is None else labels[self._order]
 
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fedsvd.data.door import expect_matrix, expect_numeric, not_finite
 from fedsvd.data.source import Index, MatrixSource, Transposed
@@ -74,11 +74,11 @@ class SparseSource(SparseBase):
 
     @cached_property
     def _csr(self) -> Any:
-        return sparse.csr_array(self._matrix)
+        return scipy.sparse.csr_array(self._matrix)
 
     @cached_property
     def _csc(self) -> Any:
-        return sparse.csc_array(self._matrix)
+        return scipy.sparse.csc_array(self._matrix)
 
     def sparse_rows(self, start: int, stop: int) -> Any:
         """Rows ``start .. stop-1`` as a float64 ``csr_array``, all stored entries finite."""
@@ -132,7 +132,7 @@ def from_npz(path: Path, names: Iterable[object] | None = None) -> SparseSource:
     """The source of a file written by ``scipy.sparse.save_npz``; nothing in it is unpickled."""
     try:
         with path.open("rb") as file:
-            matrix = sparse.load_npz(file)
+            matrix = scipy.sparse.load_npz(file)
         if matrix.format in ("csr", "csc", "bsr"):
             # An index beyond the shape would make SciPy write beyond an array.
             matrix.check_format(full_check=True)

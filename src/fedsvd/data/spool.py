@@ -35,5 +35,5 @@ def spooled(chunks: Iterable[Float], columns: int, scratch: Path | None) -> Floa
         where = "the folder for temporary files" if scratch is None else str(scratch)
         raise StorageError(
             f"cannot keep {rows} rows of {columns} columns in {where}: {fault.strerror or type(fault).__name__}",
-            "free disk space there, or give another folder: open_source(data, scratch=...)",
+            "free disk space there, or give another folder: --scratch FOLDER, or fedsvd.open_source(data, scratch=...)",
         ) from fault

@@ -4,27 +4,31 @@ Only public names of scikit-learn are used. An estimator holds results, the plan
 role and nothing that was said, so that its owner can save it as any other estimator.
 """
 
-import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError as UnfittedInSklearn
 from sklearn.utils.validation import check_is_fitted
 
-from fedsvd.errors import ConfigError, NotFittedError, PrivacyWarning
-from fedsvd.estimators.tables import Tables, tables_of
+from fedsvd.errors import ConfigError, NotFittedError, warn_caller
+from fedsvd.estimators.rows import expect_same
+from fedsvd.estimators.tables import Part, Tables, tables_of
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.tasks import Ids, Mode, Split, Task, Trust
+from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.federation import Outcome, run_study
 from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+from fedsvd.runtime.planning import Study
+from fedsvd.runtime.progress import shown
 
 # One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
-_REHEARSED = Policy(parties_for_full=2, records_for_full=1, records=1, shared_windows=False, changed_records=0)
+_REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)
 
 
 class NotFitted(NotFittedError, UnfittedInSklearn):  # type: ignore[misc]
@@ -36,6 +40,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     split: str
     scheme: str
+    mode: str | None
     trust: str
     block_size: int | None
     memory: int | None
@@ -44,6 +49,9 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     device: str | None
     engine: str | None
     random_state: int | None
+    id: str | None
+    ids: str = Ids.COMPARE  # a parameter where features may be split
+    verbose: bool
     n_features_in_: int
     plan_: SessionPlan
     certificate_: Certificate
@@ -55,17 +63,24 @@ class Federated(BaseEstimator):  # type: ignore[misc]
 
     def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
         split = Split(one_of("split", self.split, tuple(Split)))
+        one_of("ids", self.ids, tuple(Ids))
         return tables_of(self, X, y, split, whole_number("n_parties", self.n_parties, 2))
 
-    def _study(self, task: Task, **asked: Any) -> Study:
+    def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:
         block, memory = self.block_size, self.memory
+        if tables is not None:
+            asked["check_ids"] = tables.compared
+        # Of one table that was divided here, the rows are in one order.
+        known = self.ids == Ids.TRUST or (tables is not None and tables.rehearsed)
         return Study(
             task,
             Split(self.split),
             scheme=self.scheme,
+            mode=None if self.mode is None else Mode(one_of("mode", self.mode, tuple(Mode))),
             trust=Trust(one_of("trust", self.trust, tuple(Trust))),
             block_size=0 if block is None else whole_number("block_size", block, 1),
-            memory=DEFAULT_MEMORY if memory is None else whole_number("memory", memory, 1),
+            memory=None if memory is None else whole_number("memory", memory, 1),
+            trust_rows=known and self.split == Split.VERTICAL,
             **asked,
         )
 
@@ -74,13 +89,24 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if seed is not None:
             seed = whole_number("random_state", seed, 0)
-            warnings.warn(
-                "random_state makes every mask and pad a function of one number: insecure seeds, for tests only",
-                PrivacyWarning,
-                stacklevel=3,
+            warn_caller(
+                "random_state makes every mask and pad a function of one number: insecure seeds, for tests only"
             )
+        warn_of(doubts(study, parties))
         policy = _REHEARSED if rehearsed and self.policy is None else self.policy
-        return run_study(study, parties, random_state=seed, policy=policy, device=self.device, engine=self.engine)
+        how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": self.device, "engine": self.engine}
+        if not self.verbose:
+            return run_study(study, parties, **how)
+        with shown(tuple(str(i + 1) for i in range(len(parties)))) as progress:
+            return run_study(study, parties, progress=progress, **how)
+
+    def _expect_rows_belong(self, parts: Sequence[Part]) -> None:
+        """Where new features are split: parts whose rows have ids have the same ones, or it is said that none do."""
+        if all(part.ids is not None for part in parts):
+            for part in parts[1:]:
+                expect_same(np.asarray(parts[0].ids), np.asarray(part.ids), "the row ids of two parties")
+        else:
+            warn_of(doubts(self._study(Task.PREDICT), ()))
 
     def _expect_fitted(self) -> None:
         try:

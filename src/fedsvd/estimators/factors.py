@@ -15,7 +15,6 @@ from fedsvd.estimators.tables import Tables
 from fedsvd.estimators.transformer import FederatedTransformer
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.roles.user.svd import FactorsResult
-from fedsvd.runtime.party_data import PartyData
 from fedsvd.types import Float
 
 _BLOCK_ROWS = 4096
@@ -28,8 +27,8 @@ class FederatedFactors(FederatedTransformer):
         tables, _ = self._tables(X)
         wanted = self._wanted(tables)
         components = None if self.n_components is None else wanted
-        study = self._study(task, components=components, **asked)
-        outcome = self._run(study, [PartyData(source) for source in tables.sources], tables.rehearsed)
+        study = self._study(task, tables, components=components, **asked)
+        outcome = self._run(study, tables.parties(), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
         self._keep(outcome.parties, tables, wanted)
 

@@ -10,10 +10,11 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, whole_number
 from fedsvd.estimators.holdings import PartyCoefficients
 from fedsvd.estimators.labels import cut, joint_labels
+from fedsvd.estimators.rows import expect_labels_fit, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.estimators.transformer import projected
 from fedsvd.protocol.release import Policy
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.roles.user.fit import RegressionResult
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.types import Float
@@ -39,13 +40,18 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
     label_party : int, default=None
         Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
     scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
+        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
+        else "mask".
+    mode : {"A", "B"}, default=None
+        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
+        under a mask (B). None for A where the release determines that matrix, else B.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None
-        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+        Width of mask blocks in the paper's scheme; None for 1000.
     memory : int, default=None
-        Bytes that each role may use for panels and batches; None for 2 GiB.
+        Bytes that each role may use; None for 2 GiB, or 56 for each entry of a Gram matrix that needs more, up to
+        half of this machine's memory.
     n_parties : int, default=2
         Among how many parties a single table is divided, to rehearse.
     policy : Policy, default=None
@@ -58,6 +64,15 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
+    id : str, default=None
+        The column of row ids in every party's table: it is left out of the data, and compared where features are
+        split. A pandas index serves as well, without being named.
+    ids : {"compare", "trust"}, default="compare"
+        Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
+        and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
+        the order on your word.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -85,7 +100,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
     >>> rng = np.random.default_rng(0)
     >>> bank, shop, insurer = rng.normal(size=(500, 2)), rng.normal(size=(500, 1)), rng.normal(size=(500, 3))
     >>> y = bank @ [1.0, 2.0] + shop @ [3.0] + insurer @ [4.0, 5.0, 6.0] + 7.0
-    >>> regression = FederatedLinearRegression(split="vertical").fit([bank, shop, insurer], y)
+    >>> regression = FederatedLinearRegression(split="vertical", ids="trust").fit([bank, shop, insurer], y)
     >>> [party.coef_.round(10).tolist() for party in regression.parties_]
     [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]
     >>> round(float(regression.intercept_), 10)
@@ -100,6 +115,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         split: str = "horizontal",
         label_party: int | None = None,
         scheme: str = "auto",
+        mode: str | None = None,
         trust: str = "peers",
         block_size: int | None = None,
         memory: int | None = None,
@@ -108,12 +124,16 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
+        id: str | None = None,
+        ids: str = "compare",
+        verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.split = split
         self.label_party = label_party
         self.scheme = scheme
+        self.mode = mode
         self.trust = trust
         self.block_size = block_size
         self.memory = memory
@@ -122,6 +142,9 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self.device = device
         self.engine = engine
         self.random_state = random_state
+        self.id = id
+        self.ids = ids
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -146,22 +169,24 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self
         """
         tables, y = self._tables(X, y)
+        holder = self._label_holder(tables)
+        if self.ids == Ids.COMPARE and not tables.rehearsed:
+            expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, holder)
         y = joint_labels(y, tables.counts)
         Y = y.reshape(len(y), -1)
-        holder = self._label_holder(tables)
         if tables.split is Split.HORIZONTAL:
             labels: list[Float | None] = [*cut(Y, tables.edges)]
         else:
             labels = [Y if i == holder else None for i in range(len(tables.sources))]
         study = self._study(
             Task.LR,
+            tables,
             alpha=self._alpha(),
             centre=bool(self.fit_intercept),
             targets=Y.shape[1],
             label_user=holder + 1 if tables.split is Split.VERTICAL else 0,
         )
-        parties = [PartyData(*pair) for pair in zip(tables.sources, labels, strict=True)]
-        outcome = self._run(study, parties, tables.rehearsed)
+        outcome = self._run(study, tables.parties(labels), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
         self._keep(outcome.parties, flat=y.ndim == 1)
         return self
@@ -186,13 +211,14 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         parts = parts_like_fitted(self, X)
         W = np.atleast_2d(self.coef_).T
         if are_parties(X) and self.plan_.split is Split.VERTICAL:
-            study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user)
+            compared = all(part.ids is not None for part in parts)
+            study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user, check_ids=compared)
             bias = np.broadcast_to(self.intercept_, W.shape[1:])
-            parties = [PartyData(source, weights=(W[columns], bias)) for source, columns in parts]
+            parties = [PartyData(part.source, None, part.ids, (W[part.columns], bias)) for part in parts]
             outcome = self._run(study, parties, rehearsed=False)
             predicted: Float = outcome.parties[self.plan_.label_user - 1].predictions
         else:
-            predicted = np.concatenate([projected(source, W) for source, _ in parts]) + self.intercept_
+            predicted = np.concatenate([projected(part.source, W) for part in parts]) + self.intercept_
         return predicted[:, 0] if self.coef_.ndim == 1 else predicted
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -208,8 +234,11 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         -------
         float
         """
+        if are_parties(X) and self.ids == Ids.COMPARE:
+            self._expect_fitted()
+            expect_labels_fit(y, [labels_of(item) for item in X], Split(self.split), self.plan_.label_user - 1)
         if are_parties(X) and self.split == Split.HORIZONTAL:
-            y = joint_labels(y, [source.shape[0] for source, _ in parts_like_fitted(self, X)])
+            y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
         return float(super().score(X, y, sample_weight))
 
     def _alpha(self) -> float:

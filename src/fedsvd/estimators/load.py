@@ -6,6 +6,7 @@ is no model of the joint table: its estimator shows the coefficients or componen
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from fedsvd.estimators.linear_regression import FederatedLinearRegression
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA
 from fedsvd.estimators.svd import FederatedSVD
-from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.runtime.planning import DEFAULT_MEMORY
+from fedsvd.protocol.tasks import Ids, Item, Split, Task
+from fedsvd.runtime.planning import DEFAULT_MEMORY, GRAM_BYTES
 from fedsvd.runtime.results import Stored, party_folders, read_results
 from fedsvd.types import Float
 
@@ -51,6 +52,8 @@ def load(folder: str | os.PathLike[str]) -> Federated:
     ((2, 5), 1)
     """
     here = read_results(Path(folder))
+    if here.not_finished:
+        warnings.warn(here.not_finished, stacklevel=2)
     if here.party is not None:
         return _BUILD[here.task](here, [here])
     parts = [read_results(path) for path in party_folders(Path(folder))]
@@ -161,10 +164,12 @@ def _common(here: Stored) -> dict[str, Any]:
     return {
         "split": str(plan.split),
         "scheme": str(plan.scheme),
+        "mode": None if plan.mode is None else str(plan.mode),
         "trust": str(plan.trust),
         "block_size": plan.block or None,
-        "memory": None if plan.memory == DEFAULT_MEMORY else plan.memory,
+        "memory": None if plan.memory in (DEFAULT_MEMORY, GRAM_BYTES * plan.M**2) else plan.memory,
         "n_parties": plan.k,
+        **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }
 
 

@@ -34,13 +34,18 @@ class FederatedLSA(FederatedFactors):
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different documents over the same terms, or different terms of the same documents.
     scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
+        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
+        else "mask".
+    mode : {"A", "B"}, default=None
+        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
+        under a mask (B). None for A where the release determines that matrix, else B.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None
-        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+        Width of mask blocks in the paper's scheme; None for 1000.
     memory : int, default=None
-        Bytes that each role may use for panels and batches; None for 2 GiB.
+        Bytes that each role may use; None for 2 GiB, or 56 for each entry of a Gram matrix that needs more, up to
+        half of this machine's memory.
     n_parties : int, default=2
         Among how many parties a single table is divided, to rehearse.
     policy : Policy, default=None
@@ -53,6 +58,15 @@ class FederatedLSA(FederatedFactors):
         that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
+    id : str, default=None
+        The column of row ids in every party's table: it is left out of the data, and compared where features are
+        split. A pandas index serves as well, without being named.
+    ids : {"compare", "trust"}, default="compare"
+        Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
+        and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
+        the order on your word.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -98,6 +112,7 @@ class FederatedLSA(FederatedFactors):
         *,
         split: str = "horizontal",
         scheme: str = "auto",
+        mode: str | None = None,
         trust: str = "peers",
         block_size: int | None = None,
         memory: int | None = None,
@@ -106,10 +121,14 @@ class FederatedLSA(FederatedFactors):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
+        id: str | None = None,
+        ids: str = "compare",
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.split = split
         self.scheme = scheme
+        self.mode = mode
         self.trust = trust
         self.block_size = block_size
         self.memory = memory
@@ -118,6 +137,9 @@ class FederatedLSA(FederatedFactors):
         self.device = device
         self.engine = engine
         self.random_state = random_state
+        self.id = id
+        self.ids = ids
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -175,7 +197,8 @@ class FederatedLSA(FederatedFactors):
         self._expect_fitted()
         k = whole_number("k", k, 1)
         if one_of("among", among, ("samples", "features")) == "samples":
-            ((source, _),) = parts_like_fitted(self, queries)
+            (part,) = parts_like_fitted(self, queries)
+            source = part.source
             W, known = self.components_.T, self._embedded()
         else:
             source = self._new_features(queries)

@@ -11,7 +11,6 @@ from fedsvd.estimators.transformer import FederatedTransformer, projected
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
 from fedsvd.roles.user.pca import PCAResult
-from fedsvd.runtime.party_data import PartyData
 from fedsvd.types import Float
 
 # Attributes that not every fit has: those of an earlier one must not stay.
@@ -43,13 +42,18 @@ class FederatedPCA(FederatedTransformer):
         Release the singular values to all parties. Without them the parties learn no more than the mean and the
         top subspace, and the attributes about explained variance are missing.
     scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" or "mask" by cost.
+        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
+        else "mask".
+    mode : {"A", "B"}, default=None
+        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
+        under a mask (B). None for A where the release determines that matrix, else B.
     trust : {"peers", "authority"}, default="peers"
         Who deals the masks: the parties among themselves, or a Trusted Authority.
     block_size : int, default=None
-        Width of mask blocks; None for 1000 in the paper's scheme, 256 in mixing masks.
+        Width of mask blocks in the paper's scheme; None for 1000.
     memory : int, default=None
-        Bytes that each role may use for panels and batches; None for 2 GiB.
+        Bytes that each role may use; None for 2 GiB, or 56 for each entry of a Gram matrix that needs more, up to
+        half of this machine's memory.
     n_parties : int, default=2
         Among how many parties a single table is divided, to rehearse.
     policy : Policy, default=None
@@ -62,6 +66,10 @@ class FederatedPCA(FederatedTransformer):
         that scheduler; None for this process alone.
     random_state : int, default=None
         None takes every secret from the operating system. A number is for tests, and warns.
+    id : str, default=None
+        The column of row ids in every party's table: it is left out of the data.
+    verbose : bool, default=False
+        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
 
     Attributes
     ----------
@@ -112,6 +120,7 @@ class FederatedPCA(FederatedTransformer):
         unit_variance: bool = False,
         release_spectrum: bool = True,
         scheme: str = "auto",
+        mode: str | None = None,
         trust: str = "peers",
         block_size: int | None = None,
         memory: int | None = None,
@@ -120,12 +129,15 @@ class FederatedPCA(FederatedTransformer):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
+        id: str | None = None,
+        verbose: bool = False,
     ) -> None:
         self.n_components = n_components
         self.split = split
         self.unit_variance = unit_variance
         self.release_spectrum = release_spectrum
         self.scheme = scheme
+        self.mode = mode
         self.trust = trust
         self.block_size = block_size
         self.memory = memory
@@ -134,6 +146,8 @@ class FederatedPCA(FederatedTransformer):
         self.device = device
         self.engine = engine
         self.random_state = random_state
+        self.id = id
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Run the study.
@@ -153,8 +167,9 @@ class FederatedPCA(FederatedTransformer):
         wanted = self._wanted(tables)
         release = RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ())
         components = None if self.n_components is None else wanted
-        study = self._study(Task.PCA, components=components, unit_variance=bool(self.unit_variance), release=release)
-        outcome = self._run(study, [PartyData(source) for source in tables.sources], tables.rehearsed)
+        scaled = bool(self.unit_variance)
+        study = self._study(Task.PCA, tables, components=components, unit_variance=scaled, release=release)
+        outcome = self._run(study, tables.parties(), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
         self._keep(outcome.parties, tables, wanted)
         return self

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -17,7 +17,12 @@ from sklearn.utils.validation import validate_data
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.protocol.tasks import Split
+from fedsvd.estimators.rows import Labels, ids_from
+from fedsvd.protocol.tasks import Ids, Split
+from fedsvd.runtime.job_data import expect_named_ids, row_ids
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.problems import Problems
+from fedsvd.types import Float
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms
 
@@ -30,9 +35,21 @@ class Tables:
     names: tuple[str, ...] | None
     split: Split
     rehearsed: bool  # one owner's table, divided here
+    ids: tuple[Labels, ...] = ()  # of every party's rows, where all have some; a comparison is to be made then
 
     def __repr__(self) -> str:
         return f"Tables({', '.join(str(source.shape) for source in self.sources)}, split={self.split})"
+
+    @property
+    def compared(self) -> bool:
+        """Whether rows of split features are to be compared by ids."""
+        return self.split is Split.VERTICAL and bool(self.ids) and all(own is not None for own in self.ids)
+
+    def parties(self, labels: Sequence[Float | None] = ()) -> list[PartyData]:
+        """What each party brings: its table, its labels where it has some, the ids of its rows where all have some."""
+        none = (None,) * len(self.sources)
+        ids = self.ids if self.compared else none
+        return [PartyData(*own) for own in zip(self.sources, labels or none, ids, strict=True)]
 
     @property
     def n_samples(self) -> int:
@@ -77,11 +94,11 @@ def tables_of(estimator: Any, X: Any, y: Any, split: Split, n_parties: int) -> t
     Sets ``n_features_in_`` and ``feature_names_in_`` on the estimator.
     """
     if are_parties(X):
-        tables = given(X, split)
+        tables = given(X, split, estimator.id, estimator.ids)
         _remember(estimator, tables.names, tables.n_features)
         return tables, y
-    if isinstance(X, str | os.PathLike | MatrixSource):
-        source = open_source(X)
+    if isinstance(X, str | os.PathLike | MatrixSource) or estimator.id is not None:
+        source = open_source(X).without([] if estimator.id is None else [estimator.id])
         _remember(estimator, source.names, source.shape[1])
         return divided(source, source.names, split, n_parties), y
     _expect_two_sides(X)
@@ -95,9 +112,15 @@ def tables_of(estimator: Any, X: Any, y: Any, split: Split, n_parties: int) -> t
     return divided(open_source(X), names, split, n_parties), y
 
 
-def given(X: Sequence[Any], split: Split) -> Tables:
-    """The tables of a list, with joint column names; refused when parties contradict each other."""
-    sources = tuple(open_source(item) for item in X)
+def given(X: Sequence[Any], split: Split, id: str | None = None, ids: str = Ids.COMPARE, needed: bool = True) -> Tables:
+    """The tables of a list, with joint column names; refused when parties contradict each other.
+
+    Without ``needed``, which is for new tables, the column ``id`` may be missing from all of them.
+    """
+    whole = _opened(X)
+    if not needed and id is not None:
+        id = _where_all_have(id, whole)
+    sources = whole if id is None else tuple(source.without([id]) for source in whole)
     axis = 1 if split is Split.HORIZONTAL else 0
     sides = {source.shape[axis] for source in sources}
     if len(sides) > 1:
@@ -105,7 +128,42 @@ def given(X: Sequence[Any], split: Split) -> Tables:
         raise ShapeError(f"parties have different numbers of {what}: {sorted(sides)}", f"give all the same {what}")
     names = [_names(item, source) for item, source in zip(X, sources, strict=True)]
     joint = _shared_names(names) if split is Split.HORIZONTAL else _joined_names(names)
-    return Tables(sources, joint, split, rehearsed=False)
+    rows = _row_ids(whole, id) if split is Split.VERTICAL and ids == Ids.COMPARE else ()
+    return Tables(sources, joint, split, rehearsed=False, ids=rows)
+
+
+def _where_all_have(id: str, sources: Sequence[MatrixSource]) -> str | None:
+    having = sum(id in (source.names or ()) for source in sources)
+    if 0 < having < len(sources):
+        fault = f"{len(sources) - having} of {len(sources)} tables have no column {id!r}"
+        raise ConfigError(fault, "give row ids everywhere or nowhere")
+    return id if having else None
+
+
+def _row_ids(sources: Sequence[MatrixSource], id: str | None) -> tuple[Labels, ...]:
+    """The ids of every party's rows: those in the column that is named, else the labels of the frames."""
+    if id is not None:
+        return tuple(row_ids(source, id) for source in sources)
+    found = ids_from([source.row_labels() for source in sources])
+    if any(own is None for own in found):
+        expect_named_ids(sources)
+    return found
+
+
+def _opened(X: Sequence[Any]) -> tuple[MatrixSource, ...]:
+    """Every party's table; one error with all of them that are no tables, and what is wrong with the others."""
+    problems, sources = Problems(), {}
+    for index, item in enumerate(X, start=1):
+        with problems.of(str(index), _file(item)):
+            sources[index] = open_source(item)
+    if problems:
+        problems.read((str(index), _file(X[index - 1]), source) for index, source in sources.items())
+    problems.expect_none()
+    return tuple(sources.values())
+
+
+def _file(item: Any) -> str:
+    return str(item) if isinstance(item, str | os.PathLike) else ""
 
 
 def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_parties: int) -> Tables:
@@ -121,27 +179,41 @@ def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_p
     return Tables(sources, None if names is None else tuple(names), split, rehearsed=True)
 
 
-def parts_like_fitted(estimator: Any, X: Any) -> list[tuple[MatrixSource, slice]]:
+class Part(NamedTuple):
+    """A table with some of the columns of ``fit``: their place among the joint ones, and the ids of its rows."""
+
+    source: MatrixSource
+    columns: slice
+    ids: Labels = None
+
+
+def parts_like_fitted(estimator: Any, X: Any) -> list[Part]:
     """Tables with the columns the estimator was fitted on, each with its place among the joint columns."""
     everything = slice(0, estimator.n_features_in_)
     if not are_parties(X):
-        return [(_like_fitted(estimator, X), everything)]
+        return [Part(_like_fitted(estimator, X), everything)]
     if estimator.split == Split.HORIZONTAL:
-        return [(_like_fitted(estimator, part), everything) for part in X]
-    tables = given(X, Split.VERTICAL)
+        return [Part(_like_fitted(estimator, part), everything) for part in X]
+    tables = given(X, Split.VERTICAL, estimator.id, estimator.ids, needed=False)
     widths = tuple(source.shape[1] for source in tables.sources)
     if widths != estimator.plan_.counts:
         raise ShapeError(f"parties have {widths} columns, in fit they had {estimator.plan_.counts}")
     _expect_names(estimator, tables.names)
-    return [(source, slice(*ends)) for source, ends in zip(tables.sources, pairwise(tables.edges), strict=True)]
+    ids = tables.ids or (None,) * len(tables.sources)
+    places = pairwise(tables.edges)
+    return [Part(source, slice(*ends), own) for source, ends, own in zip(tables.sources, places, ids, strict=True)]
 
 
 def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
     """One table with all columns the estimator was fitted on."""
     if not isinstance(X, str | os.PathLike | MatrixSource):
         _expect_two_sides(X)
+        if estimator.id is not None and estimator.id in [str(name) for name in getattr(X, "columns", ())]:
+            return _like_fitted(estimator, open_source(X))
         return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE))
     source = open_source(X)
+    if estimator.id is not None and estimator.id in (source.names or ()):
+        source = source.without([estimator.id])
     if source.shape[1] != estimator.n_features_in_:
         name, fitted = type(estimator).__name__, estimator.n_features_in_
         raise ShapeError(f"X has {source.shape[1]} features, but {name} is expecting {fitted} features as input")

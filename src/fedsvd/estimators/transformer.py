@@ -43,7 +43,10 @@ class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fe
         """
         self._expect_fitted()
         vertical = are_parties(X) and self.split == Split.VERTICAL
-        parts = [self._coordinates(source, columns) for source, columns in parts_like_fitted(self, X)]
+        given = parts_like_fitted(self, X)
+        if vertical:
+            self._expect_rows_belong(given)
+        parts = [self._coordinates(part.source, part.columns) for part in given]
         return np.sum(parts, axis=0) if vertical else np.concatenate(parts)
 
     def inverse_transform(self, X: Any) -> Float:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.identity import files
 from fedsvd.identity.certificates import (
+    expect_here,
     expect_valid,
     federation_of,
     fingerprint_of,
@@ -73,6 +74,7 @@ class Authority:
         now: datetime,
         days: int = DAYS,
         renew: bool = False,
+        organisation: str | None = None,
     ) -> bytes:
         """A certificate in PEM, for the role and id that the operator names and the fingerprint it was told."""
         now = utc(now)
@@ -81,10 +83,12 @@ class Authority:
         expect_valid(self.ca, now, "the operator's own certificate")
         claim = read_request(request_pem).claim
         self._expect_meant(claim, role, party_id, fingerprint)
+        for address in claim.addresses:
+            expect_here(self.ca, address)
         tls = hashlib.sha256(claim.tls_public).hexdigest()
         with files.locked(self.directory):
             expect_may_issue(self.register(), claim, tls, now, renew)
-            certificate = make_certificate(claim, self.ca, self._key(), now, days)
+            certificate = make_certificate(claim, self.ca, self._key(), now, days, organisation)
             pem = certificate.public_bytes(Encoding.PEM)
             add_issued(self.directory, _entry(claim, certificate, tls, now))
         return pem
@@ -145,7 +149,9 @@ class Authority:
         return pem
 
 
-def init_federation(directory: Path, name: str, *, now: datetime, days: int = CA_DAYS) -> Authority:
+def init_federation(
+    directory: Path, name: str, *, now: datetime, days: int = CA_DAYS, rehearsal: bool = False
+) -> Authority:
     """A new federation with an id for ever, and its operator's key in ``directory``."""
     if not 1 <= len(name) <= 64 or not name.isprintable():
         raise ConfigError("a federation's name has 1 to 64 printable characters", "name it as people call it")
@@ -154,7 +160,7 @@ def init_federation(directory: Path, name: str, *, now: datetime, days: int = CA
     if directory.exists() and any(directory.iterdir()):
         raise StorageError(f"{directory} is not empty, and is left as it is", "name a new folder")
     key = ec.generate_private_key(ec.SECP256R1())
-    ca = make_ca(key, fresh_bytes(16).hex(), name, utc(now), days)
+    ca = make_ca(key, fresh_bytes(16).hex(), name, utc(now), days, rehearsal)
     files.private_folder(directory)
     files.create(directory / CA_KEY, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     files.create(directory / CA, ca.public_bytes(Encoding.PEM))

@@ -9,7 +9,9 @@ argument.
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import cast
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -24,6 +26,11 @@ from fedsvd.randomness.entropy import fresh_bytes
 
 SKEW = timedelta(minutes=5)  # a certificate is valid a little before it was made: clocks differ
 _LIST_IS_FRESH = timedelta(days=90)
+_REHEARSAL = "REHEARSAL: throw-away keys of one person"
+REHEARSAL = (
+    "REHEARSAL: throw-away keys that one person holds, good for this machine only. "
+    "Do not use data here that one person may not hold."
+)
 _NO_USE = dict.fromkeys(
     ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"),
     False,
@@ -37,9 +44,15 @@ def utc(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(microsecond=0)
 
 
-def make_ca(key: ec.EllipticCurvePrivateKey, federation: str, name: str, now: datetime, days: int) -> x509.Certificate:
-    """The operator's certificate of itself: it may sign certificates of roles, and no further authority."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def make_ca(
+    key: ec.EllipticCurvePrivateKey, federation: str, name: str, now: datetime, days: int, rehearsal: bool = False
+) -> x509.Certificate:
+    """The operator's certificate of itself: it may sign certificates of roles, and no further authority.
+
+    That of a rehearsal has a unit of that name in its subject, hence in the issuer of every certificate it signs.
+    """
+    unit = [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, _REHEARSAL)] if rehearsal else []
+    subject = x509.Name([*unit, x509.NameAttribute(NameOID.COMMON_NAME, name)])
     names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(f"{SCHEME}{federation}")])
     builder = _builder(subject, key.public_key(), now, days).issuer_name(subject)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -48,10 +61,18 @@ def make_ca(key: ec.EllipticCurvePrivateKey, federation: str, name: str, now: da
 
 
 def make_certificate(
-    claim: Claim, ca: x509.Certificate, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
+    claim: Claim,
+    ca: x509.Certificate,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    days: int,
+    organisation: str | None = None,
 ) -> x509.Certificate:
-    """The claim under the operator's signature."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, claim.identity.party_id)])
+    """The claim under the operator's signature, and the organisation that the operator says it belongs to."""
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, claim.identity.party_id)]
+    if organisation:
+        names.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation))
+    subject = x509.Name(names)
     tls = cast(ec.EllipticCurvePublicKey, load_der_public_key(claim.tls_public))  # read_claim saw to it
     identifier = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     signer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
@@ -91,6 +112,12 @@ def load_certificate(content: bytes | x509.Certificate) -> x509.Certificate:
         raise NotAuthenticated("this is not a certificate", "send the file that was issued, unchanged") from None
 
 
+def organisation_of(certificate: bytes | x509.Certificate) -> str | None:
+    """The organisation in a certificate's subject, where the operator named one."""
+    found = load_certificate(certificate).subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return str(found[0].value) if found else None
+
+
 def load_revocation_list(content: bytes, ca: x509.Certificate) -> x509.CertificateRevocationList:
     """A revocation list that the operator signed, or ``NotAuthenticated``."""
     return _signed_list(content, ca.public_bytes(Encoding.DER))
@@ -124,6 +151,30 @@ def federation_of(ca: x509.Certificate) -> str:
     except UNREADABLE:
         pass
     raise NotAuthenticated("this is not the certificate of a federation's operator", "ask the operator for ca.pem")
+
+
+def is_rehearsal(ca: x509.Certificate) -> bool:
+    """Whether this federation is a rehearsal: one person holds all its keys, and it stays on one machine."""
+    units = ca.subject.get_attributes_for_oid(NameOID.ORGANIZATIONAL_UNIT_NAME)
+    return any(unit.value == _REHEARSAL for unit in units)
+
+
+def expect_here(ca: x509.Certificate, address: str) -> None:
+    """Raise ``NotAuthenticated`` where a rehearsal would leave this machine: ``address`` is a host, or host:port."""
+    if is_rehearsal(ca) and not _is_loopback(address):
+        raise NotAuthenticated(
+            f"this is a rehearsal, and {address} is not on this machine",
+            "a rehearsal stays on 127.0.0.1; found a federation for other machines: fedsvd federation init",
+        )
+
+
+def _is_loopback(address: str) -> bool:
+    bare = address.count(":") > 1 and not address.startswith("[")  # an IPv6 address without a port
+    host = address if bare else urlsplit(f"//{address}").hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def fingerprint_of(ca: x509.Certificate) -> str:

@@ -4,6 +4,7 @@ Law of this file: a secret's file is made with mode 0600 by the call that makes 
 later, and a file is replaced whole or not at all. A secret that others can read is not read: it is no secret.
 """
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -130,4 +131,20 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"cannot use {path}: {error.strerror}", "name a folder of your own on a disk with space")
+    """What stands in the way, and what helps against that."""
+    match error.errno:
+        case errno.ENOENT if not path.parent.is_dir():
+            return StorageError(f"there is no folder {path.parent}", "check the path, or make the folder")
+        case errno.ENOENT:
+            return StorageError(f"there is no file {path}", "check the path; a file that was sent may not be here yet")
+        case errno.EACCES | errno.EPERM:
+            return StorageError(f"this user may not open {path}", f"change its owner or its mode: ls -ld {path}")
+        case errno.ENOSPC | errno.EDQUOT:
+            return StorageError(f"the disk of {path} is full", "free space on it, or name a folder on another disk")
+        case errno.EROFS:
+            return StorageError(f"{path} is on a disk that is read-only", "name a folder on another disk")
+        case errno.EISDIR:
+            return StorageError(f"{path} is a folder, not a file", "name the file in it")
+        case errno.ENOTDIR | errno.EEXIST:
+            return StorageError(f"{path} or a folder above it is a file", "name another folder")
+    return StorageError(f"cannot use {path}: {error.strerror}", "look at the disk, or name another folder")

@@ -9,7 +9,7 @@ Keys are checked against certificates when a kit is read. Pins and the revocatio
 peer, so that whoever is revoked stops at the next connection, without a restart.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -26,6 +26,7 @@ from fedsvd.identity.certificates import (
     expires_in,
     federation_of,
     fingerprint_of,
+    is_rehearsal,
     list_number,
     load_certificate,
     load_revocation_list,
@@ -37,8 +38,11 @@ from fedsvd.identity.pins import expect_pin, read_pins
 from fedsvd.identity.request import (
     NEXT_TLS_KEY,
     REQUEST,
+    SIGNING_KEY,
     TLS_KEY,
+    Request,
     expect_apart_from_operator,
+    make_request,
     read_request,
     read_signing_key,
     read_tls_key,
@@ -72,9 +76,8 @@ class Kit:
     def read(cls, directory: Path) -> "Kit":
         """The kit in a folder; its keys, certificate and federation belong together, or this raises."""
         if not (directory / CERTIFICATE).exists():
-            raise StorageError(
-                f"there is no certificate in {directory}", "fedsvd join request, then fedsvd join accept"
-            )
+            raise _without_certificate(directory)
+        _expect_whole(directory)
         certificate, ca = (load_certificate(files.read(directory / name)) for name in (CERTIFICATE, CA))
         claim = expect_issued(certificate, ca)
         expect_apart_from_operator(directory, claim.identity.role)
@@ -98,6 +101,11 @@ class Kit:
     @property
     def ca_pem(self) -> bytes:
         return self.ca.public_bytes(Encoding.PEM)
+
+    @property
+    def rehearsal(self) -> bool:
+        """Whether this kit belongs to a rehearsal, not to a federation."""
+        return is_rehearsal(self.ca)
 
     def tls_key_pem(self) -> bytes:
         """The private TLS key, for the TLS library and for nothing else; read when asked for, and not kept."""
@@ -129,15 +137,39 @@ class Kit:
         found = []
         ours = ("this kit's certificate", self.certificate, "renew it: fedsvd join renew")
         theirs = ("the operator's certificate", self.ca, "ask the operator for the next one")
+        # A rehearsal lasts for days, and is not renewed.
+        before = timedelta(0) if self.rehearsal else WARN_BEFORE
         for what, certificate, fix in (ours, theirs):
             left = expires_in(certificate, now)
-            if left < WARN_BEFORE:
+            if left < before:
+                fix = "rehearse again in a new folder" if self.rehearsal else fix
                 when = "has expired" if left < timedelta(0) else f"expires in {left.days} days"
                 found.append(f"{what} {when}; {fix}")
         revoked = self.revocations()
         if revoked is not None and (revoked.next_update_utc or utc(now)) < utc(now):
             found.append("the revocation list is old; ask the operator for the current one")
         return found
+
+
+def request_of(
+    kit_dir: Path,
+    ca_pem: bytes,
+    ca_fingerprint: str | None,
+    role: KitRole | str,
+    party_id: str,
+    addresses: Sequence[str] = (),
+) -> Request:
+    """A new kit and its request, for the federation of an operator whose fingerprint was read out.
+
+    The fingerprint covers the operator's key and the federation's id, so neither is typed again: the operator's
+    certificate stays in the kit, and ``accept`` takes an answer from that operator alone.
+    """
+    if ca_fingerprint is None:
+        raise ConfigError("the operator's certificate has to be compared with what was read out", "--fingerprint")
+    ca = _accepted_ca(kit_dir, ca_pem, ca_fingerprint)
+    made = make_request(kit_dir, federation_of(ca), role, party_id, addresses)
+    files.replace(kit_dir / CA, ca.public_bytes(Encoding.PEM))
+    return made
 
 
 def accept(
@@ -224,6 +256,32 @@ def _accepted_ca(kit_dir: Path, ca_pem: bytes | None, fingerprint: str | None) -
     if ours is not None and fingerprint_of(ours) != fingerprint_of(ca):
         raise NotAuthenticated("this kit belongs to another operator", "make a new kit for another federation")
     return ca
+
+
+def _without_certificate(kit_dir: Path) -> StorageError:
+    """Why this folder has no certificate, as far as the folder tells."""
+    if not kit_dir.is_dir():
+        return StorageError(f"there is no folder {kit_dir}", "check --kit, or make a kit: fedsvd join request")
+    fault = f"there is no certificate in {kit_dir}"
+    if not (kit_dir / REQUEST).exists():
+        return StorageError(f"{fault}, nor a request for one", "check --kit, or make a kit: fedsvd join request")
+    fix = "the operator's answer to request.pem goes into the kit with fedsvd join accept --certificate FILE"
+    return StorageError(fault, fix)
+
+
+def _expect_whole(kit_dir: Path) -> None:
+    """Raise ``StorageError`` for a file that every kit has and this one has not."""
+    again = f"fedsvd join accept --kit {kit_dir} --certificate {kit_dir / CERTIFICATE} --ca FILE --fingerprint DIGITS"
+    accepted = f"ask the operator for ca.pem, and take it in: {again}"
+    restore = "restore the kit from your backup; without one, make a new kit: fedsvd join request"
+    for name, what, fix in (
+        (CA, "the operator's certificate", accepted),
+        (SIGNING_KEY, "the private key that signs", restore),
+        (TLS_KEY, "the private key of its certificate", restore),
+    ):
+        there = (kit_dir / name).exists() or (name == TLS_KEY and (kit_dir / NEXT_TLS_KEY).exists())
+        if not there:
+            raise StorageError(f"{kit_dir / name}, {what}, is missing", fix)
 
 
 def _key_of(kit_dir: Path, claim: Claim) -> Path:

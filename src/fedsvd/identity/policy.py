@@ -5,13 +5,13 @@ one that protects somebody. A policy from a file is always enforced; only estima
 """
 
 import difflib
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
 from fedsvd.identity import files
+from fedsvd.identity.toml import read_toml
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Scheme, Task
 
@@ -31,16 +31,24 @@ _RULES: tuple[tuple[str, int | None, str], ...] = (
         None,
         "With two parties that is the partner's own, and often its records. true: we agree to that.",
     ),
+    (
+        "consent_to_gram",
+        None,
+        "A job may ask for mode A, in which all parties hold the joint Gram matrix. true: we agree to that.",
+    ),
     ("records_for_full", 1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ("records", 1, "Fewest where only U_r or coefficients are."),
     ("most_components", 1, "Most components that may be released; no limit while this line is commented out."),
-    ("shared_windows", None, "No part of a mask may hide one party's columns alone."),
+    ("shared_windows", None, "No part of a mask may hide one party's records (columns, where these are split) alone."),
     (
-        "changed_records",
+        "least_changed",
         0,
-        "Fewest records that may change between two runs: one changed record can be computed exactly.",
+        "Fewest records that may change between two studies: one changed record can be computed exactly.",
     ),
+    ("versions_per_year", 0, "Most versions of a dataset in studies that release U and S; 0: no limit."),
+    ("failed_attempts", 0, "Failed attempts that one approval covers; a study that succeeds here spends it."),
 )
+_RENAMED = {"changed_records": "least_changed"}  # since 0.1.0
 _LISTS: dict[str, type[Task] | type[Scheme]] = {"tasks": Task, "schemes": Scheme}
 _HEAD = """\
 # What this site allows to be released. A study below it is refused before anything leaves the site.
@@ -63,16 +71,14 @@ def spelt_policy(policy: Policy) -> str:
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file; a fault in it is one error with the key, and nothing is allowed."""
-    try:
-        table = tomllib.loads(files.read(path).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        where = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8"
-        raise ConfigError(f"{path} is not TOML: {where}", "write key = value, one to a line") from None
+    table = read_toml(path, "docs/deployment.md")
     return replace(_DEFAULTS, **{key: _value(path, key, value) for key, value in table.items()})
 
 
 def _value(path: Path, key: str, value: Any) -> Any:
     rules = {name: least for name, least, _ in _RULES}
+    if key in _RENAMED:
+        raise ConfigError(f"{key} in {path} has a new name", f"{_RENAMED[key]} = {value}")
     if key not in rules:
         near = difflib.get_close_matches(key, rules, 1)
         fix = f"did you mean {near[0]}?" if near else f"one of {', '.join(rules)}"

@@ -4,10 +4,11 @@ The same calls as between institutions, one after the other, and every owner pin
 the point of it all: one person holds all keys, the operator's too. It is for one machine and a short time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from fedsvd.errors import ConfigError
 from fedsvd.identity.authority import init_federation
 from fedsvd.identity.kit import Kit, accept, accept_revocations
 from fedsvd.identity.names import KitRole
@@ -16,7 +17,7 @@ from fedsvd.identity.request import make_request
 
 OPERATOR = "operator"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_DAYS = 7
+DAYS = 7
 
 
 def temporary_federation(
@@ -30,22 +31,33 @@ def temporary_federation(
     authority: str = "ta",
     researcher: str | None = None,
     name: str = "throw-away federation",
+    rehearsal: bool = False,
+    organisations: Mapping[str, str] | None = None,
 ) -> dict[str, Path]:
     """``party/<id>``, ``csp/<id>``, ``authority/<id>`` and ``researcher/<id>``, each with its kit's folder.
 
-    The operator's own folder is ``directory/operator``.
+    The operator's own folder is ``directory/operator``. A rehearsal says so in every certificate; its kits are named as
+    a person would name them, by their ids alone.
     """
-    operator = init_federation(directory / OPERATOR, name, now=now, days=_DAYS)
+    if rehearsal and OPERATOR in (csp, researcher, authority, *party_ids):
+        raise ConfigError(f"{OPERATOR!r} is the name of the operator's folder", "give this member another name")
+    operator = init_federation(directory / OPERATOR, name, now=now, days=DAYS, rehearsal=rehearsal)
     roles = [(KitRole.CSP, csp), *((KitRole.PARTY, party_id) for party_id in party_ids)]
     roles += [(KitRole.AUTHORITY, authority)] if with_authority else []
     roles += [(KitRole.RESEARCHER, researcher)] if researcher else []
     kits: dict[str, Kit] = {}
     for role, party_id in roles:
-        folder = directory / f"{role}-{party_id}"
+        folder = directory / (party_id if rehearsal else f"{role}-{party_id}")
         addresses = csp_addresses if role is KitRole.CSP else ()
         request = make_request(folder, operator.federation, role, party_id, addresses)
         pem = operator.approve(
-            request.pem, role=role, party_id=party_id, fingerprint=request.fingerprint, now=now, days=_DAYS
+            request.pem,
+            role=role,
+            party_id=party_id,
+            fingerprint=request.fingerprint,
+            now=now,
+            days=DAYS,
+            organisation=(organisations or {}).get(party_id),
         )
         kits[f"{role}/{party_id}"] = accept(folder, pem, operator.ca_pem, operator.fingerprint, now=now)
     revoked = operator.revocation_list(now=now)

@@ -203,6 +203,6 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def modelled(case: Case, machine: Machine) -> float:
-    """Seconds by the cost model, users side by side; making the data is not in it."""
+    """Seconds by the cost model with all roles on this machine; making the data is not in it."""
     plan = plan_job(prepare(case.job())).plan
-    return predict(plan, machine, well_conditioned=True, in_memory=False).seconds_side_by_side
+    return predict(plan, machine, well_conditioned=True, in_memory=False).seconds_on_one_machine

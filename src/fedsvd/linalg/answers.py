@@ -33,8 +33,27 @@ def expect_structure(U: Array, sigma: Array | None, m: int, r: int, most: float 
     rho = rank_shown(U)
     if not _orthogonality(U[:, :rho]) <= _ORTHOGONALITY * math.sqrt(m):
         raise _refused("its singular vectors are not orthonormal")
-    if sigma is not None and not backend.norm(sigma) <= math.sqrt(most):
+    if sigma is not None:
+        expect_energy(sigma, math.sqrt(most))
+    return rho
+
+
+def expect_energy(sigma: Array, most: float) -> None:
+    """Refuse singular values whose norm is beyond that of the joint matrix, in their own unit."""
+    if not backend.norm(sigma) <= most:
         raise _refused("its singular values are beyond the joint norm")
+
+
+def expect_orthonormal(gram: Array, m: int) -> int:
+    """rho of a U' that came in panels of rows, from its Gram matrix; ``AnswerRefused`` where it has no structure."""
+    xp = namespace(gram)
+    shown = xp.linalg.diagonal(gram) > 0.0
+    rho = int(xp.count_nonzero(shown))
+    if not bool(xp.all(shown[:rho])):
+        raise _refused("a zero column stands before one that is not zero")
+    identity = xp.eye(rho, dtype=gram.dtype, device=gram.device)
+    if rho and not float(xp.max(xp.abs(gram[:rho, :rho] - identity))) <= _ORTHOGONALITY * math.sqrt(m):
+        raise _refused("its singular vectors are not orthonormal")
     return rho
 
 

@@ -1,10 +1,8 @@
-"""The array namespace ``xp`` and the factorisations behind one door.
+"""The array namespace ``xp``, and the factorisations.
 
-Kernels in this house are written against the array API standard: what they call on ``xp`` runs on NumPy,
-PyTorch, CuPy or array-api-strict alike. The standard lacks a few things the hot loops live on (triangular
-solves, products with reflectors, the DCT); they are here, once, with the fastest route each library has:
-BLAS and LAPACK called directly on NumPy, so that nothing is copied for the sake of memory order, and a route
-through the standard's own functions elsewhere.
+Kernels are written against the array API standard: what they call on ``xp`` runs on NumPy, PyTorch, CuPy or
+array-api-strict alike. What the standard lacks and the hot loops need (triangular solves, products with reflectors, the
+DCT) is here, once: BLAS and LAPACK called directly on NumPy, the standard's own functions elsewhere.
 """
 
 import math
@@ -13,9 +11,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.fft
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
 from threadpoolctl import ThreadpoolController
 
 from fedsvd.errors import ConfigError, MissingExtra, NumericalError
@@ -30,12 +27,20 @@ _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
 _WY = 128  # reflectors per compact-WY product off NumPy
 _WORTH_SHARING = 256  # the narrowest side of a product from which two threads are quicker than one
+_LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
+_NARROWEST = 256  # columns in one call of ormqr
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
 
 
 @cache
 def _pools() -> Any:
+    assert scipy.linalg.blas  # loaded when first asked for; what is not loaded yet is not found here
     return ThreadpoolController()
+
+
+def threads() -> int:
+    """How many threads the BLAS has."""
+    return max((int(pool["num_threads"]) for pool in _pools().info() if pool["user_api"] == "blas"), default=1)
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -139,7 +144,7 @@ def qr_r(A: Array) -> Array:
             return np.zeros(A.shape)
         # SciPy's geqrf on Fortran order: NumPy's mode="r" transposes a copy in and out. Its default workspace holds
         # blocks of three columns only, a third of the speed.
-        factored, _, _, info = lapack.dgeqrf(A, lwork=_QR_BLOCK * max(1, A.shape[1]), overwrite_a=False)
+        factored, _, _, info = scipy.linalg.lapack.dgeqrf(A, lwork=_QR_BLOCK * max(1, A.shape[1]), overwrite_a=False)
         _check("geqrf", info)
         return np.triu(factored[: min(A.shape)])
     return foreign.qr_r(xp, A)
@@ -177,7 +182,7 @@ def cholesky(G: Array) -> Array | None:
     xp = namespace(G)
     if xp is np:
         # G is its own transpose, so a C-ordered one is read as it lies.
-        S, info = lapack.dpotrf(G.T if G.flags.c_contiguous else G, lower=0, clean=1)
+        S, info = scipy.linalg.lapack.dpotrf(G.T if G.flags.c_contiguous else G, lower=0, clean=1)
         # OpenBLAS lets NaN through with info = 0, unlike LAPACK; it reaches the diagonal.
         return S if info == 0 and bool(np.isfinite(np.diagonal(S)).all()) else None
     try:
@@ -200,7 +205,7 @@ def gram_plus_identity(Z: Array) -> Array:
         # SciPy's BLAS, like the solves around it: NumPy brings another, and two pools of threads that spin for each
         # other's cores cost more than the product.
         by_rows = Z.flags.c_contiguous
-        G: Float = blas.dsyrk(1.0, Z.T if by_rows else Z, trans=by_rows)
+        G: Float = scipy.linalg.blas.dsyrk(1.0, Z.T if by_rows else Z, trans=by_rows)
         G[np.diag_indices_from(G)] += 1.0
         return G
     G = gram(Z)
@@ -213,7 +218,11 @@ def add_gram(K: Array | None, X: Array) -> Array:
     if xp is np:
         by_rows = X.flags.c_contiguous or not X.flags.f_contiguous  # a copy, where one is needed, goes row by row
         A = X.T if by_rows else X
-        added: Float = blas.dsyrk(1.0, A, trans=by_rows) if K is None else blas.dsyrk(1.0, A, 1.0, K, trans=by_rows)
+        added: Float = (
+            scipy.linalg.blas.dsyrk(1.0, A, trans=by_rows)
+            if K is None
+            else scipy.linalg.blas.dsyrk(1.0, A, 1.0, K, trans=by_rows)
+        )
         return added
     return gram(X) if K is None else K + gram(X)
 
@@ -224,7 +233,7 @@ def is_definite(K: Array, sign: float, shift: float) -> bool:
     if xp is np:
         shifted = sign * K
         shifted[np.diag_indices_from(shifted)] += shift
-        factored, info = lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
+        factored, info = scipy.linalg.lapack.dpotrf(shifted, lower=0, clean=0, overwrite_a=1)
         # A NaN that OpenBLAS lets through reaches the last pivot.
         return bool(info == 0 and np.isfinite(factored[-1, -1]))
     return cholesky(sign * K + shift * xp.eye(K.shape[0], dtype=K.dtype, device=K.device)) is not None
@@ -242,7 +251,7 @@ def multiply_triangular(S: Array, R: Array) -> Array:
     """``S R`` for two upper triangular matrices."""
     xp = namespace(S, R)
     if xp is np:
-        product: Float = blas.dtrmm(1.0, S, R)
+        product: Float = scipy.linalg.blas.dtrmm(1.0, S, R)
         return product
     return S @ R
 
@@ -304,10 +313,10 @@ def _trsm(R: Float, B: Float, lower: bool, transposed: bool) -> Float:
     if not (R.flags.f_contiguous or not R.flags.c_contiguous):
         R, lower, transposed = R.T, not lower, not transposed  # the same matrix, read by columns
     if B.flags.f_contiguous:
-        solved: Float = blas.dtrsm(1.0, R, B, lower=lower, trans_a=transposed)
+        solved: Float = scipy.linalg.blas.dtrsm(1.0, R, B, lower=lower, trans_a=transposed)
         return solved
     # B^T R^-T = (R^-1 B)^T: a C-ordered B is a Fortran-ordered B^T, solved from the right without transposing.
-    from_right: Float = blas.dtrsm(1.0, R, B.T, side=1, lower=lower, trans_a=not transposed)
+    from_right: Float = scipy.linalg.blas.dtrsm(1.0, R, B.T, side=1, lower=lower, trans_a=not transposed)
     return from_right.T
 
 
@@ -317,11 +326,23 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
     if not X.flags.f_contiguous:
         return _ormqr(V, tau, np.ascontiguousarray(X).T, "R" if side == "L" else "L", not transposed).T
     other = X.shape[1] if side == "L" else X.shape[0]
-    lwork = max(1, other) * 64 + 65 * 64
-    product, _, info = lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
-    _check("ormqr", info)
-    reflected: Float = product
+    width = max(_NARROWEST, int(_LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
+    if other <= width:
+        return _ormqr_at_once(V, tau, X, side, transposed)
+    # The same numbers in pieces, so that an interruption does not wait for all of them.
+    reflected = np.empty_like(X)
+    for start in range(0, other, width):
+        piece = np.s_[:, start : start + width] if side == "L" else np.s_[start : start + width, :]
+        reflected[piece] = _ormqr_at_once(V, tau, X[piece], side, transposed)
     return reflected
+
+
+def _ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
+    other = X.shape[1] if side == "L" else X.shape[0]
+    lwork = max(1, other) * 64 + 65 * 64
+    reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
+    _check("ormqr", info)
+    return np.asarray(reflected)
 
 
 def _check(routine: str, info: int) -> None:

@@ -13,7 +13,7 @@ belongs to ``streaming_factor`` (one long side) or ``truncated_svd`` (two long s
 
 from typing import NamedTuple
 
-import scipy.linalg
+import scipy
 
 from fedsvd.errors import ConfigError, NotFinite, NotNumeric, NumericalError, ShapeError
 from fedsvd.linalg import backend

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from fedsvd.types import Array
 

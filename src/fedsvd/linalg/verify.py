@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import scipy.sparse
+import scipy
 
 from fedsvd.errors import ShapeError, VerificationFailed
 from fedsvd.linalg import backend
@@ -40,8 +40,10 @@ def bounds(m: int, n: int, k: int, tolerance: float = 0.0) -> Quality:
 
     Residual: LAPACK's errors are random on random data (15 eps, whatever the size) and all of one sign at worst, on a
     matrix of ones, where 0.3 sqrt(m n) eps was measured; allowed is 64 + 2 sqrt(m n), and what a cut at the level of
-    rounding (``dense_svd.rank``) leaves out. Orthogonality: k eps on random data, 17 k eps on ones; allowed is
-    64 (k + 16) eps. ``tolerance`` is what an iterative solver was asked for.
+    rounding (``dense_svd.rank``) leaves out. Orthogonality: k eps on random data, 17 k eps on square ones; allowed is
+    64 (k + 16) eps. Vectors below the rank of a long matrix of one sign are worse, 0.8 n eps on ones under some BLAS
+    kernels; they mean nothing and are cut before (``dense_svd.known_part``). ``tolerance`` is what an iterative solver
+    was asked for.
     """
     cut = max(m, n) * math.sqrt(min(m, n) - k)
     return Quality(

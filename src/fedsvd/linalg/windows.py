@@ -1,20 +1,26 @@
-"""How a side of a matrix is cut into windows: shapes only, so that every role may know them.
+"""How a side of a matrix is cut: shapes only, so that every role may know them.
 
-A mask is block-diagonal over windows. Which form a side has and where its windows lie is public; what stands in a
-window is not, and is drawn in ``masks``.
+A mask of the mask family stands over the whole side. The paper's is block-diagonal, and its blocks are called windows
+here: which rows or columns they hold is public, what stands in them is not, and is drawn in ``masks``.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, pairwise
 
 from fedsvd.errors import ConfigError
 
-WINDOW_LIMIT = 65_536
 PAPER_BLOCK = 1000
 MIXING_BLOCK = 256
+LEAST_BLOCK = 128
+"""The narrowest block that a mask of the mask family may be asked to have."""
+
 HAAR_LEFT_LIMIT = 4096
-HAAR_RIGHT_LIMIT = 16_384
+"""P is a Haar matrix up to so many rows, and mixing beyond (specification, section 6.1)."""
+
+HAAR_RIGHT_LIMIT = 8192
+"""The same for Q and T_i, in columns."""
 
 
 class Form(StrEnum):
@@ -60,60 +66,34 @@ def block_sizes(n: int, b: int) -> tuple[int, ...]:
     return (width + 1,) * wider + (width,) * (count - wider)
 
 
-def window_count(n: int, limit: int) -> int:
-    """The fewest near-equal windows of at most ``limit``."""
-    if n < 1 or limit < 1:
-        raise ConfigError(f"need n >= 1 and a window limit >= 1, got n={n}, limit={limit}")
-    return -(-n // limit)
+def smooth_length(n: int) -> int:
+    """The largest length of at most ``n`` with prime factors 2, 3, 5 and 7 alone: an FFT of a prime length is slow."""
+    if n < 1:
+        raise ConfigError(f"a length is at least 1, got {n}")
+    found = [1]
+    for prime in (2, 3, 5, 7):
+        powers = [prime**e for e in range(n.bit_length()) if prime**e <= n]
+        found = sorted(power * other for power in powers for other in found if power * other <= n)
+    return found[bisect_right(found, n) - 1]
 
 
-def cut_side(form: Form, n: int, b: int = 0, limit: int = WINDOW_LIMIT) -> tuple[slice, ...]:
-    """The windows of a side that belongs to nobody in particular: the rows."""
-    if form is Form.BLOCKS:
-        sizes = block_sizes(n, block_width(form, b))
-    else:
-        count = 1 if form is Form.HAAR else window_count(n, limit)
-        sizes = tuple((w + 1) * n // count - w * n // count for w in range(count))
+def cut_side(form: Form, n: int, b: int = 0) -> tuple[slice, ...]:
+    """The rows that a mask of this form mixes among themselves: all of them, or the paper's blocks."""
+    sizes = block_sizes(n, block_width(form, b)) if form is Form.BLOCKS else (n,)
     return tuple(slice(start, stop) for start, stop in pairwise(accumulate(sizes, initial=0)))
 
 
-def cut_columns(form: Form, widths: tuple[int, ...], b: int = 0, limit: int = WINDOW_LIMIT) -> tuple[Window, ...]:
-    """The windows of the users' columns.
+def cut_columns(form: Form, widths: tuple[int, ...], b: int = 0) -> tuple[Window, ...]:
+    """The columns that a mask of this form mixes among themselves: all users', or the paper's blocks.
 
-    A haar side is one window. A mixing window takes the same fraction of *every* user's columns, columns
-    ``floor(w n_i / W) .. floor((w+1) n_i / W)``, so that no window belongs to one user as long
-    as every user has a column for each window: a window inside one user's columns would show the CSP that user's tile
-    spectra. The paper's blocks are cut from the concatenation, whoever
-    the columns belong to (C3); a block may straddle users, who then hold slices of it.
+    The paper's blocks are cut from the concatenation, whoever the columns belong to (C3); a block may straddle users,
+    who then hold slices of it.
     """
     if not widths or min(widths) < 1:
         raise ConfigError(f"every user needs at least one column, got widths {widths}")
     if form is Form.BLOCKS:
         return _cut_blocks(widths, block_width(form, b))
-    return _cut_fractions(widths, 1) if form is Form.HAAR else _cut_to_limit(widths, limit)
-
-
-def _cut_to_limit(widths: tuple[int, ...], limit: int) -> tuple[Window, ...]:
-    """The fewest windows of equal fractions, none wider than the limit; with more users than that, as few as fit n."""
-    n, k = sum(widths), len(widths)
-    # Fractions are rounded for each user, so n / limit windows may be too wide by a column for each; this many are not.
-    fewest, enough = window_count(n, limit), window_count(n, max(limit - k, 1))
-    for count in range(fewest, enough + 1) if limit > k else ():
-        windows = _cut_fractions(widths, count)
-        if max(window.width for window in windows) <= limit:
-            return windows
-    return _cut_fractions(widths, fewest)
-
-
-def _cut_fractions(widths: tuple[int, ...], count: int) -> tuple[Window, ...]:
-    windows, start = [], 0
-    for w in range(count):
-        columns = tuple(slice(w * n_i // count, (w + 1) * n_i // count) for n_i in widths)
-        stop = start + sum(own.stop - own.start for own in columns)
-        if stop > start:
-            windows.append(Window(columns, slice(start, stop)))
-        start = stop
-    return tuple(windows)
+    return (Window(tuple(slice(0, n_i) for n_i in widths), slice(0, sum(widths))),)
 
 
 def _cut_blocks(widths: tuple[int, ...], b: int) -> tuple[Window, ...]:

@@ -8,8 +8,8 @@ its own; masks need not be bit-identical.
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from fedsvd.linalg.backend import like, namespace
 from fedsvd.types import Array, Ring
@@ -32,7 +32,7 @@ def normals_of(words: Ring, on: Array) -> Array:
     """One standard normal for every word (method 1), in the library and on the device of ``on``."""
     quantile = _inverse_cdf(on)
     if quantile is None:
-        return like(ndtri(((words >> np.uint64(12)) + 0.5) * 2.0**-52), on)
+        return like(scipy.special.ndtri(((words >> np.uint64(12)) + 0.5) * 2.0**-52), on)
     signed = like(words.view(np.int64), on)
     # Shifting keeps the sign: the mask makes zeros of the copies.
     top = (signed >> 12) & ((1 << 52) - 1)

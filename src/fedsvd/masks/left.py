@@ -1,17 +1,15 @@
 """P: the left mask, m x m, shared by all users and never known to the CSP (section 3.2 of the paper).
 
-P is block-diagonal over *windows* of rows. A haar mask has one window, the whole side. Mixing masks have windows of
-at most 65,536 rows, so that they stream. In the paper's form each block is a window. A window is drawn from a seed
-of its own, so any window can be made without the others.
+A haar or mixing mask is one matrix over the whole side, however long it is: one window. In the paper's form P is
+block-diagonal, and each block is a window, drawn from a seed of its own, so that any can be made without the others.
 """
 
 from dataclasses import dataclass, field
 
-from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
-from fedsvd.linalg.windows import WINDOW_LIMIT, Form, block_width, cut_side
-from fedsvd.masks.orthogonal import draw_form
+from fedsvd.linalg.windows import Form, block_width, cut_side
+from fedsvd.masks.orthogonal import STORED, draw_form
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
@@ -25,21 +23,17 @@ class LeftMask:
     m: int
     seed: Seed
     b: int = 0  # block width; 0 for the form's own
-    limit: int = WINDOW_LIMIT
     on: Array | None = None
-    keep: bool = True  # keep drawn windows until this mask is dropped
-    cuts: tuple[slice, ...] = ()  # windows other than the form's own: rows of two kinds in equal fractions
+    keep: bool = True  # store drawn windows until this mask is dropped
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
     dealt: Orthogonal | None = None  # the one window of a P that was delivered, not drawn
+    stored: int = STORED  # bytes that the blocks of a mixing mask may take
     windows: tuple[slice, ...] = field(init=False)
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", block_width(self.form, self.b))
-        windows = self.cuts or cut_side(self.form, self.m, self.b, self.limit)
-        if [0, *(rows.stop for rows in windows)] != [*(rows.start for rows in windows), self.m]:
-            raise ConfigError(f"the windows do not follow one another over all {self.m} rows")
-        object.__setattr__(self, "windows", windows)
+        object.__setattr__(self, "windows", cut_side(self.form, self.m, self.b))
 
     def __repr__(self) -> str:
         return f"LeftMask({self.form}, m={self.m}, windows={len(self.windows)})"
@@ -51,7 +45,8 @@ class LeftMask:
         if w in self._drawn:
             return self._drawn[w]
         rows = self.windows[w]
-        drawn = draw_form(self.form, rows.stop - rows.start, self.b, self.seed.derive("window", w), self.on, self.each)
+        size, seed = rows.stop - rows.start, self.seed.derive("window", w)
+        drawn = draw_form(self.form, size, self.b, seed, self.on, self.each, self.stored)
         if self.keep:
             self._drawn[w] = drawn
         return drawn

@@ -3,22 +3,20 @@
 Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogonal``):
 
     haar     one dense Haar matrix: the law of P A Q then depends on A only through its singular values
-    mixing   two rounds of random signs and DCT, a secret permutation, then Haar blocks (``permute.py``)
+    mixing   random signs and DCT twice, then two rounds of a secret permutation and Haar blocks (``permute.py``)
     blocks   the paper's bare block-diagonal matrix, kept so that the paper can be reproduced (C4)
 """
 
-from fedsvd.linalg.backend import like, namespace
-from fedsvd.linalg.batched_blocks import draw_blocks, normals_needed
 from fedsvd.linalg.block_diagonal import BlockDiagonal, Orthogonal
 from fedsvd.linalg.householder import Reflectors, draw
-from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
-from fedsvd.linalg.words import normals_of, room_for_words, signed_order
-from fedsvd.masks.permute import Mixing
-from fedsvd.randomness.keystream import Each, Keystream, fill_words
+from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form, block_sizes, block_width
+from fedsvd.masks.permute import ROUNDS, Mixing
+from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
 
-HAAR_ROTATION_LIMIT = 4096  # a longer local rotation mixes instead
+STORED = 1 << 29
+"""Bytes that the drawn blocks of one mixing mask may take, where no other number is given."""
 
 
 def orthogonal(n: int, stream: Keystream, on: Array | None = None) -> Reflectors:
@@ -31,42 +29,32 @@ def efficient_orthogonal(n: int, b: int, stream: Keystream, on: Array | None = N
     return BlockDiagonal(tuple(orthogonal(width, stream, on) for width in block_sizes(n, b)))
 
 
-def mixing(n: int, b: int, stream: Keystream, on: Array | None = None) -> Mixing:
-    """Signs, DCT, signs, DCT, a secret permutation, then Haar blocks of width about b."""
-    rounds = (stream.signs(n), stream.signs(n))
-    return Mixing.of(rounds, stream.permutation(n), efficient_orthogonal(n, b, stream, on), on)
+def draw_form(
+    form: Form,
+    n: int,
+    b: int,
+    seed: Seed,
+    on: Array | None = None,
+    each: Each | None = None,
+    stored: int = STORED,
+) -> Orthogonal:
+    """The orthogonal matrix of this form that follows from ``seed``.
 
-
-def mixing_on(n: int, b: int, seed: Seed, on: Array, each: Each | None) -> Mixing:
-    """``mixing`` of the same words, made where ``on`` lies: only signs and words come from here."""
-    stream, widths = Keystream(seed), block_sizes(n, b)
-    rounds = (stream.signs(n), stream.signs(n))
-    xp = namespace(on)
-    order = xp.argsort(signed_order(stream.words(n), on))
-    first = 2 * -(-n // 64) + n  # the words taken so far
-    words = room_for_words(normals_needed(widths), on)
-    fill_words(seed, words, each or map, first)
-    blocks = draw_blocks(widths, normals_of(words, on))
-    signs = (like(rounds[0][:, None], on), like(rounds[1][:, None], on))
-    return Mixing(signs, order, xp.argsort(order), blocks)
-
-
-def draw_form(form: Form, n: int, b: int, seed: Seed, on: Array | None = None, each: Each | None = None) -> Orthogonal:
-    """The orthogonal matrix of this form that follows from ``seed``."""
-    if form is Form.MIXING and on is not None:
-        return mixing_on(n, b, seed, on, each)
-    stream = Keystream(seed)
-    if form is Form.HAAR:
-        return orthogonal(n, stream, on)
+    The blocks of a mixing mask are stored within ``stored`` bytes, else drawn at every use: the same blocks.
+    """
+    b = block_width(form, b)
     if form is Form.MIXING:
-        return mixing(n, b, stream, on)
-    return efficient_orthogonal(n, b, stream, on)
+        return Mixing(n, b, seed, on, each, keep=ROUNDS * 8 * n * b <= stored)
+    if form is Form.HAAR:
+        return orthogonal(n, Keystream(seed), on)
+    return efficient_orthogonal(n, b, Keystream(seed), on)
 
 
-def local_rotation(n: int, seed: Seed, on: Array | None = None, each: Each | None = None) -> Orthogonal:
-    """T_i: the rotation known to user i alone, haar, or mixing when long (02-protocol, section 3.2)."""
-    form = Form.HAAR if n <= HAAR_ROTATION_LIMIT else Form.MIXING
-    return draw_form(form, n, MIXING_BLOCK, seed, on, each)
+def local_rotation(
+    n: int, seed: Seed, on: Array | None = None, each: Each | None = None, stored: int = STORED, b: int = 0
+) -> Orthogonal:
+    """T_i: the rotation known to user i alone, built like Q (specification, section 6.1)."""
+    return draw_form(Form.HAAR if n <= HAAR_RIGHT_LIMIT else Form.MIXING, n, b, seed, on, each, stored)
 
 
 def secret_scale(seed: Seed) -> float:

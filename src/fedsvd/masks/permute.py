@@ -1,82 +1,234 @@
-"""The mixing mask: an orthogonal matrix that spreads every row over the whole window before blocks hide it.
+"""The mixing mask: an orthogonal matrix over a side of any length, that spreads every row over all of it.
 
-    Q = B Pi (C D_2) (C D_1)
+    P = (B_2 Pi_2) (B_1 Pi_1) (C D_2) (C D_1)
 
-D are random signs, C the orthonormal DCT-II, Pi a secret permutation and B block-diagonal Haar. Bare blocks leave
-tile spectra, empty tiles and order in plain sight (C4); after two rounds of signs and DCT every tile holds a bit of
-every row. Unlike ``haar`` this is a heuristic: not distinguished from Haar in the tests of ``tests/adversary``,
-and said so. Cost O(n log n + n b) per column.
+D are random signs, C the orthonormal DCT-II, Pi secret permutations of *all* rows, and B block-diagonal Haar
+(specification, section 6.1). The DCT has a length of small prime factors; the first takes the first rows, the second
+the last ones, and every row is in one of them at least. Bare blocks leave tile spectra, empty tiles and order in plain
+sight (C4). Unlike ``haar`` this is a heuristic: not distinguished from Haar by the attacks of ``tests/adversary``.
+
+A matrix that memory does not hold passes in stages: ``before`` a round takes whole columns, its ``blocks`` take rows
+(``in_passes.py``). Whatever memory there is, the words are the same.
 """
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedsvd.linalg.backend import dct, like, namespace
+from fedsvd.errors import ShapeError
+from fedsvd.linalg.backend import dct, like, namespace, small_products
+from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
 from fedsvd.linalg.block_diagonal import Orthogonal
-from fedsvd.types import Array, Float, expect_shape
+from fedsvd.linalg.householder import draw
+from fedsvd.linalg.windows import block_sizes, smooth_length
+from fedsvd.linalg.words import normals_of, room_for_words, signed_order
+from fedsvd.randomness.keystream import Each, Keystream, fill_words
+from fedsvd.randomness.seed import Seed
+from fedsvd.types import Array, expect_shape
+
+ROUNDS = 2
+_TOGETHER = 512  # blocks that a device draws and multiplies at once
+
+
+@dataclass(frozen=True, repr=False)
+class HaarBlocks:
+    """``B``: Haar blocks along a side, each drawn when it is met; stored where ``keep`` says so."""
+
+    widths: tuple[int, ...]
+    seed: Seed
+    on: Array | None = None
+    each: Each | None = None
+    keep: bool = True
+    _drawn: dict[tuple[int, int], Orthogonal] = field(init=False, default_factory=dict, compare=False)
+    _starts: tuple[int, ...] = field(init=False, compare=False)
+    _words: tuple[int, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_starts", tuple(accumulate(self.widths, initial=0)))
+        counts = (width * (width + 1) // 2 for width in self.widths)
+        object.__setattr__(self, "_words", tuple(accumulate(counts, initial=0)))
+
+    def __repr__(self) -> str:
+        return f"HaarBlocks(n={self._starts[-1]}, blocks={len(self.widths)})"
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first row of every block, and the end."""
+        return self._starts
+
+    def left(self, X: Array, first: int = 0) -> Array:
+        """``B X`` for the rows of whole blocks, from block ``first`` on."""
+        return self._applied(X, first, transposed=False)
+
+    def left_t(self, X: Array, first: int = 0) -> Array:
+        """``B^T X`` for the same."""
+        return self._applied(X, first, transposed=True)
+
+    def _applied(self, X: Array, first: int, transposed: bool) -> Array:
+        xp = namespace(X)
+        out, offset = xp.empty_like(X, dtype=xp.float64), self._starts[first]
+        with small_products(X.shape[1]):
+            for start, stop in self._groups(first, offset + X.shape[0]):
+                B, rows = self._block(start, stop), slice(self._starts[start] - offset, self._starts[stop] - offset)
+                out[rows, :] = B.left_t(X[rows, :]) if transposed else B.left(X[rows, :])
+        return out
+
+    def _groups(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Runs of blocks that are drawn together, up to row ``end``."""
+        last = bisect_left(self._starts, end)
+        if last == len(self._starts) or self._starts[last] != end:
+            raise ShapeError(f"rows up to {end} are not whole blocks of {self!r}")
+        step = 1 if self.on is None else _TOGETHER
+        return ((start, min(start + step, last)) for start in range(first, last, step))
+
+    def _block(self, start: int, stop: int) -> Orthogonal:
+        key = start, stop
+        if key in self._drawn:
+            return self._drawn[key]
+        drawn = self._draw(start, stop)
+        if self.keep:
+            self._drawn[key] = drawn
+        return drawn
+
+    def _draw(self, start: int, stop: int) -> Orthogonal:
+        first = self._words[start]
+        if self.on is None:
+            return draw(self.widths[start], Keystream(self.seed, first).normal)
+        widths = self.widths[start:stop]
+        words = room_for_words(normals_needed(widths), self.on)
+        fill_words(self.seed, words, self.each or map, first)
+        blocks: BatchedBlocks = draw_blocks(widths, normals_of(words, self.on))
+        return blocks
 
 
 @dataclass(frozen=True, repr=False)
 class Mixing:
-    """``Q = B Pi (C D_2) (C D_1)``, orthogonal, n x n."""
+    """``P = (B_2 Pi_2) (B_1 Pi_1) (C D_2) (C D_1)``, orthogonal, n x n; all of it follows from ``seed``."""
 
-    signs: tuple[Array, Array]  # the diagonals of D_1, D_2, as columns
-    order: Array
-    inverse_order: Array
-    blocks: Orthogonal
+    n: int
+    b: int
+    seed: Seed
+    on: Array | None = None
+    each: Each | None = None
+    keep: bool = True  # store what was drawn; without it, it is drawn again at every use
+    blocks: tuple[HaarBlocks, ...] = field(init=False, compare=False)
+    _drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
 
-    @classmethod
-    def of(
-        cls, rounds: tuple[Float, Float], order: NDArray[np.intp], blocks: Orthogonal, on: Array | None = None
-    ) -> "Mixing":
-        """The mask of these parts, in the library and on the device of ``on``."""
-        first, second = rounds[0][:, None], rounds[1][:, None]
-        inverse = np.argsort(order)
-        if on is None:
-            return cls((first, second), order, inverse, blocks)
-        return cls((like(first, on), like(second, on)), like(order, on), like(inverse, on), blocks)
+    def __post_init__(self) -> None:
+        widths = block_sizes(self.n, self.b)
+        blocks = (
+            HaarBlocks(widths, self.seed.derive("blocks", t), self.on, self.each, self.keep) for t in range(ROUNDS)
+        )
+        object.__setattr__(self, "blocks", tuple(blocks))
 
     def __repr__(self) -> str:
         return f"Mixing(n={self.n})"
 
-    @property
-    def n(self) -> int:
-        return self.blocks.n
-
     def left(self, X: Array) -> Array:
-        """``Q X``."""
+        """``P X``."""
         expect_shape("X", X, self.n, X.shape[1])
-        first, second = self.signs
-        # What was made here is worked on in place: a panel is as large as the memory allows, and counts once less.
-        X = dct(first * X, spent=True)
-        X *= second
-        X = dct(X, spent=True)
-        X = namespace(X).take(X, self.order, axis=0)
-        return self.blocks.left(X)
+        for t in range(ROUNDS):
+            X = self.blocks[t].left(self.before(t, X))
+        return X
 
     def left_t(self, X: Array) -> Array:
-        """``Q^T X``: the same steps backwards."""
+        """``P^T X``: the same steps backwards."""
         expect_shape("X", X, self.n, X.shape[1])
-        X = self.blocks.left_t(X)
-        X = namespace(X).take(X, self.inverse_order, axis=0)
-        for signs in reversed(self.signs):
-            X = dct(X, inverse=True, spent=True)
-            X *= signs
+        for t in reversed(range(ROUNDS)):
+            X = self.before_t(t, self.blocks[t].left_t(X))
         return X
 
     def right(self, X: Array) -> Array:
-        """``X Q``."""
+        """``X P``."""
         xp = namespace(X)
         return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
 
     def right_t(self, X: Array) -> Array:
-        """``X Q^T``."""
+        """``X P^T``."""
         xp = namespace(X)
         return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
 
     def explicit(self) -> Array:
         """The matrix itself, for tests and small sizes."""
-        xp = namespace(self.signs[0])
-        return self.left(xp.eye(self.n, dtype=self.signs[0].dtype, device=self.signs[0].device))
+        if self.on is None:
+            return self.left(np.eye(self.n))
+        return self.left(namespace(self.on).eye(self.n, dtype=self.on.dtype, device=self.on.device))
+
+    def before(self, t: int, X: Array) -> Array:
+        """What stands before the blocks of round t, on whole columns: ``Pi_t``, and before round 0 signs and DCTs."""
+        if t == 0:
+            X = self._signs(0) * X
+            for number, rows in enumerate(self._rows()):
+                if number:
+                    X *= self._signs(number)
+                X = _transformed(X, rows, inverse=False)
+        return namespace(X).take(X, self._order(t), axis=0)
+
+    def before_t(self, t: int, X: Array) -> Array:
+        """The same backwards."""
+        X = _scattered(X, self._order(t))
+        if t == 0:
+            for number, rows in reversed(list(enumerate(self._rows()))):
+                X = _transformed(X, rows, inverse=True)
+                X *= self._signs(number)
+        return X
+
+    def _rows(self) -> tuple[slice, slice]:
+        """The rows of both DCTs: as many as have small prime factors, the first ones and the last ones."""
+        length = smooth_length(self.n)
+        return slice(0, length), slice(self.n - length, self.n)
+
+    def _signs(self, number: int) -> Array:
+        """The diagonal of D, as a column: bytes on the host, where it is as long as a column of the data."""
+        key = "signs", number
+        if key in self._drawn:
+            return self._drawn[key]
+        signs = Keystream(self.seed.derive("signs", number)).signs(self.n)[:, None]
+        return self._stored(key, signs.astype(np.int8) if self.on is None else like(signs, self.on))
+
+    def _order(self, t: int) -> Array:
+        """``Pi_t`` as the places its rows are taken from."""
+        key = "order", t
+        if key in self._drawn:
+            return self._drawn[key]
+        stream = Keystream(self.seed.derive("order", t))
+        if self.on is None:
+            return self._stored(key, stream.permutation(self.n))
+        return self._stored(key, namespace(self.on).argsort(signed_order(stream.words(self.n), self.on)))
+
+    def _stored(self, key: tuple[str, int], drawn: Array) -> Array:
+        if self.keep:
+            self._drawn[key] = drawn
+        return drawn
+
+
+def groups_of_blocks(starts: tuple[int, ...], rows: int) -> list[tuple[int, slice]]:
+    """Runs of whole blocks of at most so many rows, one block at least: the first block, and the rows."""
+    found, first = [], 0
+    for number, (_, stop) in enumerate(pairwise(starts)):
+        last = number + 2 == len(starts)
+        if last or starts[number + 2] - starts[first] > rows:
+            found.append((first, slice(starts[first], stop)))
+            first = number + 1
+    return found
+
+
+def _transformed(X: Array, rows: slice, inverse: bool) -> Array:
+    """X, made here, with the DCT of these rows in their place."""
+    if rows.stop - rows.start == X.shape[0]:
+        return dct(X, inverse=inverse, spent=True)
+    X[rows, :] = dct(X[rows, :], inverse=inverse, spent=True)
+    return X
+
+
+def _scattered(X: Array, order: Array) -> Array:
+    """The rows of X back at the places they were taken from."""
+    if isinstance(X, np.ndarray):
+        out = np.empty_like(X)
+        out[order, :] = X
+        return out
+    xp = namespace(X)
+    return xp.take(X, xp.argsort(order), axis=0)

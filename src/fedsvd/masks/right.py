@@ -1,8 +1,7 @@
 """Q: the right mask over all users' columns; user i works with its rows Q_i (section 3.2 of the paper).
 
-Q is block-diagonal over *windows* of columns, cut so that no window belongs to one user who is not far longer than the
-others (``linalg.windows``), except in the paper's own form: there blocks are cut from the concatenation and may
-straddle users, who then hold slices (C3).
+A haar or mixing mask is one matrix over all columns: one window. In the paper's form Q is block-diagonal, and its
+blocks, the windows, are cut from the concatenation and may straddle users, who then hold slices (C3).
 
 Inside a window users stand in order, and a user multiplies as if zeros stood in the others' places.
 """
@@ -15,8 +14,8 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.backend import like, namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
-from fedsvd.linalg.windows import WINDOW_LIMIT, Form, Window, block_width, cut_columns
-from fedsvd.masks.orthogonal import draw_form
+from fedsvd.linalg.windows import Form, Window, block_width, cut_columns
+from fedsvd.masks.orthogonal import STORED, draw_form
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
@@ -33,16 +32,16 @@ class RightMask:
     widths: tuple[int, ...]
     seed: Seed
     b: int = 0  # block width; 0 for the form's own
-    limit: int = WINDOW_LIMIT
     on: Array | None = None
     keep: bool = False
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
+    stored: int = STORED  # bytes that the blocks of a mixing mask may take
     windows: tuple[Window, ...] = field(init=False)
     _drawn: dict[int, Orthogonal] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "b", block_width(self.form, self.b))
-        object.__setattr__(self, "windows", cut_columns(self.form, self.widths, self.b, self.limit))
+        object.__setattr__(self, "windows", cut_columns(self.form, self.widths, self.b))
 
     def __repr__(self) -> str:
         return f"RightMask({self.form}, n={self.n}, users={len(self.widths)}, windows={len(self.windows)})"
@@ -55,7 +54,8 @@ class RightMask:
         """The orthogonal matrix of window ``w``."""
         if w in self._drawn:
             return self._drawn[w]
-        drawn = draw_form(self.form, self.windows[w].width, self.b, self.seed.derive("window", w), self.on, self.each)
+        width, seed = self.windows[w].width, self.seed.derive("window", w)
+        drawn = draw_form(self.form, width, self.b, seed, self.on, self.each, self.stored)
         if self.keep:
             self._drawn[w] = drawn
         return drawn

@@ -12,6 +12,7 @@ from fedsvd.offload.block_spool import BlockSpool, DiskSpool, MemorySpool
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.mapped_store import MappedStore
 from fedsvd.offload.memory_store import MemoryStore
+from fedsvd.types import byte_size
 
 
 def choose_store(
@@ -29,7 +30,7 @@ def choose_spool(nbytes: int, budget: int, directory: str | os.PathLike[str] | N
     """A spool for blocks of ``nbytes`` together, in memory when they fit ``budget``."""
     if _fits(nbytes, budget):
         return MemorySpool()
-    return DiskSpool(_scratch(f"{nbytes} bytes of blocks", budget, directory))
+    return DiskSpool(_scratch(f"{byte_size(nbytes)} of blocks", budget, directory))
 
 
 def _fits(nbytes: int, budget: int) -> bool:
@@ -41,7 +42,7 @@ def _fits(nbytes: int, budget: int) -> bool:
 def _scratch(what: str, budget: int, directory: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
     if directory is None:
         raise StorageError(
-            f"{what} does not fit the memory budget of {budget} bytes",
+            f"{what} does not fit the memory budget of {byte_size(budget)}",
             "name a scratch folder or raise the budget",
         )
     return directory

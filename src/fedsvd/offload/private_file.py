@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsvd.errors import StorageError
-from fedsvd.types import Float
+from fedsvd.types import Float, byte_size
 
 _SPACE_FIX = "free some space, name a scratch folder on a larger disk, or raise the memory budget"
 _NAMELESS = os.name == "posix"
@@ -30,7 +30,7 @@ def expect_space(scratch: Path, size: int) -> None:
     except OSError as error:
         raise _unusable(scratch, error) from None
     if free < size:
-        raise StorageError(f"{size} bytes are needed under {scratch}, {free} are free", _SPACE_FIX)
+        raise StorageError(f"{byte_size(size)} are needed under {scratch}, {byte_size(free)} are free", _SPACE_FIX)
 
 
 class PrivateFile:
@@ -63,7 +63,7 @@ class PrivateFile:
             _allocate(self.file.fileno(), size)
         except OSError as error:
             raise StorageError(
-                f"cannot set {size} bytes aside under {self.scratch}: {error.strerror}", _SPACE_FIX
+                f"cannot set {byte_size(size)} aside under {self.scratch}: {error.strerror}", _SPACE_FIX
             ) from None
 
     def write(self, start: int, block: Float) -> None:
@@ -75,7 +75,7 @@ class PrivateFile:
                 rest = rest[self.file.write(rest) :]
         except OSError as error:
             raise StorageError(
-                f"cannot write {block.nbytes} bytes under {self.scratch}: {error.strerror}", _SPACE_FIX
+                f"cannot write {byte_size(block.nbytes)} under {self.scratch}: {error.strerror}", _SPACE_FIX
             ) from None
 
     def read(self, start: int, block: Float) -> None:

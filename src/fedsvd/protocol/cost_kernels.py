@@ -5,6 +5,7 @@ and what it is given not. The counts follow the code they speak of; ``benchmarks
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 from fedsvd.compress.reduce import panel_width
@@ -13,6 +14,7 @@ from fedsvd.protocol.rates import Work
 
 _BLOCK = 1024  # reflectors that LAPACK applies together
 _PANEL = 1 << 22  # numbers that are verified together
+ROUNDS = 2  # of a permutation and blocks in a mixing mask (``masks.permute``)
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,20 @@ def stored(form: Form, n: int, b: int = 0) -> float:
     """Numbers that a drawn mask of n rows keeps."""
     if form is Form.HAAR:
         return float(sum((n - start) * min(_BLOCK, n - start) for start in range(0, n, _BLOCK)))
-    own = 4.0 * n if form is Form.MIXING else 0.0
-    return own + sum(stored(Form.HAAR, width) for width in block_sizes(n, block_width(form, b)))
+    own, rounds = (2.25 * n, ROUNDS) if form is Form.MIXING else (0.0, 1)
+    widths = Counter(block_sizes(n, block_width(form, b)))
+    return own + rounds * sum(count * stored(Form.HAAR, width) for width, count in widths.items())
 
 
 def draw(form: Form, n: int, b: int = 0) -> Kernel:
     """Drawing a mask of n rows: half as many normals as a square of each block has."""
-    widths = (n,) if form is Form.HAAR else block_sizes(n, block_width(form, b))
-    normals = sum(width * (width + 1) / 2 for width in widths)
-    have, peak = 4.0 * n * (form is Form.MIXING), 0.0
-    for width in widths:
-        for start in range(0, width, _BLOCK):
-            block = (width - start) * min(_BLOCK, width - start)
-            peak = max(peak, have + 1.6 * block)  # normals and their places beside the block they fill
-            have += block
-    return Kernel(Work(normals=normals, memory=16 * normals), max(peak, have))
+    widths = Counter((n,) if form is Form.HAAR else block_sizes(n, block_width(form, b)))
+    rounds = ROUNDS if form is Form.MIXING else 1
+    normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
+    # Normals and their places stand beside the block they fill.
+    largest = 0.6 * max(widths) * min(_BLOCK, max(widths))
+    sorting = 3.0 * n * (form is Form.MIXING)
+    return Kernel(Work(normals=normals, memory=16 * normals + 80 * sorting), stored(form, n, b) + max(largest, sorting))
 
 
 def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
@@ -75,11 +76,12 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
     if form is Form.HAAR:
         copies = 2 if n <= _BLOCK else 3
         return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
-    work = Work()
-    for width in set(widths := block_sizes(n, block_width(form, b))):
-        work += Work(blocks=2.0 * width * width * widths.count(width) * columns, memory=16.0 * size)
+    work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
+    for width, count in Counter(block_sizes(n, block_width(form, b))).items():
+        work += Work(blocks=2.0 * rounds * width * width * count * columns)
+    work += Work(memory=16.0 * rounds * size)
     if form is Form.MIXING:
-        work += Work(dct=2.0 * size * math.log2(n + 1), memory=24.0 * size)
+        work += Work(dct=2.0 * size * math.log2(n + 1), memory=40.0 * size)
     return Kernel(work, 3.0 * size)
 
 

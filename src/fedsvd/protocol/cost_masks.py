@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 
-from fedsvd.linalg.windows import Form
+from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form
 from fedsvd.protocol.cost_kernels import Kernel, apply, draw, stored
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
 from fedsvd.protocol.upload import writes_out
 
 _SLAB, _LEAST = 1 << 22, 1024  # numbers, or at least rows, that pass Q together (``masks.right``)
-_HAAR_ROTATION = 4096  # a longer local rotation mixes
 _NOTHING = Kernel(Work())
 
 
@@ -28,15 +27,6 @@ def left(plan: SessionPlan, columns: float) -> Kernel:
         peak = max(peak, kernel.numbers)
     result = plan.masked_rows * columns if len(plan.left_windows) > 1 else 0.0
     return Kernel(work, peak + result)
-
-
-def turned_whole(plan: SessionPlan, i: int) -> Kernel:
-    """T_i over all windows at once, for a user no wider than one: its rotated columns stay until the last."""
-    width = plan.widths[i]
-    if not _turns_whole(plan, i):
-        return _NOTHING
-    form = _rotation(width)
-    return Kernel(draw(form, width).work + apply(form, width, plan.M).work, stored(form, width) + 1.0 * plan.M * width)
 
 
 def right_columns(plan: SessionPlan, i: int, w: int) -> Kernel:
@@ -64,7 +54,7 @@ class RightRows:
 def right_rows(plan: SessionPlan, i: int) -> RightRows:
     """What T_i and Q cost the user at position i in an upload by rows."""
     width, N = plan.widths[i], plan.N
-    rows = max(window.stop - window.start for window in plan.left_windows)
+    rows = max(panel.stop - panel.start for panel in plan.row_panels)
     once, through = _right(plan, i, 0, width, N), _right(plan, i, rows, width, N).numbers
     a_row = _right(plan, i, 1, width, N).work + once.work * -1.0
     if plan.published:
@@ -75,12 +65,8 @@ def right_rows(plan: SessionPlan, i: int) -> RightRows:
     return RightRows(once.work, a_row, once.numbers, kept, max(through - kept, 0.0))
 
 
-def _turns_whole(plan: SessionPlan, i: int) -> bool:
-    return not plan.published and len(plan.right_windows) > 1 and plan.widths[i] <= plan.window
-
-
 def _rotation(width: int) -> Form:
-    return Form.HAAR if width <= _HAAR_ROTATION else Form.MIXING
+    return Form.HAAR if width <= HAAR_RIGHT_LIMIT else Form.MIXING
 
 
 def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel:
@@ -88,7 +74,7 @@ def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel
     size, spread = float(rows * own), float(rows * width)
     if plan.published:
         return Kernel(Work(gemm=2.0 * size * width, memory=8 * spread), size + spread)
-    turns = own > 0 and not (_turns_whole(plan, i) and not plan.by_rows)
+    turns = own > 0
     form = _rotation(own)
     T_i, turn = (draw(form, own), apply(form, own, rows)) if turns else (_NOTHING, _NOTHING)
     before = size + (stored(form, own) if turns else 0.0)

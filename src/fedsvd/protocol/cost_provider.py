@@ -1,12 +1,14 @@
 """What a session costs the CSP and the TA, stage by stage."""
 
 from fedsvd.linalg.windows import Form
+from fedsvd.protocol.cost_account import Account, Step
+from fedsvd.protocol.cost_exact import wide_factor
 from fedsvd.protocol.cost_kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
-from fedsvd.protocol.cost_user import Account, Step
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import Work
-from fedsvd.protocol.tasks import Item, Task
-from fedsvd.protocol.traffic import Expected, kept, words_after, words_before
+from fedsvd.protocol.sums import gram_batches
+from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.traffic import Expected, kept, sums_of
 from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
 
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
@@ -15,16 +17,34 @@ _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data d
 def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
     """Every stage of the CSP."""
     provider = Account()
-    words = max((words for _, words in [*words_before(plan), *words_after(plan, expected)]), default=0)
-    together = sum(words for _, words in [*words_before(plan), *words_after(plan, expected)])
+    sums = sums_of(plan, expected)
+    batch = max((max(planned.batches) * planned.kind.columns for planned in sums), default=0)
+    together = sum(planned.length * planned.kind.columns for planned in sums)
     ids = float(plan.m * plan.check_ids)
     work = Work(memory=8.0 * plan.k * (together + 2 * ids))
-    provider.step("sums", work, max(2.0 * words, (2 * plan.k + 1) * ids), keeps=ids * plan.k)
-    if plan.task is Task.PREDICT:
+    provider.step("sums", work, max(2.0 * batch, (2 * plan.k + 1) * ids), keeps=ids * plan.k)
+    if plan.task is Task.PREDICT or plan.mode is Mode.A:
+        return provider.steps
+    if plan.mode is Mode.B:
+        _open(provider, plan)
         return provider.steps
     _add_up(provider, plan)
     _factorise(provider, plan, expected)
     return provider.steps
+
+
+def _open(provider: Account, plan: SessionPlan) -> None:
+    """Mode B: words added up batch by batch; then the exact factor, and its SVD or the coefficients from it."""
+    words = float(plan.M * (plan.M + 1))  # two numbers to each word of the triangle
+    batch = 2.0 * max(gram_batches(plan.M))
+    several = len(gram_batches(plan.M)) > 1
+    provider.step("add up", Work(memory=24 * plan.k * words), words + 2 * batch + words * several, keeps=words)
+    R, size = wide_factor(plan.M), float(plan.M) ** 2
+    provider.step("factorise", R.work, R.numbers, keeps=size)
+    side = plan.m if plan.task is Task.LR else plan.M
+    found = dense_svd(side, side)
+    extra = Work(qr=4 / 3 * plan.M**3) if plan.task is Task.LR else Work(gemm=2.0 * plan.M * plan.planned_rank**2)
+    provider.step("factorise", found.work + extra, found.numbers)
 
 
 def _add_up(provider: Account, plan: SessionPlan) -> None:
@@ -59,7 +79,7 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
     """SVD, verified; then the answer to every user."""
     r = kept(plan, expected)
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
+        features = plan.N if plan.stacks_labels else plan.m
         kernel = dense_svd(features, features)
         provider.step("factorise", kernel.work, kernel.numbers)
         return

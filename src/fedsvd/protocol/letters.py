@@ -34,7 +34,7 @@ def deals(plan: SessionPlan, party: Party) -> tuple[str, ...]:
     ``users`` is behind tags, group pads and group-sealed messages, ``masks`` behind P, Q and c; ``tags`` is behind the
     tags of sums that one user alone opens, and is dealt by that user.
     """
-    receiver = plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE))
+    receiver = plan.task is Task.PREDICT or plan.challenges or (plan.stacks_labels and plan.releases(Item.SCORE))
     dealers = {"users": user(1), "masks": dealer(plan), "tags": user(plan.label_user) if receiver else None}
     return tuple(name for name, dealt_by in dealers.items() if dealt_by == party)
 

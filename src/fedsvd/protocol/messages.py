@@ -13,6 +13,9 @@ import numpy as np
 from fedsvd.protocol.parties import Party
 from fedsvd.types import Digest, Float, Ring
 
+ID_WORDS = 4
+"""Words of the keyed hash of a column of row ids."""
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Message:
@@ -64,9 +67,9 @@ class Relayed(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RowIds(Message):
-    """Keyed hashes of the row ids, in order; the key is the users'."""
+    """One keyed hash of all row ids, in order; the key is the users'."""
 
-    hashes: Ring
+    hashed: Ring  # ID_WORDS words
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -136,14 +139,14 @@ class Factors(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RowsRequest(Message):
-    """A user wants the rows of U' in this window of P, where U' is too long to be told at once."""
+    """A user wants the rows of U' in this panel, where U' is too long for one message."""
 
     panel: int
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FactorRows(Message):
-    """One window's rows of U'."""
+    """One panel's rows of U'."""
 
     panel: int
     U_masked: Float
@@ -157,6 +160,21 @@ class Solution(Message):
     null_masked: Float
     rank: int
     residual: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Challenge(Message):
+    """Padded rows of ``[P e_i, P (h_i + z_i)]``: what a solution on split columns is checked with (step 7)."""
+
+    batch: int
+    payload: Ring
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Product(Message):
+    """``<P e, P (h + z)>`` for every target, for the label holder alone."""
+
+    products: Float
 
 
 @dataclass(frozen=True, repr=False, eq=False)

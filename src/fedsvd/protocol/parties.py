@@ -1,5 +1,6 @@
 """Who takes part: one CSP, users 1..k, and a Trusted Authority when the plan names one."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -37,3 +38,14 @@ ALL = Party(Role.USER)
 def user(index: int) -> Party:
     """User ``index`` of 1..k."""
     return Party(Role.USER, index)
+
+
+def named(text: str, names: tuple[str, ...]) -> str:
+    """The text with ``party 2``, ``user 2`` and ``user-2`` as ``party NAME``."""
+
+    def name(found: re.Match[str]) -> str:
+        index = int(found[2])
+        word = "Party" if found[1][0].isupper() else "party"
+        return f"{word} {names[index - 1]}" if 1 <= index <= len(names) else found[0]
+
+    return re.sub(r"\b(party|user)[ -](\d+)\b", name, text, flags=re.IGNORECASE)

@@ -1,7 +1,7 @@
 """The session plan: public, frozen, the same at every party; its digest stands in every message.
 
 A plan holds no data and no secret: task, shapes, masks, release policy, identities. What both ends of a link must
-agree on (widths of A_i, windows) is derived from it here, so that it cannot be derived differently.
+agree on (widths of A_i, panels of the upload) is derived from it here, so that it cannot be derived differently.
 
 The letters are those of the specification: the protocol runs on ``A = [A_1 ... A_k]``, ``M`` rows by ``N`` columns. For
 SVD, PCA and LSA, M is m. Vertical regression puts a ridge's rows below the m samples; horizontal regression has the
@@ -12,9 +12,10 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 from fedsvd.errors import ConfigError
-from fedsvd.linalg.windows import WINDOW_LIMIT, Form, Window, cut_columns
+from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
@@ -47,15 +48,16 @@ class SessionPlan:
     left: Form = Form.HAAR
     right: Form = Form.HAAR
     block: int = 0  # block width; 0 for each form's own
-    window: int = WINDOW_LIMIT
     mode: Mode | None = None  # who opens the sum of Gram matrices; None outside the sum family
     reason: str = ""  # why this scheme and this mode, in words
     check_ids: bool = False
+    trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     memory: int = 1 << 30  # bytes a role may use for panels and batches
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
+    column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``prekeys.py``)
     dense_masks: bool = False  # the paper without its first optimisation: P and Q whole, dealt as matrices
@@ -66,12 +68,14 @@ class SessionPlan:
         if len(self.counts) < 2:
             raise ConfigError("a federation needs at least two users", "invite another party")
         if self.m < 1 or min(self.counts) < 1:
-            raise ConfigError(f"every user needs rows and columns, got m={self.m}, counts={self.counts}")
+            common, theirs = self.table_words
+            fault = f"every party needs rows and columns, got {self.m} {common} and {list(self.counts)} {theirs}"
+            raise ConfigError(fault, "give every party a table with both")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
-            raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.m} x {self.n}")
+            raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")
 
     @property
     def k(self) -> int:
@@ -80,6 +84,17 @@ class SessionPlan:
     @property
     def n(self) -> int:
         return sum(self.counts)
+
+    @property
+    def table_words(self) -> tuple[str, str]:
+        """What m and the counts are in the tables as their owners have them."""
+        return ("rows", "columns") if self.split is Split.VERTICAL else ("columns", "rows")
+
+    @property
+    def joint_table(self) -> str:
+        """The shape of the joint table as its owners have it: all records in rows."""
+        rows, columns = (self.m, self.n) if self.split is Split.VERTICAL else (self.n, self.m)
+        return f"a joint table of {rows} rows and {columns} columns"
 
     @cached_property
     def users(self) -> tuple[Party, ...]:
@@ -119,8 +134,18 @@ class SessionPlan:
         return 8 * (self.M + 1) * self.planned_rank + 1024
 
     @property
+    def rows_unchecked(self) -> bool:
+        """Whether rows of split columns belong together by position alone, without the study's word that they do."""
+        return self.split is Split.VERTICAL and not (self.check_ids or self.trust_rows)
+
+    @property
     def by_rows(self) -> bool:
-        """Whether the upload goes by windows of rows, not of columns."""
+        """Whether the upload goes by rows of X', not by columns: always in the mask family."""
+        return self.scheme is Scheme.MASK or self.stacks_labels or self.tall
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether users meet their data in panels of rows: where columns, or what they are compared with, are long."""
         return self.stacks_labels or self.tall
 
     @property
@@ -128,15 +153,27 @@ class SessionPlan:
         """Whether this is a regression on split columns, where labels stand beside the rows."""
         return self.task is Task.LR and self.split is Split.VERTICAL
 
+    @property
+    def factors(self) -> bool:
+        """Whether the CSP is asked for U and S."""
+        return self.task in (Task.SVD, Task.LSA, Task.PCA)
+
+    @property
+    def challenges(self) -> bool:
+        """Whether the CSP's solution is checked by a product under P (specification, section 5.2.5)."""
+        return self.stacks_labels and self.scheme is Scheme.MASK
+
     @cached_property
     def tall(self) -> bool:
-        """Whether rows are the one long side of a matrix that memory does not hold: they stream, and so does U.
+        """Whether X' does not fit the memory budget, so that rows stream, and U' is fetched in panels of rows.
 
-        A factor of the short side, and a window of rows, must fit. What memory holds goes by columns, where P is one
-        window over all rows for as long as can be.
+        In the paper's scheme rows stream where they are the one long side and a factor of the other one fits.
         """
-        factors = self.task in (Task.SVD, Task.LSA, Task.PCA) and not self.full_matrices and not self.compress
-        streams = factors and not self.whole_shares and self.m >= 2 * self.n
+        if not self.factors or self.compress or self.memory >= 8 * 4 * self.M * self.N:
+            return False
+        if not self.published:
+            return True
+        streams = not self.full_matrices and not self.whole_shares and self.m >= 2 * self.n
         return streams and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
 
     @property
@@ -160,7 +197,7 @@ class SessionPlan:
     @cached_property
     def M(self) -> int:
         """Rows of A."""
-        return self.m + (self.ridge_rows if self.by_rows else self.targets)
+        return self.m + (self.ridge_rows if self.stacks_labels else self.targets)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
@@ -189,36 +226,45 @@ class SessionPlan:
     @property
     def masked_rows(self) -> int:
         """Rows that P acts on: all, but for the label rows of a horizontal regression, which are blinded instead."""
-        return self.M if self.by_rows else self.m
-
-    @cached_property
-    def row_windows(self) -> tuple[Window, ...]:
-        """P's windows as slices of data rows and, with a ridge, of ridge rows: each takes its fraction of both."""
-        groups = (self.m, self.ridge_rows) if self.ridge_rows else (self.masked_rows,)
-        return cut_columns(self.left, groups, self.block, self.window)
+        return self.M if self.stacks_labels else self.m
 
     @cached_property
     def left_windows(self) -> tuple[slice, ...]:
-        """The rows of A that P mixes among themselves."""
-        return tuple(window.outputs for window in self.row_windows)
+        """The rows of A that P mixes among themselves: all, or the paper's blocks."""
+        return cut_side(self.left, self.masked_rows, self.block)
 
     @cached_property
     def right_windows(self) -> tuple[Window, ...]:
-        """The columns of A that Q mixes among themselves."""
-        return cut_columns(self.right, self.widths, self.block, self.window)
+        """The columns of A that Q mixes among themselves: all, or the paper's blocks."""
+        return cut_columns(self.right, self.widths, self.block)
+
+    @cached_property
+    def row_panels(self) -> tuple[slice, ...]:
+        """The rows of X' that go up together: the paper's blocks, else whole blocks of P's last round as memory allows.
+
+        How many go together changes nothing of what P mixes.
+        """
+        if self.published:
+            return self.left_windows
+        sizes = block_sizes(self.M, block_width(self.left, self.block)) if self.left is Form.MIXING else (1,) * self.M
+        most = max(self.memory // (8 * 8 * (self.N + self.targets)), sizes[0])
+        count = -(-self.M // most)
+        ends = [0, *accumulate(sizes)]
+        cuts = sorted({ends[len(sizes) * number // count] for number in range(count + 1)})
+        return tuple(slice(start, stop) for start, stop in pairwise(cuts))
 
     @cached_property
     def panels(self) -> tuple[tuple[int, int], ...]:
-        """The shapes of the uploaded panels: one to each window of rows, or of columns."""
+        """The shapes of the uploaded panels: of rows, or in the paper's scheme of columns."""
         if self.by_rows:
-            return tuple((rows.stop - rows.start, self.N + self.targets) for rows in self.left_windows)
+            return tuple((rows.stop - rows.start, self.N + self.targets) for rows in self.row_panels)
         if self.whole_shares:
             return ((self.M, self.N),)
         return tuple((self.M, window.width) for window in self.right_windows)
 
     @property
     def smallest_window(self) -> tuple[int, int]:
-        """The sides of the smallest mask window, from which the bound on an entry follows."""
+        """The sides of what both masks mix at least, from which the bound on an entry follows."""
         labelled = self.masked_rows < self.M  # label rows meet Q alone
         rows = 1 if labelled else min(window.stop - window.start for window in self.left_windows)
         return rows, min(window.width for window in self.right_windows)

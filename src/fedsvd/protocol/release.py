@@ -3,22 +3,17 @@
 What a task releases leaks more than any mask can hide (C12), so every plan is judged before anything is sent. Judging
 needs the plan alone, no data; the sentences that tell an owner what each role will learn are in ``ledger.py``.
 
-The last part is the re-run rule: two runs that differ by one record give that record away, so a party keeps a keyed
-fingerprint of every record it ever brought, and compares. Fingerprints are never sent.
+The last part judges a study beside earlier ones: two studies that differ by one record, or by one party, give that
+record or that party's Gram matrix away. What a party remembers for this is in ``runtime/reruns.py`` and is never sent.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from fedsvd.protocol.ledger import components, full_outputs, lonely_windows, unit
+from fedsvd.protocol.ledger import components, full_outputs, gram_by_consent, lonely_windows, unit
 from fedsvd.protocol.ledger import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Task
-from fedsvd.randomness.seed import Seed
-from fedsvd.types import Float, Ring
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Task, Trust
 
 
 @dataclass(frozen=True)
@@ -42,13 +37,16 @@ class Policy:
 
     parties_for_full: int = 3  # fewest parties where U and S are released
     consent_to_two: bool = False  # the owner knows what a single partner can derive, and agrees
+    consent_to_gram: bool = False  # mode A may be asked for: all parties then hold the joint Gram matrix
     records_for_full: int = 100  # fewest n_i where U and S are released
     records: int = 10  # fewest n_i where U_r or coefficients are
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
-    shared_windows: bool = True  # no window of Q may hold one party's columns alone
-    changed_records: int = 10  # fewest records that change between two runs, if any does
+    shared_windows: bool = True  # no window of Q may hold one party's records alone
+    least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
+    versions_per_year: int = 6  # versions of a dataset in full outputs; 0 for no limit
+    failed_attempts: int = 3  # that one approval covers
     enforce: bool = False
     warn: bool = True
 
@@ -57,11 +55,13 @@ class Policy:
         """Everything is allowed, and nothing is said: for tests, and for owners who have read the ledger."""
         return cls(
             parties_for_full=2,
+            consent_to_gram=True,
             records_for_full=1,
             records=1,
             schemes=tuple(Scheme),
             shared_windows=False,
-            changed_records=0,
+            least_changed=0,
+            versions_per_year=0,
             warn=False,
         )
 
@@ -85,6 +85,8 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_parties(plan, policy),
         *_records(plan, policy),
         *_components(plan, policy),
+        *_mode(plan, policy),
+        *_authority(plan),
         *_windows(plan, policy),
         *_scheme(plan, policy),
     )
@@ -101,12 +103,14 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not full_outputs(plan) or plan.k >= fewest:
         return
     r, most = components(plan), min(plan.m, plan.n)
-    how = "exactly" if r == most else f"in the top {r} of {most} directions"
+    how = "exactly" if r == most or plan.mode is Mode.A else f"in the top {r} of {most} directions"
     if plan.k == 2:
         derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
     else:
         derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
     what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
+    if plan.mode is Mode.A and not plan.releases(Item.SPECTRUM):
+        what = "all entries of the joint Gram matrix"
     yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
 
 
@@ -137,6 +141,26 @@ def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         yield Finding("components", f"{r} components are released, {policy.most_components} are allowed at most")
 
 
+def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if gram_by_consent(plan) and not policy.consent_to_gram:
+        yield Finding(
+            "mode",
+            f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which the '
+            "release does not determine; an owner who agrees writes consent_to_gram = true into policy.toml, and "
+            'mode = "B" gives the same result without it',
+        )
+
+
+def _authority(plan: SessionPlan) -> Iterator[Finding]:
+    if plan.trust is Trust.AUTHORITY and plan.scheme is Scheme.SUM:
+        yield Finding(
+            "authority",
+            "a trusted authority adds nothing in the sum family: what opens the parties' sums is dealt among the "
+            "parties, and it never has it",
+            below=False,
+        )
+
+
 def _windows(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not policy.shared_windows or plan.task is Task.PREDICT or plan.scheme is not Scheme.MASK:
         return  # both of these say worse of every window
@@ -144,8 +168,8 @@ def _windows(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if lonely:
         yield Finding(
             "windows",
-            f"{lonely} of {len(plan.right_windows)} windows of the mask hold one party's columns alone, because "
-            f"another party has only {min(plan.widths)}: the CSP learns the singular values of these columns",
+            f"{lonely} of {len(plan.right_windows)} windows of the mask hold one party's {unit(plan)} alone, because "
+            f"another party has only {min(plan.widths)}: the CSP learns the singular values of these {unit(plan)}",
         )
 
 
@@ -172,8 +196,8 @@ def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
         yield "C1", f"eq. 6 hands the CSP the masked share of each of the {plan.k} parties: nothing stays aggregated"
     yield (
         "C3",
-        f"{lonely_windows(plan)} of {len(windows)} blocks of Q lie inside one party's columns and gain nothing from "
-        "secure aggregation",
+        f"{lonely_windows(plan)} of {len(windows)} blocks of Q lie inside one party's {unit(plan)} and gain nothing "
+        "from secure aggregation",
     )
     left = f"{len(plan.left_windows)} x {len(windows)} tiles"
     widest = max(window.width for window in windows)
@@ -188,33 +212,67 @@ def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
         yield "C10", "the bias is a masked column of ones, whose image under P the CSP can find exactly"
 
 
-def record_fingerprints(rows: Float, key: Seed) -> Ring:
-    """One keyed 64-bit fingerprint for each row of a party's table; equal rows have equal ones.
+@dataclass(frozen=True)
+class Compared:
+    """An earlier study of this party beside the one it is asked for now."""
 
-    Without the key, which never leaves the party, a fingerprint cannot be tested against a guessed record. Where
-    columns are split a single column can be told apart as well as a record: compare the transposed table too.
+    roster: frozenset[str]  # who took part, by organisation
+    known: bool = True  # whether its records could be compared: not where every column was re-scaled
+    changed: int = 0  # records that one study has and the other has not, small differences apart
+    touched: int = 0  # the same, any difference counted
+    columns: int = 0  # columns likewise, where columns are split
+
+    @property
+    def same(self) -> bool:
+        """Whether both studies are of the same records and columns."""
+        return self.known and not (self.touched or self.columns)
+
+
+def earlier_findings(earlier: Iterable[Compared], roster: frozenset[str], policy: Policy) -> tuple[Finding, ...]:
+    """What earlier studies of a party's records forbid: a few of them changed, or a few parties came or went.
+
+    The same records again are no new information. ``touched`` catches a cell that was corrected in a few records;
+    where many records differ by a last digit it says nothing, and ``changed`` decides.
     """
-    secret = key.derive("record fingerprints").reveal()
-    table = np.ascontiguousarray(rows, "<f8") + 0.0  # -0.0 and 0.0 are one number
-    digests = (hashlib.blake2b(row.data, digest_size=8, key=secret).digest() for row in table)
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    least, found = policy.least_changed, {}
+    for study in earlier:
+        few = study.changed or study.touched
+        if study.known and 0 < few < least:
+            found["re-run"] = (
+                f"{few} of your records changed since an earlier study, {least} are asked for: the others can compute "
+                "what changed from the difference of both results"
+            )
+        if 0 < study.columns < least:
+            found["re-run"] = (
+                f"{study.columns} of your columns changed since an earlier study, {least} are asked for: the others "
+                "can compute what changed from the difference of both results"
+            )
+        apart = len(study.roster ^ roster)
+        if study.known and study.changed < least and 0 < apart <= policy.parties_for_full - 2:
+            found["roster"] = (
+                f"an earlier study of nearly the same records had {len(study.roster)} parties, this one has "
+                f"{len(roster)}: the difference of both results is that of {apart} of them alone"
+            )
+    return tuple(Finding(rule, text) for rule, text in found.items())
 
 
-def changed_records(old: Ring, new: Ring) -> int:
-    """How many records one run has that the other has not, whichever has more of them; order does not matter."""
-    words, place = np.unique(np.concatenate((old, new)), return_inverse=True)
-    before = np.bincount(place[: len(old)], minlength=len(words))
-    after = np.bincount(place[len(old) :], minlength=len(words))
-    return int(max(np.maximum(before - after, 0).sum(), np.maximum(after - before, 0).sum()))
-
-
-def rerun_findings(earlier: Iterable[Ring], new: Ring, policy: Policy) -> tuple[Finding, ...]:
-    """The re-run rule against every earlier run of this party; the same records again are no new information."""
-    fewest = min((changed for old in earlier if (changed := changed_records(old, new))), default=0)
-    if not 0 < fewest < policy.changed_records:
+def organisation_findings(plan: SessionPlan, organisations: int, policy: Policy) -> tuple[Finding, ...]:
+    """Whether there are enough parties when those of one organisation count once: they may pool what they hold."""
+    fewest = 2 if policy.consent_to_two else policy.parties_for_full
+    if not full_outputs(plan) or organisations >= min(fewest, plan.k):
         return ()
     text = (
-        f"{fewest} of your records changed since an earlier run, {policy.changed_records} are asked for: the others "
-        "can compute what changed from the difference of both results"
+        f"the {plan.k} parties belong to {organisations} organisation(s), {fewest} are asked for where U and S go out"
     )
-    return (Finding("re-run", text),)
+    return (Finding("parties", text),)
+
+
+def version_findings(versions: int, policy: Policy) -> tuple[Finding, ...]:
+    """Whether one more version of a dataset may go into full outputs; ``versions`` of this year are there already."""
+    if not policy.versions_per_year or versions < policy.versions_per_year:
+        return ()
+    text = (
+        f"{versions} versions of these records went into full outputs within a year, {policy.versions_per_year} are "
+        "allowed: several differences together can give single records away"
+    )
+    return (Finding("versions", text),)

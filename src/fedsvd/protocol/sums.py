@@ -30,12 +30,12 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     if plan.task is Task.PREDICT:
         return ()
     found = []
-    rows = plan.m if plan.by_rows else plan.M
-    statistics = plan.task is Task.PCA or (plan.task is Task.LR and not plan.by_rows)
+    rows = plan.m if plan.stacks_labels else plan.M
+    statistics = plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels)
     if statistics and plan.centre:
         found.append(_wide("mean", rows))
     found.append(PlannedSum("bound", SumKind.BOUND, (CLASSES,), 0))
-    if plan.unit_variance or (plan.task is Task.LR and not plan.by_rows):
+    if plan.unit_variance or (plan.task is Task.LR and not plan.stacks_labels):
         found.append(_wide("energy", rows))
     if plan.stacks_labels:
         found.append(_wide("labels", 1 + plan.targets))
@@ -50,7 +50,7 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     found = _checks(plan)
     own_vectors = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and not plan.published
     triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
-    if own_vectors and (plan.by_rows or plan.check is not Check.SAMPLE):
+    if own_vectors and (plan.reads_rows or plan.check is not Check.SAMPLE):
         found.append(_total("orthogonality", triangle))
     if own_vectors and plan.check is Check.ALL:
         found.append(_total("verified", triangle))
@@ -70,8 +70,13 @@ def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
 
 def _checks(plan: SessionPlan) -> list[PlannedSum]:
     """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
-    if plan.published or plan.mode is Mode.A or plan.task is Task.PREDICT:
+    if plan.mode is Mode.A or plan.task is Task.PREDICT:
         return []
+    if plan.published:
+        # Nothing is checked there; the total variance that shares are taken of is all the same an exact sum.
+        return [_total("trace", 1)] if plan.task is Task.PCA and plan.releases(Item.SPECTRUM) else []
+    if plan.challenges:
+        return [_total("challenge", plan.targets, receiver=plan.label_user)]
     if plan.task is Task.LR:
         return [] if plan.mode is not Mode.B else [_total("residual", plan.m * plan.targets, CHECK_STEP)]
     r = plan.planned_rank

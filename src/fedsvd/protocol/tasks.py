@@ -28,6 +28,10 @@ class Scheme(StrEnum):
     PAPER = "paper"  # as published, to reproduce the paper; without the guarantees of the other two
 
 
+RENAMED = {"compressed": Scheme.SUM, "mixing": Scheme.MASK, "aligned": Scheme.MASK}
+"""Schemes of protocol 1, which are gone, and what took their places."""
+
+
 class Mode(StrEnum):
     """Who opens the exact sum of Gram matrices (specification, section 4)."""
 
@@ -73,3 +77,18 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.PREDICT: (Item.SCORE,),
 }
+
+
+class Ids(StrEnum):
+    """Whether rows of split columns are compared by ids, or taken to be in the same order on the study's word."""
+
+    COMPARE = "compare"
+    TRUST = "trust"
+
+
+class Write(StrEnum):
+    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
+
+    NPY = "npy"
+    PARQUET = "parquet"
+    NONE = "none"

@@ -14,9 +14,11 @@ import numpy as np
 
 from fedsvd.protocol.letters import deals
 from fedsvd.protocol.messages import (
+    ID_WORDS,
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
+    Challenge,
     Countersigned,
     FactorRows,
     Factors,
@@ -25,6 +27,7 @@ from fedsvd.protocol.messages import (
     KeyOffer,
     Message,
     PaddedBatch,
+    Product,
     Ready,
     Relay,
     Relayed,
@@ -38,7 +41,7 @@ from fedsvd.protocol.messages import (
 )
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import null_space_sum, planned_sums, sums_after, sums_before
+from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.secagg.sums import TAG_WORDS, PlannedSum
@@ -46,6 +49,7 @@ from fedsvd.types import Float, Ring
 
 Said = tuple[Party, Party, Message, int]  # from, to, what, how many times
 GROUP_PART = 1 << 26  # bytes of a group-sealed message (``roles/user/agreement.py``)
+_HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
 _SEALED = 25  # bytes a seal adds: version, number, tag
 _KEY, _SEED, _SIGNATURE, _DIGEST, _LENGTH = 32, 32, 64, 32, 8
 
@@ -62,8 +66,8 @@ class Expected:
 def full_rank(plan: SessionPlan) -> int:
     """The most the rank can be: the shorter side, less one where centring takes the mean out of the longer one."""
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
-        samples = plan.m if plan.by_rows else plan.n
+        features = plan.N if plan.stacks_labels else plan.m
+        samples = plan.m if plan.stacks_labels else plan.n
         return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
     return min(plan.m, plan.n - int(plan.task is Task.PCA))
 
@@ -75,6 +79,13 @@ def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[tuple[str, s
         sent[origin.name, to.name] += times * size(message)
         messages[origin.name, to.name] += times
     return sent, messages
+
+
+def longest_message(plan: SessionPlan) -> int:
+    """More bytes than any message of this session has; one that claims more is not read."""
+    expected = [Expected(rank, corrected) for rank in {1, full_rank(plan)} for corrected in (True, False)]
+    longest = max(size(message) for each in expected for _, _, message, _ in said(plan, each))
+    return 2 * longest + _HEADERS
 
 
 def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
@@ -107,7 +118,7 @@ def _keys(plan: SessionPlan) -> Iterator[Said]:
                 yield from _letter(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
     if plan.check_ids:
         for party in plan.users:
-            yield party, CSP, RowIds(digest, _words(plan.m)), 1
+            yield party, CSP, RowIds(digest, _words(ID_WORDS)), 1
             yield CSP, party, RowsAgree(digest), 1
 
 
@@ -167,18 +178,6 @@ def sums_of(plan: SessionPlan, expected: Expected) -> tuple[PlannedSum, ...]:
     return planned_sums(plan) if lost is None else (*planned_sums(plan), lost)
 
 
-def words_before(plan: SessionPlan) -> list[tuple[str, int]]:
-    """The sums up to the opening: name, and uint64 words of a share."""
-    return [(planned.name, planned.length * planned.kind.columns) for planned in sums_before(plan)]
-
-
-def words_after(plan: SessionPlan, expected: Expected) -> list[tuple[str, int]]:
-    """The sums after it, the null space of a regression that loses rank among them."""
-    lost = null_space_sum(plan, expected.rank)
-    found = sums_after(plan) if lost is None else (*sums_after(plan), lost)
-    return [(planned.name, planned.length * planned.kind.columns) for planned in found]
-
-
 def _sums(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     digest, first = plan.digest, True
     for planned in sums_of(plan, expected):
@@ -213,13 +212,15 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """Step 6: what the CSP answers, and eq. 6 in the paper's scheme."""
     digest, r = plan.digest, kept(plan, expected)
     if plan.task is Task.LR:
-        features = plan.N if plan.by_rows else plan.m
+        features = plan.N if plan.stacks_labels else plan.m
         null = _numbers(features, features - expected.rank)
         for party in plan.users:
             yield CSP, party, Solution(digest, _numbers(features, plan.targets), null, expected.rank, 0.0), 1
+        if plan.challenges:
+            yield from _challenge(plan)
         return
     columns, rows = (plan.M, plan.N) if plan.full_matrices else (r, r)
-    if not plan.published and not plan.tall:
+    if not plan.published:
         columns = plan.planned_rank  # zero columns beyond the rank
     values = min(plan.M, plan.N) if plan.full_matrices else columns
     sigma = _numbers(values) if plan.releases(Item.SPECTRUM) else None
@@ -233,9 +234,20 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
             yield CSP, party, BlindedRightFactor(digest, (_numbers(rows, plan.widths[i]),)), 1
 
 
+def _challenge(plan: SessionPlan) -> Iterator[Said]:
+    """Step 7 on split columns: panels of two kinds of vectors, and the products for the label holder."""
+    digest = plan.digest
+    for party in plan.users:
+        for number, rows in enumerate(plan.row_panels):
+            yield party, CSP, Challenge(digest, 0, _words(rows.stop - rows.start, plan.targets + 1)), 1
+            if number:
+                yield CSP, party, BatchRequest(digest, 0), 1
+    yield CSP, user(plan.label_user), Product(digest, _numbers(plan.targets)), 1
+
+
 def _rows(plan: SessionPlan, party: Party, r: int) -> Iterator[Said]:
-    """U' window by window, where it is too long to be told at once."""
-    heights = Counter(window.stop - window.start for window in plan.left_windows)
+    """U' panel by panel, where it is too long for one message."""
+    heights = Counter(rows.stop - rows.start for rows in plan.row_panels)
     for height, times in heights.items():
         yield party, CSP, RowsRequest(plan.digest, 0), times
         yield CSP, party, FactorRows(plan.digest, 0, _numbers(height, r)), times

@@ -6,6 +6,7 @@ Both follow from shapes and the memory budget, so that every role, and the cost 
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from fedsvd.errors import StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import gram_batches
@@ -56,7 +57,9 @@ def fits_whole(plan: SessionPlan) -> bool:
 
 
 def fits_folded(plan: SessionPlan) -> bool:
-    """Whether a factor of the short side, and a panel, fit the CSP's budget."""
+    """Whether a factor of the side that is folded, and a panel, fit the CSP's budget."""
+    if plan.scheme is Scheme.MASK:
+        return plan.N <= plan.M and plan.memory >= 8 * 6 * plan.N**2
     return plan.memory >= 8 * 6 * plan.M * plan.M
 
 
@@ -75,11 +78,21 @@ def keeping(plan: SessionPlan) -> Keeping:
         return Keeping.EXACT
     if plan.task is Task.LR:
         return Keeping.FOLDED
-    if plan.tall:
+    if plan.tall and plan.published:
         return Keeping.BOTH
     if fits_whole(plan) or not fits_folded(plan) or plan.full_matrices:
         return Keeping.WHOLE
-    return Keeping.BOTH if recovers(plan) else Keeping.FOLDED
+    return Keeping.BOTH if plan.tall or recovers(plan) else Keeping.FOLDED
+
+
+def expect_route(plan: SessionPlan) -> None:
+    """Raise ``StorageError`` where the CSP could not factorise within its budget."""
+    if keeping(plan) is not Keeping.WHOLE or fits_whole(plan) or plan.components is not None:
+        return
+    raise StorageError(
+        f"a full SVD of {plan.M} x {plan.N} does not fit a memory budget of {plan.memory} bytes",
+        "ask for a number of components, or allow more memory",
+    )
 
 
 def folds(plan: SessionPlan) -> bool:
@@ -98,7 +111,7 @@ def krylov_start(plan: SessionPlan, r: int) -> int:
 
 
 def krylov_block(plan: SessionPlan, r: int) -> int:
-    """Columns that are multiplied at once: of a large r a quarter, but one of every window."""
+    """Columns that are multiplied at once: of a large r a quarter, but one of each of the paper's blocks."""
     return min(krylov_start(plan, r), max(_NARROWEST, r // 4 + _OVERSAMPLED, len(plan.right_windows)))
 
 

@@ -14,9 +14,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+import scipy
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Float, Ring
@@ -121,4 +121,4 @@ def _to_normals(words: Ring, out: Float) -> None:
     np.right_shift(words, np.uint64(12), out=words)
     np.add(words, 0.5, out=out, casting="unsafe")
     np.multiply(out, 2.0**-52, out=out)
-    ndtri(out, out=out)
+    scipy.special.ndtri(out, out=out)

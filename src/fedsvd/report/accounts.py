@@ -2,17 +2,18 @@
 
 from collections import defaultdict
 
-from fedsvd.protocol.cost import masks_of, predict, readable
+from fedsvd.protocol.cost import masks_of, predict
 from fedsvd.report import charts
 from fedsvd.report.parts import Figure, Grid, Section, grid
 from fedsvd.report.subject import Subject, role_name
+from fedsvd.types import byte_size
 
 # Kinds of message by what they are for (docs/protocol.md); small ones share a name.
 STEPS = {
-    "KeyOffer": "keys and letters",
-    "KeyBook": "keys and letters",
-    "Relay": "keys and letters",
-    "Relayed": "keys and letters",
+    "KeyOffer": "keys and sealed messages",
+    "KeyBook": "keys and sealed messages",
+    "Relay": "keys and sealed messages",
+    "Relayed": "keys and sealed messages",
     "RowIds": "row ids",
     "RowsAgree": "row ids",
     "SumShare": "sums",
@@ -39,7 +40,10 @@ def accounts(subject: Subject) -> Section:
             for stage, began, took in bars
         ]
         table = grid("Seconds of every stage", ("role", "stage", "began", "took"), stages)
-        caption = "When each role was busy, stage by stage; a bar begins where the stage was first entered."
+        caption = (
+            "When each role was busy, stage by stage; a bar begins where the stage was first entered. "
+            "Colours only tell neighbouring stages apart."
+        )
         figures.append(Figure(charts.gantt(timeline, "Time of every role"), caption, table))
     sent, kinds = _sent(subject)
     if sent:
@@ -48,11 +52,11 @@ def accounts(subject: Subject) -> Section:
         bytes_table = grid(
             "Bytes sent, by step",
             ("role", *kinds),
-            [(role, *(readable(parts.get(kind, 0)) for kind in kinds)) for role, parts in sent.items()],
+            [(role, *(byte_size(parts.get(kind, 0)) for kind in kinds)) for role, parts in sent.items()],
         )
         picture = charts.stacked(scaled, kinds, "Bytes that every role sent", unit)
         figures.append(Figure(picture, "What each role sent, by step of the protocol.", bytes_table))
-    words = (f"Sent in all, as far as this reader can count: {readable(subject.certificate.bytes_total)}.",)
+    words = (f"Sent in all, as far as this reader can count: {byte_size(subject.certificate.bytes_total)}.",)
     return Section("accounts", "Time and bytes", words, tuple(figures))
 
 
@@ -73,7 +77,7 @@ def _bytes_beside(subject: Subject, predicted: dict[str, int]) -> Grid:
         origin, to = (role_name(end, subject.names) for end in link.split(" -> "))
         said = predicted.get(link, 0)
         ratio = f"{measured / said:.3f}" if said else ""
-        rows.append((f"{origin} → {to}", readable(said), readable(measured), ratio))
+        rows.append((f"{origin} → {to}", byte_size(said), byte_size(measured), ratio))
     return grid("Bytes on every link", ("link", "predicted", "measured", "ratio"), rows)
 
 
@@ -88,8 +92,8 @@ def _seconds_beside(subject: Subject) -> Grid:
             role_name(role, subject.names),
             f"{cost.roles[role].seconds:.3g} s",
             f"{spent:.3g} s",
-            readable(cost.roles[role].memory),
-            readable(peaks[role]) if role in peaks else "",
+            byte_size(cost.roles[role].memory),
+            byte_size(peaks[role]) if role in peaks else "",
         )
         for role, spent in measured.items()
         if role in cost.roles
@@ -123,7 +127,7 @@ def _sent(subject: Subject) -> tuple[dict[str, dict[str, float]], list[str]]:
 
 
 def _unit(most: float) -> tuple[str, float]:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+    for unit, scale in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
         if most >= scale:
             return unit, scale
     return "B", 1.0

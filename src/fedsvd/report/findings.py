@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.report import charts
+from fedsvd.report import charts, svg
 from fedsvd.report.parts import Figure, Section, grid
 from fedsvd.report.subject import Subject, feature_names
 from fedsvd.types import Float
 
 _NAMED_POINTS = 12
 _NEIGHBOURS = 5
-_BARS = 12
+_LOADINGS, _BARS = 3, 12  # components, and features of each
 _ROWS = 30
 
 
@@ -79,30 +79,57 @@ def _features(subject: Subject) -> Section:
     """Loadings: which features make each component; and for LSA and SVD the map of features."""
     components = subject.arrays["components"]
     names = feature_names(subject, components.shape[1])
+    first = components[:_LOADINGS]
+    orders = [np.argsort(-np.abs(row), kind="stable")[:_BARS] for row in first]
+    low, high = svg.covering(min(0.0, float(first.min())), max(0.0, float(first.max())))
+    rows = [[(names[i], float(first[j][i])) for i in order] for j, order in enumerate(orders)]
     figures = []
-    for j in range(min(3, len(components))):
-        order = np.argsort(-np.abs(components[j]), kind="stable")[:_BARS]
-        picture = charts.bars(
-            [names[i] for i in order], components[j][order].tolist(), f"Loadings of component {j + 1}"
-        )
-        figures.append(Figure(picture, f"Component {j + 1}: the features with the largest loadings."))
+    for j, own in enumerate(rows):
+        title = f"Loadings of component {j + 1}"
+        picture = charts.bars(own, title, (low, high), [row for each in rows for row in each])
+        shown = f"{len(own)} largest of {len(names)}" if len(own) < len(names) else "all, largest first"
+        figures.append(Figure(picture, f"{title}: {shown}; scale {low:g} to {high:g}."))
     if len(components) > 1:
-        points = (components[:2] * _weights(subject, 2)[:, None]).T
-        figures.append(_map(points, names, "features"))
-    own = "of your own columns" if subject.plan.split is Split.VERTICAL else "that all parties share"
-    return Section("components", "Loadings", (f"Components {own}: {components.shape[1]} features.",), tuple(figures))
+        figures.append(_feature_map(subject, names))
+    whose = "of your own columns" if subject.plan.split is Split.VERTICAL else "that all parties share"
+    words = (f"Components {whose}: {len(names)} features.", _loadings_in_words(subject, low, high))
+    return Section("components", "Loadings", words, tuple(figures))
+
+
+def _loadings_in_words(subject: Subject, low: float, high: float) -> str:
+    """What the numbers and the scale of the loadings are."""
+    total = "add up to 1"
+    if subject.plan.split is Split.VERTICAL:
+        total = "add up to 1 over the columns of all parties, so to less over yours"
+    return (
+        f"A loading is the weight of a feature in a component: between -1 and 1, and the squares of one component's "
+        f"loadings {total}. All bars have one scale, {low:g} to {high:g}: blue and to the right where the feature "
+        "rises with the component, orange and to the left where it falls. Which of the two directions of a component "
+        "counts as rising is a convention."
+    )
+
+
+def _feature_map(subject: Subject, names: list[str]) -> Figure:
+    """Features by their loadings on two components, the farthest ones named and listed."""
+    weights = _weights(subject, 2)
+    points = (subject.arrays["components"][:2] * weights[:, None]).T
+    unit = "loading" if (weights == 1.0).all() else "loading × singular value"
+    far = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:_NAMED_POINTS].tolist()
+    axes = (f"component 1: {unit}", f"component 2: {unit}")
+    picture = charts.scatter(points, names, far, "Map of the features", axes)
+    rows = [(names[j], f"{points[j, 0]:.6g}", f"{points[j, 1]:.6g}") for j in far]
+    table = grid(f"The {len(far)} features farthest from zero", ("feature", *axes), rows)
+    caption = (
+        f"Map of the features, one point each{_thinned(len(points))}; in orange the {len(far)} farthest from zero. "
+        "A name that would cover another is left out: the numbers have all of them."
+    )
+    return Figure(picture, caption, table)
 
 
 def _weights(subject: Subject, count: int) -> Float:
     """Singular values as weights where the reader has them."""
     sigma = subject.arrays.get("singular_values")
     return np.ones(count) if sigma is None or len(sigma) < count else np.asarray(sigma[:count], dtype=np.float64)
-
-
-def _map(points: Float, names: list[str], what: str) -> Figure:
-    far = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:_NAMED_POINTS].tolist()
-    picture = charts.scatter(points, names, far, f"Map of the {what}", ("component 1", "component 2"))
-    return Figure(picture, f"Map of the {what} in the first two components{_thinned(len(points))}.")
 
 
 def _thinned(count: int) -> str:
@@ -157,9 +184,11 @@ def _regression(subject: Subject) -> Section:
         for target, w in zip(subject.targets, coefficients, strict=False):
             order = np.argsort(-np.abs(w), kind="stable")[:_ROWS]
             title = f"Coefficients of {target}"
-            figures.append(
-                Figure(charts.bars([names[i] for i in order], w[order].tolist(), title), f"{title}, largest first.")
+            caption = (
+                f"{title}, largest first: by how much {target} rises where the feature is one larger and all others "
+                "are the same. Orange bars are negative."
             )
+            figures.append(Figure(charts.bars([(names[i], float(w[i])) for i in order], title), caption))
     elif subject.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
     figures += _residuals(subject)

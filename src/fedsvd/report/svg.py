@@ -8,9 +8,13 @@ those who hear the page, and every mark that carries a number says it in a title
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from xml.sax.saxutils import escape, quoteattr
 
-WIDTH = 460.0
+from fedsvd.report.lettering import SIZE, text_width
+
+WIDTH = 420.0
+_APART = 8.0  # between two labels of an axis
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ def number(value: float) -> str:
 
 def short(value: float) -> str:
     """A number for a person, to three digits."""
+    if 1e3 <= abs(value) < 1e6:
+        return f"{value:.0f}"
     return f"{value:.3g}"
 
 
@@ -44,22 +50,68 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     span = high - low
     if not math.isfinite(span) or span <= 0:
         return [low]
-    step = 10 ** math.floor(math.log10(span / count))
-    step = next(step * factor for factor in (1, 2, 5, 10) if span / (step * factor) <= count)
+    step = _step(span, count)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [place * step for place in range(first, last + 1)]
 
 
+def _step(span: float, count: int) -> float:
+    step: float = 10.0 ** math.floor(math.log10(span / count))
+    return next(step * factor for factor in (1, 2, 5, 10) if span / (step * factor) <= count)
+
+
+def covering(low: float, high: float, count: int = 10) -> tuple[float, float]:
+    """A range from one round number to another that holds this one."""
+    if not math.isfinite(high - low) or high <= low:
+        return low, low + 1.0
+    step = _step(high - low, count)
+    return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+
+
+def tick_labels(values: Sequence[float]) -> list[str]:
+    """The numbers of an axis, with as many digits as tell them apart."""
+    step = min((after - before for before, after in pairwise(values)), default=0.0)
+    most = max(map(abs, values), default=0.0)
+    if step <= 0 or not math.isfinite(step):
+        return [short(value) for value in values]
+    power = math.floor(math.log10(step) + 1e-9)
+    if most < 1e6 and power >= -4:
+        return [f"{value:.{max(0, -power)}f}" if abs(value) > step / 2 else "0" for value in values]
+    digits = max(0, math.floor(math.log10(most)) - power)
+    return [f"{value:.{digits}e}" if abs(value) > step / 2 else "0" for value in values]
+
+
+def spaced_ticks(scale: Scale, count: int = 5) -> list[tuple[float, str]]:
+    """Round numbers with their labels, as many as fit beside each other along the line; zero stays among them."""
+    best: list[tuple[float, str]] = []
+    for most in range(count, 0, -1):
+        values = ticks(scale.low, scale.high, most)
+        labels = tick_labels(values)
+        zero = min(range(len(values)), key=lambda place: abs(values[place]), default=0)
+        for stride in (1, 2, 3):
+            found = list(zip(values, labels, strict=True))[zero % stride :: stride]
+            if len(found) > len(best) and (len(found) == 1 or _apart(scale, found)):
+                best = found
+    return best
+
+
+def _apart(scale: Scale, found: Sequence[tuple[float, str]]) -> bool:
+    places = [(scale(value), text_width(label) / 2) for value, label in found]
+    return all(b - a >= half + other + _APART for (a, half), (b, other) in pairwise(places))
+
+
 def widened(values: Sequence[float], share: float = 0.05) -> tuple[float, float]:
     """The range of some values, a little wider, so that no mark lies on an edge."""
     low, high = min(values), max(values)
-    room = share * (high - low) or share * abs(high) or 1.0
-    return low - room, high + room
+    margin = share * (high - low) or share * abs(high) or 1.0
+    return low - margin, high + margin
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "start", css: str = "label") -> str:
-    return f'<text x="{number(x)}" y="{number(y)}" text-anchor="{anchor}" class="{css}">{escape(words)}</text>'
+def text(x: float, y: float, words: str, *, anchor: str = "start", css: str = "label", says: str = "") -> str:
+    """A line of text; ``says`` is the full text where this one was cut."""
+    title = f"<title>{escape(says)}</title>" if says not in ("", words) else ""
+    return f'<text x="{number(x)}" y="{number(y)}" text-anchor="{anchor}" class="{css}">{escape(words)}{title}</text>'
 
 
 def line(x1: float, y1: float, x2: float, y2: float, css: str = "grid") -> str:
@@ -113,19 +165,20 @@ def axes(
     y_label: str,
     x_ticks: Sequence[float] | None = None,
 ) -> Axes:
-    """Axes with round ticks, a faint grid across, and what the numbers are."""
-    left, right, top, bottom = 52.0, WIDTH - 10.0, 24.0, height - 40.0
-    x, y = Scale(*across, left, right), Scale(*up, bottom, top)
-    parts = [text(4, 13, y_label, css="axis"), text(right, height - 6, x_label, anchor="end", css="axis")]
-    for value in ticks(*up):
-        parts += [line(left, y(value), right, y(value)), text(left - 6, y(value) + 4, short(value), anchor="end")]
-    for value in ticks(*across) if x_ticks is None else x_ticks:
+    """Axes with round ticks, a faint grid across, and what the numbers are; as wide as their labels leave."""
+    top, bottom = 32.0, height - 40.0
+    y = Scale(*up, bottom, top)
+    values = ticks(*up)
+    labels = tick_labels(values)
+    left, right = 10.0 + max(map(text_width, labels)), WIDTH - 12.0
+    widest = max(map(text_width, tick_labels(ticks(*across) if x_ticks is None else x_ticks)), default=0.0)
+    x = Scale(*across, max(left, widest / 2), min(right, WIDTH - widest / 2))
+    parts = [text(4, SIZE + 1, y_label, css="axis"), text(right, height - 5, x_label, anchor="end", css="axis")]
+    for value, label in zip(values, labels, strict=True):
+        parts += [line(x.start, y(value), x.end, y(value)), text(x.start - 6, y(value) + 4, label, anchor="end")]
+    below = spaced_ticks(x) if x_ticks is None else list(zip(x_ticks, tick_labels(x_ticks), strict=True))
+    for value, label in below:
         parts += [line(x(value), bottom, x(value), bottom + 4, "tick")]
-        parts += [text(x(value), bottom + 17, short(value), anchor="middle")]
-    parts.append(line(left, bottom, right, bottom, "frame"))
+        parts += [text(x(value), bottom + 17, label, anchor="middle")]
+    parts.append(line(x.start, bottom, x.end, bottom, "frame"))
     return Axes(x, y, tuple(parts))
-
-
-def cut(words: str, letters: int) -> str:
-    """A name that fits its place."""
-    return words if len(words) <= letters else words[: letters - 1] + "…"

@@ -2,8 +2,9 @@
 
 import json
 
-from fedsvd.protocol.ledger import what_each_role_learns
-from fedsvd.protocol.tasks import Item, Split, Task, Trust
+from fedsvd.protocol.ledger import how_rows_belong, what_each_role_learns
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.report import charts
 from fedsvd.report.parts import Figure, Section, grid
 from fedsvd.report.subject import TASKS, Subject, in_names, split_words
@@ -22,17 +23,20 @@ def what_was_computed(subject: Subject) -> Section:
     task = TASKS[plan.task].lower()
     words = (
         f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
-        f"{split_words(plan)}; nobody handed over data. The numbers are those of the joint table, to rounding.",
+        f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
+        *((f"The rows were {how_rows_belong(plan)}.",) if plan.rows_unchecked else ()),
     )
     brought = [f"{count} {unit}" for count in plan.counts]
     picture = charts.federation(subject.names, brought, plan.trust is Trust.AUTHORITY)
     dealt = "the parties among themselves" if plan.trust is Trust.PEERS else "the trusted authority"
+    opened = {Mode.A: "A: the parties open the sum", Mode.B: "B: the CSP opens the sum, under a mask"}
     rows = [
         ("task", TASKS[plan.task] + ("" if plan.components is None else f", {plan.components} components")),
         ("joint table", f"{samples} rows, {features} columns"),
         ("parties", ", ".join(f"{name} ({amount})" for name, amount in zip(subject.names, brought, strict=True))),
         ("released", ", ".join(str(item) for item in plan.release)),
         ("scheme", f"{plan.scheme}: {subject.why}" if subject.why else str(plan.scheme)),
+        *((("mode", opened[plan.mode]),) if plan.mode is not None else ()),
         ("masks dealt by", dealt),
         *_more(subject),
     ]
@@ -42,6 +46,8 @@ def what_was_computed(subject: Subject) -> Section:
 
 def _more(subject: Subject) -> list[tuple[str, str]]:
     plan, rows = subject.plan, []
+    if plan.split is Split.VERTICAL:
+        rows.append(("rows", how_rows_belong(plan)))
     if plan.task is Task.PCA and plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
     if plan.task is Task.LR:
@@ -67,12 +73,30 @@ def certificate(subject: Subject) -> Section:
         ("session", subject.plan.session),
         ("versions", versions),
     ]
-    words = (
+    return Section(
+        "certificate", "Certificate", (_verified(subject.plan),), (), (grid("Certificate", ("what", "value"), rows),)
+    )
+
+
+def _verified(plan: SessionPlan) -> str:
+    """What residual and orthogonality are measured of, and by whom."""
+    if plan.mode is Mode.A:
+        return (
+            "Every party opened the same sum, factorised it and tested the result that was sent to all on its own "
+            "factor: the residual is how far the factor is from the exact sum, relative to that sum, the orthogonality "
+            "how far the columns of the result are from being orthonormal."
+        )
+    if plan.mode is Mode.B:
+        return (
+            "The CSP factorised the exact sum of the parties' masked Gram matrices: the residual is how far its factor "
+            "is from that sum, relative to it, the orthogonality how far the columns of the result are from being "
+            "orthonormal. The parties checked the answer by sums of their own before anything was released."
+        )
+    return (
         "The CSP verifies the factors it found before it releases them: the residual is how far they are from the "
         "masked matrix, the orthogonality how far their columns are from being orthonormal, both relative to the "
-        "largest singular value. Masks are orthogonal, so both carry over to the unmasked result.",
+        "largest singular value. Masks are orthogonal, so both carry over to the unmasked result."
     )
-    return Section("certificate", "Certificate", words, (), (grid("Certificate", ("what", "value"), rows),))
 
 
 def who_learned_what(subject: Subject) -> Section:
@@ -110,10 +134,12 @@ def job_file(subject: Subject) -> str:
         keys |= {"alpha": plan.alpha} if plan.alpha else {}
         keys |= {} if plan.centre else {"intercept": False}
     keys |= {"id": subject.id} if subject.id else {}
+    keys |= {"ids": "trust"} if plan.trust_rows else {}
     keys |= {"unit_variance": True} if plan.unit_variance else {}
     keys |= {"full_matrices": True} if plan.full_matrices else {}
     lines = ["[job]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())]
     lines += ["", "[masks]", f'scheme = "{plan.scheme}"']
+    lines += [f'mode = "{plan.mode}"'] if plan.mode is not None else []
     lines += ["", "[authority]", 'name = "ta"'] if plan.trust is Trust.AUTHORITY else []
     for name in subject.names:
         lines += ["", "[[party]]", f"name = {json.dumps(name)}", 'data = "FILE"']

@@ -5,7 +5,7 @@ not, it is taken to be as large as ours, and the approval says so; the plan itse
 more when all shapes are known, before anything of the data leaves.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,13 +14,15 @@ from typing import Any
 
 from fedsvd.errors import NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
-from fedsvd.identity.names import KitRole
+from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Finding, findings
 from fedsvd.protocol.tasks import Split
+from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.enlisting import OwnPart, job_of, member_callers, open_own, party_caller, plan_of
 from fedsvd.runtime.job import Job
+from fedsvd.runtime.reruns import Brought
 from fedsvd.runtime.site import Site
 from fedsvd.types import SessionId
 
@@ -31,7 +33,7 @@ class Standing(StrEnum):
     """What we know of another member's key."""
 
     PINNED = "pinned"
-    NEW = "new"  # shown, and pinned by approving
+    NEW = "new"  # shown; pinned by approving, once its owner has confirmed it
     UNSEEN = "not seen yet"
 
 
@@ -59,6 +61,8 @@ class Considered:
     plan: SessionPlan | None = None
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
     found: tuple[Finding, ...] = ()
+    doubts: tuple[str, ...] = ()  # about our own data, for our eyes
+    brought: Brought | None = None  # the data as it was read for this look
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
@@ -76,6 +80,32 @@ class Considered:
                 f"{', '.join(unseen)} has not called the CSP yet, and is not pinned",
                 "approve once it has, or ask its owner for the key's fingerprint: fedsvd join pin",
             )
+
+    def expect_compared(self, fingerprints: Collection[str]) -> None:
+        """Raise unless every new key is among these, which the owner compared, and each of these is a key of this job.
+
+        A fingerprint that no member has was read out by an owner whose place another key takes here.
+        """
+        shown = {peer.fingerprint for peer in self.peers}
+        foreign = [grouped(digits) for digits in fingerprints if digits not in shown]
+        if foreign:
+            raise NotAuthenticated(
+                f"no member of this job has the key {', '.join(foreign)}",
+                "compare the fingerprints once more; if the owner stands by it, stop and ask the operator of the CSP",
+            )
+        new = [peer for peer in self.new if peer.fingerprint not in fingerprints]
+        if new:
+            keys = "; ".join(f"{peer.member} has {grouped(peer.fingerprint)}" for peer in new)
+            raise NotAuthenticated(
+                f"{len(new)} of {len(self.peers)} keys are new here, and were not compared with their owners: {keys}",
+                "ask each owner what `fedsvd join show` prints there, by telephone or in person; then name every key "
+                'that is the same: --pin "FINGERPRINT". Or leave --yes out, to be asked',
+            )
+
+    @property
+    def new(self) -> tuple[Peer, ...]:
+        """The members whose keys are not pinned yet."""
+        return tuple(peer for peer in self.peers if peer.standing is Standing.NEW)
 
 
 def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Mapping[str, str]) -> Considered:
@@ -95,7 +125,21 @@ def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Ma
     plan = assumed_plan(job, site, own, record["enlisted"], record["certain_bound"])
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
-    return Considered(record, job, peers, path, plan, assumed, findings(plan, site.policy()))
+    doubts = tuple(of_own(plan.task, own.data, job.study.label))
+    brought = site.compare(record, own, plan)
+    found = (*findings(plan, site.policy()), *brought.found, *_unlike(brought))
+    return Considered(record, job, peers, path, plan, assumed, found, doubts, brought)
+
+
+def _unlike(brought: Brought) -> tuple[Finding, ...]:
+    """What only the owner knows: whether records that cannot be compared are others."""
+    if not brought.unlike:
+        return ()
+    text = (
+        f"all columns of this data have other values than {len(brought.unlike)} earlier version(s) with the same "
+        "names. Approve only if these are other records: the same records in other units, less one, give that one away"
+    )
+    return (Finding("re-run", text, below=False),)
 
 
 def assumed_plan(
@@ -106,14 +150,18 @@ def assumed_plan(
     return plan_of(job, {**_assumed(job, site.caller, own.facts), **enlisted, **ours}, _NO_SESSION, certain_bound)
 
 
-def agree(site: Site, considered: Considered) -> None:
-    """The owner says yes: new keys are pinned, and the job is approved as it stands."""
+def agree(site: Site, considered: Considered, compared: Collection[str]) -> None:
+    """The owner says yes: the new keys, all of which it compared, are pinned; the job is approved as it stands."""
     considered.expect_everybody()
     considered.expect_allowed()
-    for peer in considered.peers:
-        if peer.standing is Standing.NEW:
-            pin(site.kit.directory, peer.party_id, peer.fingerprint)
-    site.approve(considered.record)
+    considered.expect_compared(compared)
+    for peer in considered.new:
+        pin(site.kit.directory, peer.party_id, peer.fingerprint)
+    brought = considered.brought
+    if brought is None:
+        site.approve(considered.record)
+    else:
+        site.approve(considered.record, brought.source, brought.unlike)
 
 
 def _csp(site: Site, certificate: bytes) -> Peer:

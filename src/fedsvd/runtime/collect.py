@@ -14,6 +14,7 @@ from fedsvd.runtime.folder import fresh_folder, read_manifest, save_array, save_
 from fedsvd.runtime.holdings import by_sample
 from fedsvd.runtime.results import PARTIES, Stored, read_results
 from fedsvd.runtime.role_accounts import write_accounts
+from fedsvd.runtime.signed_certificate import CERTIFICATE
 from fedsvd.runtime.stored import Draw, draw_report, with_accounts
 
 # What a party holds beyond what all do (02-protocol, section 2).
@@ -42,7 +43,9 @@ def collect(
         left_out = [name for name in record["only_as_npy"] if name not in _OWN[first.split]]
         _write_shared(folder, first, left_out)
         shared = first.split is Split.HORIZONTAL
-        certificate = with_accounts(first.certificate, told)
+        # How long a party's stages took is in its own folder alone.
+        own_accounts = {name: read_manifest(own)["certificate"] for name, own in folders.items()}
+        certificate = with_accounts(first.certificate, {**told, **own_accounts})
         whole = {key: value for key, value in record.items() if key != "files"} | {
             "reader": "everybody",
             "party": None,
@@ -57,6 +60,7 @@ def collect(
             arrays = {name: array for name, array in first.arrays.items() if name not in _OWN[first.split]}
             draw_report(folder, draw, whole, arrays)
         write_accounts(folder, whole, certificate, draw)
+        shutil.copy2(first.folder / CERTIFICATE, folder / CERTIFICATE)
         save_manifest(folder, whole)
 
 

@@ -4,6 +4,7 @@ The same questions to the CSP that the ``fedsvd job`` commands ask, under the sa
 where they are: a researcher hears how a job stands, a party besides finds its own results in its own folder.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any, Self
 
 from fedsvd.errors import ConfigError, TimedOut
 from fedsvd.identity.names import KitRole
+from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.enlisting import file_of
-from fedsvd.runtime.failures import first_cause
-from fedsvd.runtime.folder import MANIFEST
+from fedsvd.runtime.failures import first_cause, not_finished
 from fedsvd.runtime.job import Job, job_from, read_job
+from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
@@ -34,6 +36,7 @@ class Results:
     finished: tuple[str, ...]
     awaited: tuple[str, ...]
     folder: Path | None = None
+    warning: str = ""  # why these results should not be relied on, where the job did not end well
 
 
 class Connection:
@@ -64,14 +67,20 @@ class Connection:
             job = read_job(Path(job))
         elif not isinstance(job, Job):
             job = job_from(job, Path())
+        warn_of(doubts(study_of(job, 0), ()))
         return str(self._desk.ask("submit", file=file_of(job))["id"])
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs this kit submitted or takes part in, oldest first."""
-        return list(self._desk.ask("jobs"))
+        return self._desk.jobs()
 
     def job(self, id: str) -> dict[str, Any]:
-        """One job as the CSP knows it; the beginning of an id will do."""
+        """One job as the CSP knows it; the beginning of an id will do, or a name: the newest job of that name."""
+        if re.fullmatch(r"[0-9a-f]+", id) is None:
+            named = [record["id"] for record in self.jobs() if record["name"] == id]
+            if not named:
+                raise ConfigError(f"no job of the name {id!r} is known here", "fedsvd job list shows the jobs")
+            id = named[-1]
         return dict(self._desk.ask("job", id=id))
 
     def csp(self) -> bytes:
@@ -88,13 +97,13 @@ class Connection:
     ) -> dict[str, Any]:
         """The job once it is done, stopped or broken; ``seen`` is told how it stands whenever that changes."""
         until = None if timeout is None else monotonic() + timeout
-        version = ""
+        id, version = self.job(id)["id"], ""
         while True:
             left = 10.0 if until is None else max(min(until - monotonic(), 10.0), 0.0)
             record = dict(self._desk.ask("wait", id=id, seconds=left, seen=version))
-            version = record["seen"]
-            if seen is not None:
+            if seen is not None and record["seen"] != version:
                 seen(record)
+            version = record["seen"]
             if record["state"] in _ENDS:
                 return record
             if until is not None and monotonic() >= until:
@@ -105,15 +114,15 @@ class Connection:
         record = self.watch(id, timeout=timeout)
         if record["state"] != JobState.DONE:
             raise first_cause(record)[1]
-        return self.results(id)
+        return self.results(record["id"])
 
     def resume(self, id: str) -> dict[str, Any]:
         """Another attempt at a broken job, in a new session with fresh seeds; what was compressed is not read again."""
-        return dict(self._desk.ask("resume", id=id))
+        return dict(self._desk.ask("resume", id=self.job(id)["id"]))
 
     def stop(self, id: str) -> dict[str, Any]:
         """End a job for good."""
-        return dict(self._desk.ask("stop", id=id))
+        return dict(self._desk.ask("stop", id=self.job(id)["id"]))
 
     def results(self, id: str) -> Results:
         """How a job stands, and the folder with this party's results, for ``fedsvd.load``."""
@@ -121,8 +130,10 @@ class Connection:
         finished = tuple(member for member in record["members"] if member in record["finished"])
         awaited = tuple(member for member in record["members"] if member not in finished)
         folder = self.site.results_of(record) if self.site.caller in record["members"] else None
-        there = folder is not None and (folder / MANIFEST).exists()
-        return Results(record["id"], record["state"], finished, awaited, folder if there else None)
+        there = folder is not None and self.site.has_results(record)
+        ended_badly = record["state"] in (JobState.BROKEN, JobState.STOPPED)
+        warning = not_finished(record) if there and ended_badly else ""
+        return Results(record["id"], record["state"], finished, awaited, folder if there else None, warning)
 
 
 def connect(kit: Path | str, address: str | None = None, *, patience: float = _PATIENCE) -> Connection:

@@ -4,6 +4,9 @@ The questions themselves are listed in ``questions.py``. What a job's last membe
 ``csp_node.py``'s.
 """
 
+import hashlib
+import json
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,13 +17,15 @@ from fedsvd import __version__
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.runtime.enlisting import job_of, member_callers
-from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
+from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState, failure_from
 from fedsvd.runtime.ledger import AuditLog
 from fedsvd.runtime.questions import answered, asked, refused
 
+_log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
-_LISTED = 200  # jobs in one answer
-_LONGEST_TEXT = 2000
+_PAGE = 100  # jobs in one answer
+_PAGE_BYTES = 256 << 10
+_MOST_FACTS = 16 << 10  # bytes that a member says of itself when it enlists, and of its progress
 
 
 class CspDesk(ABC):
@@ -67,8 +72,11 @@ class CspDesk(ABC):
             raise
         except FedSVDError as error:
             return refused(error)
-        except (TypeError, ValueError, KeyError, AttributeError):
+        except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
             return refused(ConfigError("a question with values it does not take", "run the same version everywhere"))
+        except Exception as error:  # a defect of ours; the caller would take silence for a line that is down
+            _log.exception("a question of %s", caller)
+            return refused(FedSVDError(f"unexpected {type(error).__name__} at the CSP", "see the CSP's log"))
 
     def _submit(self, caller: str, file: dict[str, Any]) -> dict[str, Any]:
         if not caller.startswith(_RESEARCHER):
@@ -78,12 +86,23 @@ class CspDesk(ABC):
         self._note("submitted", job=record.id, by=caller)
         return self.book.submit(record).shown()
 
-    def _jobs(self, caller: str, under_way: bool = False) -> list[dict[str, Any]]:
-        """The jobs that wait for members or run, whole; or the newest of all, without what fills an answer."""
-        jobs = self.book.of(caller)
-        if under_way:
-            return [job.shown() for job in jobs if job.state in (JobState.RECRUITING, JobState.RUNNING)]
-        return [{**job.shown(), "plan": None, "enlisted": dict.fromkeys(job.enlisted)} for job in jobs[-_LISTED:]]
+    def _jobs(self, caller: str, under_way: bool = False, after: str = "", seen: str = "") -> dict[str, Any]:
+        """A page of jobs in short, from the one after ``after`` on; empty where nothing has changed since ``seen``."""
+        with self.book.changed:
+            version, jobs = self.book.version, self.book.of(caller)
+        if seen == version:
+            return {"jobs": [], "next": "", "seen": version}
+        jobs = [job for job in jobs if not under_way or _concerns(job, caller)]
+        first = next((place + 1 for place, job in enumerate(jobs) if job.id == after), 0)
+        page: list[dict[str, Any]] = []
+        size = 0
+        for job in jobs[first : first + _PAGE]:
+            page.append({**job.shown(), "plan": None, "enlisted": dict.fromkeys(job.enlisted), "failures": []})
+            size += len(json.dumps(page[-1]))
+            if size > _PAGE_BYTES:
+                break
+        last = first + len(page)
+        return {"jobs": page, "next": jobs[last - 1].id if last < len(jobs) else "", "seen": version}
 
     def _job(self, caller: str, id: str) -> dict[str, Any]:
         job = self.book.get(id, caller)
@@ -101,6 +120,7 @@ class CspDesk(ABC):
         return {**now, "seen": _version(self.book.get(job.id), now["progress"])}
 
     def _enlist(self, caller: str, id: str, attempt: int, facts: dict[str, Any]) -> dict[str, Any]:
+        _expect_short(facts, "what a member says of itself")
         with self.book.changed:  # whoever is last opens the session, and nothing comes in between
             job = self.book.enlist(self.book.get(id, caller).id, caller, attempt, facts)
             if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.members):
@@ -109,6 +129,7 @@ class CspDesk(ABC):
         return job.shown()
 
     def _tell(self, caller: str, id: str, progress: dict[str, Any]) -> None:
+        _expect_short(progress, "what a member says of its progress")
         self.book.told(self.book.get(id, caller).id, caller, progress)
 
     def _ended(self, caller: str, id: str, attempt: int, failure: dict[str, str] | None = None) -> dict[str, Any]:
@@ -117,8 +138,7 @@ class CspDesk(ABC):
             if job.attempt != attempt or caller not in job.members:
                 return job.shown()
             if failure is not None:
-                told = {key: str(failure.get(key, ""))[:_LONGEST_TEXT] for key in ("code", "stage", "text")}
-                return self._broken(job, {**told, "who": caller}).shown()
+                return self._broken(job, failure_from(failure, caller)).shown()
             finished = tuple(sorted({*job.finished, caller}))
             done = set(finished) == set(job.members) and job.state is JobState.RUNNING
             job = self.book.change(job.id, finished=finished, state=JobState.DONE if done else job.state)
@@ -153,4 +173,18 @@ class CspDesk(ABC):
 
 
 def _version(job: JobRecord, progress: Mapping[str, Any]) -> str:
-    return f"{job.state}/{job.attempt}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}/{progress}"
+    counts = f"{job.state}/{job.attempt}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
+    return hashlib.sha256(f"{counts}/{progress}".encode()).hexdigest()
+
+
+def _concerns(job: JobRecord, caller: str) -> bool:
+    """Whether a member has something to do for a job: take part in it, or mark results that it should not rely on."""
+    if job.state in (JobState.RECRUITING, JobState.RUNNING):
+        return True
+    return job.state in (JobState.BROKEN, JobState.STOPPED) and caller in job.members
+
+
+def _expect_short(said: Any, what: str) -> None:
+    size = len(json.dumps(said))
+    if size > _MOST_FACTS:
+        raise ConfigError(f"{what} has {size:,} bytes", f"at most {_MOST_FACTS:,}")

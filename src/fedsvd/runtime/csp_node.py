@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,11 +18,14 @@ from typing import Any
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
 from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
+from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
+from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.runtime.csp_desk import CspDesk
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import authority_caller, job_of, party_caller, plan_of, ticket_of
@@ -29,13 +33,16 @@ from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.session import Played, Player
 from fedsvd.runtime.telling import Watch
+from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.transport.grpc_server import Exchange, Listening, Room
 from fedsvd.transport.metered import Meter, Metered
+from fedsvd.transport.room import GRACE
 from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
 # Writes what the CSP saw of a job that is done: its record, plan, our own part, and what every role told at the end.
 Keep = Callable[[JobRecord, SessionPlan, Played, Mapping[str, Mapping[str, Any]]], None]
+_LOOK = 0.5  # seconds between looks at the members of a session
 _LAST_WORDS = 3.0  # seconds in which a member fetches something, or is not there any more
 _LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
 
@@ -50,16 +57,20 @@ class CspNode(CspDesk):
         state: Path,
         *,
         patience: float = 120.0,
+        grace: float = GRACE,
         held: int = 256 << 20,
         keep: Keep | None = None,
         engine: Engine = ON_CPU,
         allow: Callable[[SessionPlan], None] = lambda plan: None,
+        identity: SigningKey | None = None,
     ) -> None:
         self._state = Path(state)
         self._patience = patience
+        self._grace = min(grace, patience / 2)
         self._keep = keep
         self._engine = engine
         self._allow = allow
+        self._identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         ledger = Ledger(self._state / "ledger.jsonl")
         self._sessions = Sessions(ledger)
@@ -95,15 +106,17 @@ class CspNode(CspDesk):
         session = SessionId(fresh_bytes(16).hex())
         try:
             ticket = ticket_of(job.id, job.attempt)
-            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket)
+            key = self._identity
+            csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
+            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket, csp)
             self._allow(plan)
-            machine = ServiceProvider(plan, self._store, self._engine.device)
+            machine = ServiceProvider(plan, self._store, self._engine.device, signer)
         except FedSVDError as error:
             return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
         except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind
             return self._broken(job, {**_unexpected(error), "stage": "planning"})
         self._sessions.claim(session)
-        room = self._exchange.open(session, _roster(job, plan))
+        room = self._exchange.open(session, _roster(job, plan), longest_message(plan))
         job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)
         thread = threading.Thread(target=self._play, args=(job, machine, room), daemon=True, name=f"job-{job.id}")
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
@@ -114,35 +127,74 @@ class CspNode(CspDesk):
         meter, roster = Meter(), _roster(job, machine.plan)
         callers = {party: caller for caller, party in roster.items()}
         watch = Watch(self.book, job.id, meter, room, callers)
+        machine.progress = watch.progress
 
         def alive() -> None:
+            room.expect_any_member()
             now = self.book.get(job.id)
-            # Who is done has hung up, and is missed by nobody: the TA leaves first of all. What it dealt keeps, so a
-            # party that has not come yet is waited for, like one that has not enlisted.
-            late = room.absent - {TA} if machine.plan.trust is Trust.AUTHORITY else set()
-            room.expect_signs_of_life(self._patience, but=late | {roster[caller] for caller in now.finished})
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
             if now.state is JobState.BROKEN or now.attempt != job.attempt:
                 raise _BrokenOff("this attempt was broken off by a member", "see the job's failures")
             watch.look()
 
+        over, broken = threading.Event(), threading.Event()
+        threading.Thread(target=self._guard, args=(job, machine, room, roster, over, broken), daemon=True).start()
         try:
             played = Player(machine, Metered(room, CSP, meter), watch=watch.stage, alive=alive).play()
             watch.done(played)
             self._verified[job.id] = machine.plan, played
             self._note("finished", job=job.id, session=machine.plan.session)
+            self._await_members(job, room)
         except _BrokenOff:
             self._note("broken off", job=job.id, session=machine.plan.session)
         except FedSVDError as error:
             failure = {"who": "csp", "code": error.code, "stage": machine.stage.lower(), "text": error.fault}
-            self._broken(job, failure)
+            if not broken.is_set():  # what follows from a lost member is no failure of its own
+                self._broken(job, failure)
         except Exception as error:  # a defect of ours must not leave a job running for ever
             _log.exception("job=%s", job.id)
             self._broken(job, _unexpected(error))
         finally:
+            over.set()
             room.drain(_LAST_WORDS)
             room.close()
+
+    def _await_members(self, job: JobRecord, room: Room) -> None:
+        """Our part is done; the members still write their results, and are guarded while they do."""
+        with self.book.changed:
+            while not self._stopping.is_set() and not room.all_left:
+                now = self.book.get(job.id)
+                if now.state is not JobState.RUNNING or now.attempt != job.attempt:
+                    return
+                self.book.changed.wait(_LOOK)
+
+    def _guard(
+        self,
+        job: JobRecord,
+        machine: ServiceProvider,
+        room: Room,
+        roster: Mapping[str, Party],
+        over: threading.Event,
+        broken: threading.Event,
+    ) -> None:
+        """Break a job off when a member is lost, also while this CSP computes; the others hear of it at once."""
+        plan = machine.plan
+        while not over.wait(_LOOK):
+            # A member that is done has hung up and is not missed: the TA leaves first of all. What it dealt stays
+            # valid, so a party that has not come yet is waited for, like one that has not enlisted.
+            late = room.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
+            done = {roster[caller] for caller in self.book.get(job.id).finished}
+            try:
+                room.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
+            except FedSVDError as error:
+                stage = "" if machine.over else machine.state.name.lower()
+                broken.set()
+                self._broken(job, {"who": "csp", "code": error.code, "stage": stage, "text": error.fault})
+                for party in roster.values():
+                    with suppress(FedSVDError):  # the lost one, and those that have left
+                        room.send(party, Aborted(plan.digest, error.code, stage))
+                return
 
     def _account(self, job: JobRecord) -> None:
         """Everybody is done: what we saw of this job is written down, for our own operator."""

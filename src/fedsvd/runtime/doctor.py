@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import FedSVDError
+from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import SIGNING_KEY, TLS_KEY
@@ -43,6 +44,8 @@ def examine(
         yield of_error("kit", error)
         return
     yield well("kit", f"keys and certificate of {site.kit.identity} belong together")
+    if site.kit.rehearsal:
+        yield well("rehearsal", REHEARSAL)
     yield from _expiry(site, now or datetime.now(UTC))
     settings = list(attempt("site.toml", lambda: f"{len(site.settings())} settings"))
     yield from settings
@@ -118,9 +121,12 @@ def _data(site: Site, job: Job | None) -> Iterator[Check]:
         return
     try:
         own = open_own(job, site.kit.identity.party_id, site.data(job), site.scratch())
-        own.data.table.inspect()
+        faults = own.data.table.faults()
     except FedSVDError as error:
         yield of_error("data", error)
+        return
+    if faults:
+        yield from (of_error("data", fault) for fault in faults)
         return
     rows, columns = own.data.table.shape
     yield well("data", f"{rows} rows x {columns} columns, every entry a number; label here: {own.facts['label']}")

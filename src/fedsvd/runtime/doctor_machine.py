@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.runtime.checks import Check, ill, well
+from fedsvd.types import byte_size
 
 _LEAST_DISK = 1 << 30
 
@@ -45,16 +46,16 @@ def examine_machine(machine: Machine, memory: int, disk: int = 0) -> Iterator[Ch
 
 
 def _disk(free: int, needed: int) -> Check:
-    text = f"{_gib(free)} free where the kit's state is"
+    text = f"{byte_size(free)} free where the kit's state is"
     if free < needed:
-        return ill("disk", f"{text}, {_gib(needed)} are wanted", "free space, or move the kit to a larger disk")
+        return ill("disk", f"{text}, {byte_size(needed)} are wanted", "free space, or move the kit to a larger disk")
     return well("disk", text)
 
 
 def _memory(free: int | None, needed: int) -> Check:
     if free is None:
-        return well("memory", f"the system does not say; a job may use {_gib(needed)}")
-    text = f"{_gib(free)} free, a job may use {_gib(needed)}"
+        return well("memory", f"the system does not say; a job may use {byte_size(needed)}")
+    text = f"{byte_size(free)} free, a job may use {byte_size(needed)}"
     if free < needed:
         return ill("memory", text, "stop other programs, or lower the job's budget: [job] memory")
     return well("memory", text)
@@ -81,7 +82,3 @@ def _memory_free() -> int | None:
         return int(lines["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
         return None
-
-
-def _gib(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB"

@@ -1,7 +1,7 @@
 """Runs the roles of one session in one process: delivers messages, runs computations, keeps the clock.
 
 The driver knows no mathematics. It takes the next delivery, hands it to the machine it is for, and does what the
-machine's effects say, until every machine is done or one aborts; then it tells everybody.
+machine's effects say, until every machine is done or one aborts; then all are told.
 
 Parties that have something to do at the same moment do it side by side, a thread each, as they would on machines of
 their own: nothing but messages passes between them, and messages wait until all have come to rest. A thread then has
@@ -9,10 +9,9 @@ one BLAS thread; a party alone has them all. Where deliveries are recorded or pi
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Thread
 from time import perf_counter
 from typing import Any
 
@@ -23,29 +22,9 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.views import Views
+from fedsvd.runtime.side_by_side import at_once
 from fedsvd.transport.loopback import Hub
 from fedsvd.transport.metered import Meter, Metered
-
-
-def at_once(works: Sequence[Callable[[], None]]) -> None:
-    """All of these, side by side; the first error when all have ended."""
-    errors: list[BaseException] = []
-
-    def guarded(work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    # Daemons: whoever interrupts the study is not kept waiting for the work of the others.
-    threads = [Thread(target=guarded, args=(work,), daemon=True) for work in works[1:]]
-    for thread in threads:
-        thread.start()
-    works[0]()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 @dataclass

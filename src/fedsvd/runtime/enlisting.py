@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, DataError, PlanMismatch
+from fedsvd.errors import ConfigError, DataError, PlanMismatch, printable
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.runtime.job import Job, job_from
 from fedsvd.runtime.job_data import feature_names, party_data, party_named, study_of
-from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.party_data import PartyData, expect_distinct
 from fedsvd.runtime.planning import plan_study
 from fedsvd.types import SessionId
 
@@ -29,7 +29,18 @@ def job_of(file: Mapping[str, Any]) -> Job:
     for party in file.get("party", ()):
         if isinstance(party, Mapping) and party.get("data") is not None:
             raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
-    return job_from(file, Path())
+    job = job_from(file, Path())
+    _expect_shown(job)
+    return job
+
+
+def _expect_shown(job: Job) -> None:
+    """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
+    study = job.study
+    for text in (*study.label, study.id or "", study.device or "", study.engine or ""):
+        if printable(text) != text:
+            fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
+            raise ConfigError(fault, "rename the column in every party's data")
 
 
 def without_data(file: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +54,7 @@ def file_of(job: Job) -> dict[str, Any]:
 
     What a role computes with is settled where it runs, and so stays here.
     """
+    _expect_shown(job)
     sections: dict[str, Any] = {
         "job": job.study.model_dump(mode="json", exclude_defaults=True, exclude={"device", "engine"}),
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
@@ -83,6 +95,8 @@ def open_own(job: Job, name: str, path: Path | str, scratch: Path | None = None)
         source = open_source(path, scratch=scratch)
         here = _labels_here(job, name, source.names or ())
         data = party_data(source, job.study.label if here else (), job.study.id, job.study.sort_by_id)
+        if data.ids is not None and study_of(job, 0).check_ids:
+            expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
         facts = {
             "rows": data.table.shape[0],
@@ -116,6 +130,7 @@ def plan_of(
     session: SessionId,
     certain_bound: bool = False,
     ticket: str = "",
+    csp_identity: str = "",
 ) -> SessionPlan:
     """The plan that follows from a job file and everybody's facts; one without a ticket is for looking at."""
     names = [party.name for party in job.parties]
@@ -133,6 +148,8 @@ def plan_of(
         raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")
     study = replace(study_of(job, _label_user(job, facts)), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
+    names_digest = "" if vertical else str(facts[0]["features"])
+    plan = replace(plan, csp_identity=csp_identity, column_names=names_digest)
     if plan.trust is Trust.PEERS or not ticket:
         return plan
     return replace(plan, ticket=ticket, prekeys=tuple(str(fact.get("prekey", "")) for fact in facts))
@@ -142,7 +159,8 @@ def expect_same_plan(record: Mapping[str, Any]) -> SessionPlan:
     """Our own plan from the facts in the CSP's book, whose digest must be the CSP's."""
     plan, ticket = record["plan"], ticket_of(record["id"], record["attempt"])
     session, certain = SessionId(str(plan["session"])), bool(plan.get("certain_bound", False))
-    ours = plan_of(job_of(record["file"]), record["enlisted"], session, certain, ticket)
+    csp = str(plan.get("csp_identity", ""))  # whose key it is, the caller compares with what it pinned
+    ours = plan_of(job_of(record["file"]), record["enlisted"], session, certain, ticket, csp)
     if ours.digest != record["plan_digest"]:
         raise PlanMismatch("the CSP's plan is not the one that follows from the job", "stop and ask the CSP")
     return ours

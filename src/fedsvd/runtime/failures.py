@@ -5,8 +5,8 @@ from typing import Any
 
 from fedsvd import errors
 from fedsvd.errors import FedSVDError, PeerAborted, PeerLost
+from fedsvd.protocol.parties import named
 from fedsvd.runtime.enlisting import job_of
-from fedsvd.runtime.jobs import named
 
 _KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, FedSVDError)}
 
@@ -29,3 +29,13 @@ def first_cause(record: Mapping[str, Any]) -> tuple[str, FedSVDError]:
     stage = f" in {failure['stage']}" if failure.get("stage") else ""
     fix = "put it right there, then resume the job"
     return failure["who"], error_of(failure["code"], f"{failure['who']}{stage}: {named(failure['text'], names)}", fix)
+
+
+def not_finished(record: Mapping[str, Any]) -> str:
+    """What a party that has results of a job should know when that job is broken or stopped."""
+    who, error = first_cause(record)
+    why = f": {error.code}, {error.fault}" if who else ""
+    return (
+        f"Job {record['name']} ({record['id'][:8]}) is {record['state']}{why}. These results were written before that, "
+        "and other parties may have none. 'fedsvd job resume' runs the job again and replaces them."
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -31,21 +31,20 @@ from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.roles.trusted_authority import TrustedAuthority
-from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
-from fedsvd.roles.user.agreement import Agreement
-from fedsvd.roles.user.role import User
-from fedsvd.roles.user.seeding import Inputs
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.driver import Driver, Run
 from fedsvd.runtime.engine import ON_CPU, Engine
+from fedsvd.runtime.memory import main_memory
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
+from fedsvd.runtime.progress import Progress as Progress
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import Float, SessionId
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.agreement import Agreement
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,10 +56,9 @@ class Outcome:
     parties: tuple[Any, ...]
     certificate: Certificate
     views: Views | None = None
-    agreement: Agreement | None = None  # what all users and the CSP signed
+    agreement: "Agreement | None" = None  # what all users and the CSP signed
 
 
-Progress = Callable[[str, str, int, int], None]  # party, stage, done, total
 Extras = Callable[[SessionPlan, int], dict[str, Any]]  # what user i (from 0) has beside: a checkpoint, a keeper
 
 
@@ -110,7 +108,7 @@ def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[
     keys[CSP] = SigningKey(secret.derive("identity", "csp"))
     identities = tuple(keys[party].public.hex() for party in [*map(user, range(1, len(parties) + 1)), TA])
     session = SessionId(secret.derive("session").reveal()[:16].hex())
-    planned = plan_study(study, m, counts, session, identities)
+    planned = plan_study(study, m, counts, session, identities, main_memory())
     planned = replace(planned, plan=replace(planned.plan, csp_identity=keys[CSP].public.hex()))
     if planned.plan.trust is Trust.PEERS:
         return planned, keys
@@ -149,11 +147,21 @@ def assemble(
     extras: Extras | None = None,
 ) -> Session:
     """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
+    # Imported here: a plan is made, and shown, without any role.
+    from fedsvd.roles.service_provider.role import ServiceProvider
+    from fedsvd.roles.trusted_authority import TrustedAuthority
+    from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
+    from fedsvd.roles.user.role import User
+    from fedsvd.roles.user.seeding import Inputs
+
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan
     signer = partial(sign, keys[CSP], CERTIFICATE)
-    machines: list[Machine] = [ServiceProvider(plan, engine.storage(scratch), engine.device, signer)]
+    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer)
+    if progress is not None:
+        csp.progress = _report(progress, CSP)
+    machines: list[Machine] = [csp]
     memo: dict[bytes, Any] = {}  # a factorisation of the same words is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
@@ -197,7 +205,7 @@ def _run_once(
     side_by_side = 1 if pick is not first_sent else _side_by_side(plan, engine)
     run = Driver(session.machines, Hub(pick), record, side_by_side).run()
     results = tuple(run.results[party] for party in plan.users)
-    agreement = next(machine.agreement for machine in session.machines if isinstance(machine, User))
+    agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
     return Outcome(plan, session.why, results, certificate_of(plan, run), run.views, agreement)
 
 

@@ -6,6 +6,7 @@ itself: it shows damage, not forgery, for whoever can change a file can change i
 """
 
 import csv
+import errno
 import hashlib
 import json
 import os
@@ -23,8 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import StorageError
+from fedsvd.identity import files
 
 MANIFEST = "manifest.json"
+UNFINISHED = "NOT-FINISHED.txt"  # there where the job of these results did not end well
 LONGEST_IN_MEMORY = 1 << 28  # bytes of a file; a longer one is mapped
 LONGEST_TABLE = 2_000_000
 """Entries beyond which an array is not written as text a second time: nobody reads it, and it takes minutes."""
@@ -152,8 +155,8 @@ def _arrow(table: Table) -> Any:
 
 def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:
     """``manifest.json``: the record, every file's hash, and the manifest's own."""
-    files = {path.name: _described(path) for path in sorted(folder.iterdir()) if path.is_file()}
-    whole = {**record, "files": files}
+    there = {path.name: _described(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    whole = {**record, "files": there}
     with private_file(folder / MANIFEST) as file:
         text = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
         file.write(text.encode() + b"\n")
@@ -161,6 +164,18 @@ def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The record of a folder whose files are all as they were written; anything else is refused."""
+    record = _record_of(folder)
+    for name, about in record["files"].items():
+        path = folder / name
+        if Path(name).name != name or not path.is_file():
+            raise _damaged(folder, f"{name} is missing")
+        if _hashed(path) != about["sha256"]:
+            raise _damaged(folder, f"{name} is not as it was written")
+    return record
+
+
+def _record_of(folder: Path) -> dict[str, Any]:
+    """What the manifest says, if it is as it was written."""
     try:
         record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except OSError as fault:
@@ -173,13 +188,23 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     own = record.pop("sha256", None)
     if own != _digest(record):
         raise _damaged(folder, f"{MANIFEST} is not as it was written")
-    for name, about in record["files"].items():
-        path = folder / name
-        if Path(name).name != name or not path.is_file():
-            raise _damaged(folder, f"{name} is missing")
-        if _hashed(path) != about["sha256"]:
-            raise _damaged(folder, f"{name} is not as it was written")
     return record
+
+
+def mark_unfinished(folder: Path, text: str) -> bool:
+    """Say in a folder of results, in its manifest and in a file, that their job did not end; False if it is said.
+
+    Written after the results themselves: that the job failed elsewhere is known only then.
+    """
+    record = _record_of(folder)
+    if UNFINISHED in record["files"]:
+        return False
+    files.replace(folder / UNFINISHED, f"{text}\n".encode())
+    described = {**record["files"], UNFINISHED: _described(folder / UNFINISHED)}
+    whole = {**record, "not_finished": text, "files": described}
+    spelt = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
+    files.replace(folder / MANIFEST, spelt.encode() + b"\n")
+    return True
 
 
 def load_array(folder: Path, name: str) -> NDArray[Any]:
@@ -220,6 +245,10 @@ def _damaged(folder: Path, what: str) -> StorageError:
 
 def _unusable(target: Path, fault: OSError) -> StorageError:
     reason = fault.strerror or type(fault).__name__
-    return StorageError(
-        f"cannot write to {target}: {reason}", "name a folder on a disk with space that you may write to"
-    )
+    fixes = {
+        errno.ENOSPC: "free space on that disk, or name a folder on another one: --out",
+        errno.EDQUOT: "free space on that disk, or name a folder on another one: --out",
+        errno.EACCES: "name a folder that you may write to: --out",
+        errno.ENOTDIR: "a folder on the way to it is a file: name another one: --out",
+    }
+    return StorageError(f"cannot write to {target}: {reason}", fixes.get(fault.errno or 0, "name another one: --out"))

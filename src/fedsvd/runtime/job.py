@@ -2,14 +2,14 @@
 
 One file serves every rung; what a rung does not need (an address, say) is accepted and left alone. The sections below
 are the file's tables, and no other key is taken: a misspelt key is an error that names its nearest neighbour, because
-an option that is silently ignored may be the one that protects somebody. ``docs/job-file.md`` describes every key.
+an option that is silently ignored may be the one that protects somebody. ``docs/job-file.md`` describes every key. All
+lengths are limited: a submitted job is stored by the CSP and read by every member, and none of them may choke on it.
 """
 
+import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,13 +27,20 @@ from pydantic import (
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Scheme, Split, Task
+from fedsvd.identity.toml import read_toml
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Write
 from fedsvd.runtime.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
 SCHEMES = ("auto", *Scheme)
 # A name becomes the name of a folder: no separators, nothing hidden, nothing that a shell would change.
 NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
+LARGEST_FILE = 256 << 10  # bytes
+MOST_PARTIES = 500
+_MOST_LABELS = 1000
+_LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them
+_LONGEST_PLACE = 4000
+_LARGEST_COUNT = 2**48
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # What may be released beyond what a task needs to be that task.
 _ON_REQUEST = {Task.SVD: (), Task.LSA: (), Task.PCA: (Item.SPECTRUM,), Task.LR: (Item.SCORE,)}
@@ -50,14 +57,6 @@ _ONLY_FOR = {
 }
 
 
-class Write(StrEnum):
-    """How a party's own part (Vt_i, scores) is written where it is too large for a table: or that it is not."""
-
-    NPY = "npy"
-    PARQUET = "parquet"
-    NONE = "none"
-
-
 def bytes_of(text: object) -> object:
     """A number of bytes, from a whole number or a text such as ``"512 MiB"``; anything else as it is."""
     if not isinstance(text, str):
@@ -65,23 +64,34 @@ def bytes_of(text: object) -> object:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", text.lower())
     if found is None or found[2] not in _UNITS:
         raise ValueError('a number of bytes, or a text such as "512 MiB" or "2 GB"')
-    return int(float(found[1]) * _UNITS[found[2]])
+    return int(min(float(found[1]) * _UNITS[found[2]], 2.0 * _LARGEST_COUNT))
 
 
-Name = Annotated[str, StringConstraints(pattern=NAME)]
-Column = Annotated[str, StringConstraints(min_length=1)]
-_NAMES = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string", "minLength": 1}}]}
+def _scheme(value: object) -> object:
+    """A scheme's name; one of protocol 1 is answered with the name that took its place."""
+    if isinstance(value, str) and value in RENAMED:
+        raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
+    return one_of(value, SCHEMES)
+
+
+Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_PLACE)]
+Column = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_NAME)]
+_ONE = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME}
+_NAMES = {"anyOf": [_ONE, {"type": "array", "items": _ONE, "maxItems": _MOST_LABELS}]}
 Columns = Annotated[
     tuple[Column, ...],
     BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+    Field(max_length=_MOST_LABELS),
     WithJsonSchema(_NAMES),
 ]
+Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
 _AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}
-Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1), WithJsonSchema(_AMOUNT)]
+Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1, le=_LARGEST_COUNT), WithJsonSchema(_AMOUNT)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class StudySection(_Section):
@@ -90,19 +100,25 @@ class StudySection(_Section):
     name: Name
     task: Annotated[Task, BeforeValidator(lambda value: one_of(value, TASKS))]
     split: Annotated[Split, BeforeValidator(lambda value: one_of(value, Split))] = Split.HORIZONTAL
-    components: Annotated[StrictInt, Field(ge=1)] | None = None
-    release: tuple[Annotated[Item, BeforeValidator(lambda value: one_of(value, Item))], ...] | None = None
+    components: Count | None = None
+    release: (
+        Annotated[
+            tuple[Annotated[Item, BeforeValidator(lambda value: one_of(value, Item))], ...], Field(max_length=len(Item))
+        ]
+        | None
+    ) = None
     label: Columns = ()
     label_party: Name | None = None
     id: Column | None = None
     sort_by_id: StrictBool = False
+    ids: Annotated[Ids, BeforeValidator(lambda value: one_of(value, Ids))] = Ids.COMPARE
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     intercept: StrictBool = True
     unit_variance: StrictBool = False
     full_matrices: StrictBool = False
     memory: Bytes | None = None
-    device: Annotated[str, StringConstraints(min_length=1)] | None = None
-    engine: Annotated[str, StringConstraints(min_length=1)] | None = None
+    device: Text | None = None
+    engine: Text | None = None
     write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
 
@@ -110,14 +126,15 @@ class StudySection(_Section):
 class MasksSection(_Section):
     """``[masks]``: how data is hidden; all of it optional."""
 
-    scheme: Annotated[str, BeforeValidator(lambda value: one_of(value, SCHEMES))] = "auto"
-    block_size: Annotated[StrictInt, Field(ge=1)] | None = None
+    scheme: Annotated[str, BeforeValidator(lambda value: _scheme(value))] = "auto"
+    mode: Annotated[Mode, BeforeValidator(lambda value: one_of(value, Mode))] | None = None
+    block_size: Count | None = None
 
 
 class CspSection(_Section):
     """``[csp]``: where the computing server listens; not needed on one machine."""
 
-    address: Annotated[str, StringConstraints(pattern=r"^[^\s:/]+:\d{1,5}$")] | None = None
+    address: Annotated[str, StringConstraints(pattern=r"^[^\s:/]{1,255}:\d{1,5}$")] | None = None
 
 
 class AuthoritySection(_Section):
@@ -130,7 +147,7 @@ class PartySection(_Section):
     """``[[party]]``: who takes part; ``data`` on one machine only."""
 
     name: Name
-    data: Annotated[str, StringConstraints(min_length=1)] | None = None
+    data: Text | None = None
 
 
 class _File(_Section):
@@ -140,7 +157,7 @@ class _File(_Section):
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
     authority: AuthoritySection | None = None
-    party: tuple[PartySection, ...] = ()
+    party: Annotated[tuple[PartySection, ...], Field(max_length=MOST_PARTIES)] = ()
 
 
 @dataclass(frozen=True)
@@ -177,19 +194,21 @@ _SECTIONS: dict[str, type[_Section]] = {
 
 def read_job(path: Path) -> Job:
     """The job in a TOML file."""
-    try:
-        record = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise ConfigError(f"cannot read {path}: {fault.strerror or type(fault).__name__}", "check the path") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} is not UTF-8 text", "save the job file as UTF-8") from None
-    except tomllib.TOMLDecodeError as fault:
-        raise ConfigError(f"{path} is not TOML: {fault}", "see docs/job-file.md for an example") from None
-    return job_from(record, path.parent)
+    if path.is_file() and path.stat().st_size > LARGEST_FILE:
+        raise ConfigError(f"{path} is larger than {LARGEST_FILE:,} bytes", "a job file names columns, not values")
+    return job_from(read_toml(path, "docs/job-file.md"), path.parent)
+
+
+def expect_short(record: Mapping[str, Any]) -> None:
+    """Raise unless this job file is one that can be submitted and listed."""
+    size = len(json.dumps(record, default=str))
+    if size > LARGEST_FILE:
+        raise ConfigError(f"the job has {size:,} bytes, more than {LARGEST_FILE:,}", "shorten its names and lists")
 
 
 def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     """The job that a parsed job file describes."""
+    expect_short(record)
     try:
         file = _File.model_validate(record)
     except ValidationError as fault:
@@ -246,12 +265,18 @@ def _check_study(study: StudySection, file: _File) -> None:
         raise ConfigError(
             "sort_by_id needs split = 'vertical' and the name of the id column", 'id = "customer_id", say'
         )
+    if study.ids is Ids.TRUST and (not vertical or study.sort_by_id):
+        fault = "sort_by_id has ids to be compared" if vertical else "ids are compared where columns are split"
+        raise ConfigError(f"{fault}, and ids = 'trust' compares none", "leave ids out")
     if study.full_matrices and file.masks.scheme != Scheme.PAPER:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set [masks] scheme = "paper"')
     if study.verify is Check.SAMPLE and study.write is not Write.NONE:
         raise ConfigError("a sample is verified and not written", 'set write = "none", or verify = "all"')
     if study.verify is not Check.NONE and file.masks.scheme == Scheme.PAPER:
         raise ConfigError("the paper's scheme has its V from the CSP: there is nothing to verify", "leave verify out")
+    if file.masks.mode is not None and file.masks.scheme in (Scheme.MASK, Scheme.PAPER):
+        fault = f"a mode says who opens a sum of Gram matrices, and scheme {file.masks.scheme!r} has none"
+        raise ConfigError(fault, "leave mode out")
     _check_release(study)
 
 

@@ -6,9 +6,9 @@ keyed-hash check of the session to say. Ids are compared and sorted as text: who
 integers and from another as text or as floats are the same ids.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,16 @@ from numpy.typing import NDArray
 from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource, Without
+from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.runtime.job import Job, PartySection, Write, released
+from fedsvd.protocol.tasks import Ids, Split, Task, Trust, Write
+from fedsvd.runtime.job import Job, released
 from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+from fedsvd.runtime.planning import Study
+from fedsvd.runtime.problems import Problems
 from fedsvd.types import Float
+
+_NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,21 +50,51 @@ class Prepared:
 
 def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     """Open every party's data as the job says."""
-    sources = [_opened(job, party, scratch) for party in job.parties]
-    holder = _label_holder(job, sources) if job.study.task is Task.LR else None
-    parties, features = [], []
-    for i, (party, source) in enumerate(zip(job.parties, sources, strict=True)):
-        with party_named(party.name):
-            labels = job.study.label if holder is None or holder == i else ()
-            data = party_data(source, labels, job.study.id, job.study.sort_by_id)
-            parties.append(data)
-            features.append(feature_names(data.table))
+    problems = Problems()
+    sources = _opened(job, scratch, problems)
+    if vertical(job) and job.study.id is None and job.study.ids is Ids.COMPARE and not problems:
+        expect_named_ids(list(sources.values()))  # by itself: that ids are no numbers would only distract from it
+    holder = _label_holder(job, sources, problems)
+    parties: dict[str, PartyData] = {}
+    for i, party in enumerate(job.parties):
+        if party.name in sources:
+            with problems.of(party.name, str(party.data)):
+                labels = job.study.label if not vertical(job) or holder == i else ()
+                data = party_data(sources[party.name], labels, job.study.id, job.study.sort_by_id)
+                parties[party.name] = replace(data, file=str(party.data))
+    features = {name: feature_names(data.table) for name, data in parties.items()}
     if not vertical(job):
-        _expect_same_columns([party.name for party in job.parties], features)
+        _note_other_columns(features, problems)
     study = study_of(job, 0 if holder is None else holder + 1)
     names = tuple(party.name for party in job.parties)
+    if problems:  # the files are to be repaired in any case: say what else is wrong with them
+        problems.read((name, data.file, data.table) for name, data in parties.items())
+    problems.expect_none()
     return Prepared(
-        job.study.name, study, names, tuple(parties), tuple(features), job.study.label, job.study.id, job.study.write
+        job.study.name,
+        study,
+        names,
+        tuple(parties.values()),
+        tuple(features.values()),
+        job.study.label,
+        job.study.id,
+        job.study.write,
+    )
+
+
+def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
+    """Refuse tables that share a column of row ids which the study does not name: as a feature it would do harm."""
+    name = shared_id(sources)
+    if name is None:
+        return
+    how = (
+        f'--id {name} (id = "{name}" in a job file or in Python) compares the ids and leaves the column out of the data'
+    )
+    if not name:  # what pandas writes above an index
+        how = 'name it (to_csv(index_label="row")), and --id row compares it; or write the table without: index=False'
+    raise ConfigError(
+        f"every party has a column {name!r} with another value in each row, as row ids are, and no id is named",
+        f'{how}; ids = "trust" (--ids trust), if it is data and the rows are known to be in the same order',
     )
 
 
@@ -123,9 +157,13 @@ def vertical(job: Job) -> bool:
     return job.study.split is Split.VERTICAL
 
 
-def _opened(job: Job, party: PartySection, scratch: Path | None) -> MatrixSource:
-    with party_named(party.name):
-        return open_source(job.data_of(party), scratch=scratch)
+def _opened(job: Job, scratch: Path | None, problems: Problems) -> dict[str, MatrixSource]:
+    """Every party's table that can be opened, by the party's name."""
+    sources = {}
+    for party in job.parties:
+        with problems.of(party.name, "" if party.data is None else str(party.data)):
+            sources[party.name] = open_source(job.data_of(party), scratch=scratch)
+    return sources
 
 
 def _numbers(source: MatrixSource, name: str) -> Float:
@@ -135,11 +173,21 @@ def _numbers(source: MatrixSource, name: str) -> Float:
     return column.astype(np.float64)
 
 
-def _label_holder(job: Job, sources: Sequence[MatrixSource]) -> int | None:
-    """The place of the one party that has the labels; None where rows are split and every party has its own."""
-    if not vertical(job):
+def _label_holder(job: Job, sources: Mapping[str, MatrixSource], problems: Problems) -> int | None:
+    """The place of the one party that has the labels of a regression on split columns; None elsewhere.
+
+    A party whose table could not be opened may be the holder: then it is not known, and that is not a problem too.
+    """
+    names = [party.name for party in job.parties]
+    if job.study.task is not Task.LR or not vertical(job) or len(sources) < len(names):
         return None
-    names, wanted = [party.name for party in job.parties], set(job.study.label)
+    with problems.of(""):
+        return _holder(job, names, [sources[name] for name in names])
+    return None
+
+
+def _holder(job: Job, names: Sequence[str], sources: Sequence[MatrixSource]) -> int:
+    wanted = set(job.study.label)
     have = [i for i, source in enumerate(sources) if wanted & set(source.names or ())]
     asked = job.study.label_party
     holder = have[0] if asked is None and len(have) == 1 else None if asked is None else names.index(asked)
@@ -157,21 +205,32 @@ def _label_holder(job: Job, sources: Sequence[MatrixSource]) -> int | None:
     return holder
 
 
-def _expect_same_columns(names: Sequence[str], features: Sequence[Sequence[str]]) -> None:
-    for name, theirs in zip(names, features, strict=True):
-        ours = features[0]
+def _note_other_columns(features: Mapping[str, Sequence[str]], problems: Problems) -> None:
+    """Every party's columns are those of the first, by number, name and order."""
+    if not features:
+        return
+    first, ours = next(iter(features.items()))
+    for name, theirs in features.items():
         if len(theirs) != len(ours):
-            fault = f"party {name} has {len(theirs)} columns, party {names[0]} has {len(ours)}"
-            raise DataError(fault, "give every party the same columns in the same order")
+            fault = f"party {name} has {len(theirs)} columns, party {first} has {len(ours)}"
+            problems.note(DataError(fault, f"give every party the same columns{_only(ours, theirs)}"))
+            continue
         if theirs == ours:
             continue
         places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
         if places:
-            fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {names[0]}"
+            fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
             fix = (
                 f"give every party the same columns in the same order; the first that differs is {theirs[places[0]]!r}"
             )
-            raise DataError(fault, fix)
+            problems.note(DataError(fault, fix))
+
+
+def _only(ours: Sequence[str], theirs: Sequence[str]) -> str:
+    """The first names that one side has and the other has not, for the end of a sentence."""
+    fewer, more = sorted((ours, theirs), key=len)
+    extra = [name for name in more if name not in set(fewer)][:3] if len(more) <= _NAMES_COMPARED else []
+    return f"; only one of the two has {', '.join(map(repr, extra))}" if extra else ""
 
 
 def study_of(job: Job, label_user: int) -> Study:
@@ -182,6 +241,7 @@ def study_of(job: Job, label_user: int) -> Study:
         split=study.split,
         components=study.components,
         scheme=job.masks.scheme,
+        mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
         release=released(study),
         centre=study.intercept if study.task is Task.LR else None,
@@ -191,7 +251,8 @@ def study_of(job: Job, label_user: int) -> Study:
         targets=len(study.label),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
-        memory=study.memory or DEFAULT_MEMORY,
-        check_ids=study.id is not None and vertical(job),
+        memory=study.memory,
+        check_ids=study.id is not None and vertical(job) and study.ids is Ids.COMPARE,
+        trust_rows=study.ids is Ids.TRUST,
         check=study.verify,
     )

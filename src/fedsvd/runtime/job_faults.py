@@ -20,7 +20,7 @@ def one_of(value: object, allowed: Iterable[str]) -> object:
 
 def near(word: object, words: Iterable[str]) -> str:
     """The question whether a word like this was meant, or nothing."""
-    close = get_close_matches(str(word), list(words), n=1, cutoff=0.6)
+    close = get_close_matches(str(word), [str(each) for each in words], n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
@@ -38,7 +38,7 @@ def first_fault(invalid: ValidationError, keys: Mapping[str, Sequence[str]]) -> 
     text = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if fault["type"] == "string_pattern_mismatch":
         text = 'host:port, such as "csp.example.org:7443"' if place[-1] == "address" else NAME_RULE
-    elif place == ("party",):
+    elif place == ("party",) and fault["type"] != "too_long":
         text = "write one [[party]] table, with double brackets, for each party"
     return ConfigError(f"{where} of the job is not usable", text)
 

@@ -2,7 +2,8 @@
 
 A job is submitted by a researcher, enlisted for by every party after its owner's approval, run as a session, and ends
 done, failed or stopped. A try that broke off can be resumed: the same job, a new session with fresh seeds. Every change
-is in the ledger before it is answered, so a CSP that was killed knows what it was doing.
+is in the ledger before it is answered, so a CSP that was killed knows what it was doing. What members say of their
+progress and failures is shown on terminals and pages: here it becomes text that can be, and numbers that are numbers.
 """
 
 import threading
@@ -11,8 +12,16 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
+from fedsvd.errors import ConfigError, NotAuthenticated, StorageError, printable
+from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.runtime.ledger import Ledger
+
+_LONGEST_WORD = 200  # characters of a stage, a name, a key
+_LONGEST_REASON = 500  # characters of a failure's text
+_MOST_ENTRIES = 5000
+_LARGEST = 2**63 - 1
+ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage", "began_by_stage", "bytes_by_kind", "peak_memory")
+_COUNTS = ("done", "total", "sent", "received")
 
 
 class JobState(StrEnum):
@@ -59,6 +68,7 @@ class JobBook:
         self._ledger = ledger
         self._jobs: dict[str, JobRecord] = {}
         self._progress: dict[str, dict[str, dict[str, Any]]] = {}
+        self._boot, self._changes = fresh_bytes(4).hex(), 0
         self.changed = threading.Condition()
         for record in ledger.records():
             if record.get("event") == "job":
@@ -98,6 +108,11 @@ class JobBook:
         with self.changed:
             return list(self._jobs.values())
 
+    @property
+    def version(self) -> str:
+        """Another text whenever any job has changed."""
+        return f"{self._boot}-{self._changes}"
+
     def change(self, id: str, **values: Any) -> JobRecord:
         """Change a job, durably."""
         with self.changed:
@@ -110,9 +125,7 @@ class JobBook:
             try:
                 return self._keep(job)
             except StorageError:
-                self._jobs[id] = job
-                self.changed.notify_all()
-                return job
+                return self._put(job)
 
     def enlist(self, id: str, caller: str, attempt: int, facts: Mapping[str, Any]) -> JobRecord:
         """A member joins this attempt; once per attempt."""
@@ -129,7 +142,7 @@ class JobBook:
     def told(self, id: str, caller: str, progress: Mapping[str, Any]) -> None:
         """How far a member has come; for those who watch, and forgotten with the process."""
         with self.changed:
-            self._progress.setdefault(id, {})[caller] = dict(progress)
+            self._progress.setdefault(id, {})[caller] = progress_from(progress)
             self.changed.notify_all()
 
     def progress(self, id: str) -> dict[str, dict[str, Any]]:
@@ -148,14 +161,56 @@ class JobBook:
 
     def _keep(self, job: JobRecord) -> JobRecord:
         self._ledger.append({"event": "job", "job": job.shown()})
+        return self._put(job)
+
+    def _put(self, job: JobRecord) -> JobRecord:
         self._jobs[job.id] = job
+        self._changes += 1
         self.changed.notify_all()
         return job
+
+
+def progress_from(said: object) -> dict[str, Any]:
+    """What a role said of its progress, as far as it can be shown; what cannot is left out, and never an error."""
+    pairs = list(said.items())[:_MOST_ENTRIES] if isinstance(said, Mapping) else []
+    found = {printable(key, _LONGEST_WORD): _value_from(value) for key, value in pairs}
+    found = {key: value for key, value in found.items() if value is not None}
+    counts = {key: int(found[key]) if isinstance(found[key], int | float) else 0 for key in _COUNTS if key in found}
+    found = {key: value for key, value in found.items() if key not in ACCOUNTS or isinstance(value, dict)}
+    stage = found.get("stage", "")
+    return {**found, **counts, "stage": stage if isinstance(stage, str) else ""}
+
+
+def _value_from(value: object) -> Any:
+    """A text, a number from 0 on, texts, or numbers by name; None for anything else."""
+    if isinstance(value, str):
+        return printable(value, _LONGEST_WORD)
+    if isinstance(value, list | tuple):
+        return [printable(each, _LONGEST_WORD) for each in value[:_MOST_ENTRIES] if isinstance(each, str)]
+    if isinstance(value, Mapping):
+        pairs = list(value.items())[:_MOST_ENTRIES]
+        return {printable(key, _LONGEST_WORD): each for key, each in pairs if _number(each) is not None}
+    return _number(value)
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and 0 <= value <= _LARGEST else None
+
+
+def failure_from(said: object, who: str) -> dict[str, str]:
+    """What a member said of its failure, as it can be shown."""
+    parts = said if isinstance(said, Mapping) else {}
+    longest = {"code": 16, "stage": _LONGEST_WORD, "text": _LONGEST_REASON}
+    return {
+        "who": printable(who, _LONGEST_WORD),
+        **{key: printable(parts.get(key, ""), longest[key]) for key in longest},
+    }
 
 
 def _read(record: dict[str, Any]) -> JobRecord:
     values = dict(record)
     values["state"] = JobState(values["state"])
-    for key in ("members", "finished", "failures"):
+    for key in ("members", "finished"):
         values[key] = tuple(values[key])
+    values["failures"] = tuple(failure_from(failure, failure["who"]) for failure in values["failures"])
     return JobRecord(**values)

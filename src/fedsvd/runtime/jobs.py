@@ -1,25 +1,38 @@
 """A prepared job, planned or run in this process; errors call the parties by the names in the job file."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedsvd.errors import FedSVDError
+from fedsvd.errors import DataError, FedSVDError
+from fedsvd.protocol.parties import named as named
 from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import Extras, Outcome, Progress, plan_for, run_study
 from fedsvd.runtime.job_data import Prepared
-from fedsvd.runtime.party_data import expect_shapes
+from fedsvd.runtime.party_data import expect_readable, expect_shapes
 from fedsvd.runtime.planning import Planned
+from fedsvd.runtime.problems import Problems
 
 
 def plan_job(prepared: Prepared) -> Planned:
     """The plan of this job; a session that will never be opened, so its id and identities are thrown away."""
     with parties_named(prepared.names):
-        expect_shapes(prepared.study, prepared.parties)
+        _expect_fitting(prepared)
         planned, _ = plan_for(prepared.study, prepared.parties, Seed.fresh())
         return planned
+
+
+def _expect_fitting(prepared: Prepared) -> None:
+    """The tables' shapes fit together; where not, what else is wrong with the tables is said at the same time."""
+    try:
+        expect_shapes(prepared.study, prepared.parties)
+    except FedSVDError as error:
+        problems = Problems()
+        problems.note(error)
+        tables = enumerate(prepared.parties, start=1)
+        problems.read((str(index), party.file, party.table) for index, party in tables)
+        problems.expect_none()
 
 
 def run_job(
@@ -46,21 +59,25 @@ def run_job(
 
 
 @contextmanager
+def all_faults_named(prepared: Prepared) -> Iterator[None]:
+    """Where a party's process refused its table, every table is read here: the error names all that is wrong.
+
+    Each process meets the faults of its own table, and the first of them ends the job.
+    """
+    try:
+        yield
+    except DataError:
+        with parties_named(prepared.names):
+            expect_readable(prepared.parties)
+        raise
+
+
+@contextmanager
 def parties_named(names: tuple[str, ...]) -> Iterator[None]:
     """Errors in this block call a party by its name, not by its number."""
     try:
         yield
     except FedSVDError as error:
-        error.fault = named(error.fault, names)
+        for each in (error, *error.problems):
+            each.fault = named(each.fault, names)
         raise
-
-
-def named(text: str, names: tuple[str, ...]) -> str:
-    """The text with ``party 2``, ``user 2`` and ``user-2`` as ``party NAME``."""
-
-    def name(found: re.Match[str]) -> str:
-        index = int(found[2])
-        word = "Party" if found[1][0].isupper() else "party"
-        return f"{word} {names[index - 1]}" if 1 <= index <= len(names) else found[0]
-
-    return re.sub(r"\b(party|user)[ -](\d+)\b", name, text, flags=re.IGNORECASE)

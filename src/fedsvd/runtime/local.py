@@ -25,15 +25,17 @@ from fedsvd.runtime.enlisting import authority_caller, file_of, member_callers, 
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.jobbook import JobState
-from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all, uninterrupted
+from fedsvd.runtime.processes import STOP_WITHIN, RoleProcess, environment_for, stop_all
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.resume import Resumable
+from fedsvd.runtime.side_by_side import uninterrupted
 from fedsvd.runtime.site import SITE, Site
 from fedsvd.runtime.stored import Draw
 from fedsvd.runtime.wiring import Loopback, Wiring
 from fedsvd.transport.grpc_client import Line
 
 _PATIENCE = 60.0
+_INTERRUPTED_WITHIN = 1.0  # seconds: nothing that the processes hold is wanted any more
 _LAST_WORDS = 5.0  # seconds in which the roles tell what they have left to tell
 
 Seen = Callable[[Mapping[str, Any]], None]  # told the job's record whenever it changes
@@ -103,11 +105,11 @@ class LocalFederation:
         site = Site.at(self._kits[f"researcher/{self._researcher}"])
         self._desk = Desk(Line(site.dialling(self._wiring.from_here(listening["port"]), patience=15.0)))
 
-    def stop(self) -> None:
-        """Nothing is left running."""
+    def stop(self, within: float = STOP_WITHIN) -> None:
+        """Nothing is left running after so many seconds."""
         if self._desk is not None:
             self._desk.close()
-        stop_all(self.processes)
+        stop_all(self.processes, within)
 
     def run(self, job: Job, seen: Seen = lambda record: None, resumable: Resumable | None = None) -> LocalRun:
         """Run a job to its end; the error of the role that failed first, if one did.
@@ -180,6 +182,10 @@ def local_federation(
         try:
             federation.start()
             yield federation
+        except (KeyboardInterrupt, SystemExit):
+            with uninterrupted():
+                federation.stop(_INTERRUPTED_WITHIN)
+            raise
         finally:
             with uninterrupted():
                 federation.stop()

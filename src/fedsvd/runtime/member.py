@@ -14,11 +14,12 @@ from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
+from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
+from fedsvd.runtime.failures import not_finished
 from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.owner import Owner
-from fedsvd.runtime.party_data import expect_readable
 from fedsvd.runtime.prekeys import Prekeys
 from fedsvd.runtime.questions import Desk
 from fedsvd.sealing.sign import SigningKey
@@ -57,8 +58,10 @@ class Member:
 
     def enlist(self, desk: Desk, record: Mapping[str, Any]) -> dict[str, Any]:
         """Join this attempt: shapes and, where an authority deals, a prekey are said; the job as it stands then."""
+        self.owner.expect_unspent(record)
         facts, own = dict(self._facts), self.open(record)
         if own is not None:
+            self.owner.expect_fresh(record, own)
             facts |= own.facts
             if authority_deals(job_of(record["file"])):
                 facts["prekey"] = self._prekey(record)
@@ -67,14 +70,14 @@ class Member:
         return dict(answer)
 
     def open(self, record: Mapping[str, Any]) -> OwnPart | None:
-        """This party's data for a job, read through once; nothing at an authority."""
+        """This party's data for a job, opened; nothing at an authority."""
         if not self.caller.startswith("party/"):
             return None
         if record["id"] not in self._opened:
             job = job_of(record["file"])
             own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
-            expect_readable([own.data])
-            self.owner.expect_fresh(record, own)
+            for doubt in of_own(job.study.task, own.data, job.study.label):
+                _log.warning("role=%s job=%s %s", self.caller, record["id"], doubt)
             self._opened[record["id"]] = own
         return self._opened[record["id"]]
 
@@ -137,6 +140,15 @@ class Member:
         failure = self._failed.get((record["id"], int(record["attempt"])))
         if failure is not None:
             desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
+
+    def mark(self, desk: Desk, record: Mapping[str, Any]) -> None:
+        """A job that ended badly: if we have results of it, they say so from now on."""
+        if not self.owner.has_results(record):
+            return
+        whole = desk.ask("job", id=record["id"])
+        if self.owner.mark_unfinished(whole):
+            _log.warning("role=%s job=%s %s", self.caller, record["id"], not_finished(whole))
+            self.note("results marked", job=record["id"], state=str(record["state"]))
 
     def note(self, event: str, **facts: str | int) -> None:
         """A line in the audit log."""

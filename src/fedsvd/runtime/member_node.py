@@ -8,6 +8,7 @@ left its letters and gone.
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,6 +26,7 @@ from fedsvd.transport.grpc_client import Dialling, Line
 _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's book
 _LOOK_AFTER_TROUBLE = 2.0
+_PATIENCE = 10.0
 _LONGEST_GOODBYE = 10.0  # a pass over the data that takes longer is left: the CSP finds the line dead
 _NO_THREAD = threading.Thread()  # never started: stands for an attempt that we took no part in
 
@@ -47,17 +49,21 @@ class MemberNode:
         self._stopping = threading.Event()
         self._desk: Desk | None = None
         self._busy: dict[tuple[str, int], threading.Thread] = {}
+        self._marked: set[tuple[str, int]] = set()  # attempts that ended badly, and whose results say so
+        self._reported: dict[str, str] = {}  # jobs that we cannot deal with, and why
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Look at the book again and again, until stopped; a CSP that is away for a while is waited for."""
-        desk = self._desk = Desk(Line(self._member.dialling))
+        # Little patience here: the service goes on whatever happens, and its log says soon that the CSP is away.
+        dialling = self._member.dialling
+        desk = self._desk = Desk(Line(replace(dialling, patience=min(dialling.patience, _PATIENCE))))
         self._member.note("started")
         try:
             while not self._stopping.is_set() and not until():
                 try:
                     self._look(desk)
                     self._stopping.wait(_LOOK)
-                except TransportError as error:
+                except FedSVDError as error:  # an answer that is no answer is trouble, not the end of the service
                     if not self._stopping.is_set():
                         _log.warning("role=%s %s", self.caller, error)
                     self._stopping.wait(_LOOK_AFTER_TROUBLE)
@@ -76,20 +82,34 @@ class MemberNode:
             self._desk.close()  # it may be waiting for a CSP that is away
 
     def _look(self, desk: Desk) -> None:
-        records = desk.ask("jobs", under_way=True)
-        self._member.prekeys.keep_only([(record["id"], int(record["attempt"])) for record in records])
+        records = desk.jobs(under_way=True)
+        under_way = [record for record in records if record["state"] in (JobState.RECRUITING, JobState.RUNNING)]
+        self._member.prekeys.keep_only([(record["id"], int(record["attempt"])) for record in under_way])
         for record in records:
-            self._consider(desk, record)
+            try:
+                self._consider(desk, record)
+            except TransportError:
+                raise
+            except Exception as error:  # one job that makes no sense must not keep us from the others
+                why = str(error) if isinstance(error, FedSVDError) else f"unexpected {type(error).__name__}"
+                if self._reported.get(record["id"]) != why:
+                    self._reported[record["id"]] = why
+                    _log.warning("role=%s job=%s is left alone: %s", self.caller, record["id"], why)
 
     def _consider(self, desk: Desk, record: Mapping[str, Any]) -> None:
         key = record["id"], int(record["attempt"])
         if self.caller not in record["members"]:
             return
+        if record["state"] in (JobState.BROKEN, JobState.STOPPED):
+            if key not in self._marked and not self._at_work(key[0]):
+                self._member.mark(desk, record)
+                self._marked.add(key)
+            return
         if key in self._busy:
             if not self._busy[key].is_alive():
                 self._member.tell_again(desk, record)
             return
-        if any(id == key[0] and thread.is_alive() for (id, _), thread in self._busy.items()):
+        if self._at_work(key[0]):
             return  # an earlier attempt is still going down, and shares our checkpoint
         enlisted = self.caller in record["enlisted"]
         if enlisted is not (record["state"] == JobState.RUNNING) or not self._member.owner.approved(record):
@@ -97,9 +117,16 @@ class MemberNode:
         if not enlisted:
             self._enlist(desk, record)
             return
-        words = (self._member, dict(record), self._stopping)
+        whole = desk.ask("job", id=record["id"])  # the list has it in short
+        if (whole["id"], whole["attempt"], whole["state"]) != (*key, JobState.RUNNING):
+            return
+        words = (self._member, whole, self._stopping)
         thread = self._busy[key] = threading.Thread(target=take_part, args=words, daemon=True)
         thread.start()
+
+    def _at_work(self, id: str) -> bool:
+        """Whether any attempt at this job is under way here."""
+        return any(of == id and thread.is_alive() for (of, _), thread in self._busy.items())
 
     def _enlist(self, desk: Desk, record: Mapping[str, Any]) -> None:
         try:

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from fedsvd.data.hashed import hashed
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User
@@ -25,7 +27,7 @@ from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.party_data import oriented
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.read_ahead import read_ahead
-from fedsvd.runtime.session import Player, accounts
+from fedsvd.runtime.session import Player, shared_accounts
 from fedsvd.runtime.telling import Teller
 from fedsvd.transport.grpc_client import Dialled, Line
 from fedsvd.transport.metered import Metered
@@ -73,18 +75,23 @@ class Attempt:
 
     def _play(self) -> None:
         member, record, teller = self._member, self._record, self._teller
+        member.owner.expect_unspent(record)
         plan = self._checked_plan()
         own = member.open_as_enlisted(record)
+        # Read once more: the file may have changed since it was enlisted with, by minutes or by days.
+        brought = None if own is None else member.owner.expect_fresh(record, own, plan)
         member.sessions.claim(plan.session)
         machine = self._machine = self._role(plan, own)
-        member.owner.begin(record)
-        self._transport = Dialled(member.dialling, plan.session)
+        member.owner.begin(record, brought)
+        self._transport = Dialled(member.dialling, plan.session, longest_message(plan))
         metered = Metered(self._transport, machine.me, teller.meter)
         played = Player(machine, metered, watch=teller.stage, alive=self._alive).play()
         self._transport.flush()
         if own is not None:
-            member.owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter))
-        teller.done(accounts(machine.me, teller.meter, played))
+            assert isinstance(machine, User)
+            signed = machine.agreement, machine.salt
+            member.owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter, *signed))
+        teller.done(shared_accounts(teller.meter))
         self._desk.ask("ended", id=record["id"], attempt=record["attempt"])
         member.note("finished", job=record["id"], session=plan.session)
         if own is None:
@@ -96,6 +103,8 @@ class Attempt:
         for other in self._record["members"]:
             self._member.owner.expect_known(other, self._record["enlisted"][other])
         plan = expect_same_plan(self._record)
+        self._desk.ask("now")  # so that we have the certificate of the CSP that answers
+        self._member.owner.expect_countersigner(self._desk.csp, plan.csp_identity)
         self._member.owner.expect_allowed(plan)
         return plan
 
@@ -114,7 +123,7 @@ class Attempt:
         if member.engine.cluster is not None:
             extras["spread"] = member.engine.cluster.factor
         dealt = plan.trust is Trust.AUTHORITY
-        source = oriented(plan, own.data)
+        source = hashed(oriented(plan, own.data), 0 if plan.by_rows else 1)
         inputs = Inputs(
             source if "spread" in extras else read_ahead(source),
             member.identity,

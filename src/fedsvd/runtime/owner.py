@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.job import Job
+from fedsvd.runtime.reruns import Brought
 from fedsvd.runtime.session import Played
 from fedsvd.transport.metered import Meter
 
@@ -24,6 +26,8 @@ class Finished:
     own: OwnPart
     played: Played
     meter: Meter
+    agreement: Agreement | None = None  # the signed certificate
+    salt: bytes = b""  # of our own data commitment in it
 
 
 class Owner(Protocol):
@@ -38,14 +42,21 @@ class Owner(Protocol):
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
-        """Raise where this data, beside that of an earlier run, would give single records away."""
+    def expect_countersigner(self, certificate: bytes, csp_identity: str) -> None:
+        """Raise unless a plan names the signing key of the CSP that this certificate is of."""
+
+    def expect_unspent(self, record: Mapping[str, Any]) -> None:
+        """Raise ``ApprovalSpent`` where the approval of this job is used up."""
+
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+        """Read the data; raise where it is not what was approved, or gives records or parties away beside an earlier
+        study's."""
 
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
 
-    def begin(self, record: Mapping[str, Any]) -> None:
-        """A session begins: what is brought to it counts as brought."""
+    def begin(self, record: Mapping[str, Any], brought: Brought | None) -> None:
+        """A session begins: what is brought to it counts as brought, and the attempt as made."""
 
     def checkpoint(self, record: Mapping[str, Any]) -> Path:
         """Where a compression pass for this job is kept while it lasts."""
@@ -54,7 +65,13 @@ class Owner(Protocol):
         """Where our own part of the result (we are user i, from 0) goes as it is made."""
 
     def keep(self, finished: Finished) -> None:
-        """Write the result."""
+        """Write the result; the approval is spent."""
+
+    def mark_unfinished(self, record: Mapping[str, Any]) -> bool:
+        """Say beside the results of a job that it did not end well; False where that was said before."""
+
+    def has_results(self, record: Mapping[str, Any]) -> bool:
+        """Whether there are results of this job."""
 
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here: the others are told no more than concerns them."""

@@ -4,7 +4,7 @@ Every check here is local: each fault gets one error with a code and a fix, and 
 by then. What can only be known together (whether the parties' ids agree) is found inside the session.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from fedsvd.data.beside import Beside
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import ConfigError, DataError, NotFinite, RepeatedIds, ShapeError
+from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.planning import Study
+from fedsvd.runtime.problems import Problems
 from fedsvd.types import Float
 
 
@@ -28,6 +29,7 @@ class PartyData:
     labels: Float | None = None  # (samples, targets)
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
+    file: str = ""  # where the table was read from, for texts about it
 
     def __repr__(self) -> str:
         return f"PartyData(table={self.table.shape}, labels={self.labels is not None})"
@@ -45,32 +47,39 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
 
 
 def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
-    """Refuse parties that do not fit together, as far as shapes tell."""
+    """Refuse parties that do not fit together, as far as shapes tell; all that is wrong is one error."""
     if len(parties) < 2:
         raise ConfigError(f"a federation needs at least two parties, got {len(parties)}", "add another party")
+    found = [*_shape_faults(study, parties)]
+    if found:
+        raise together(found)
+
+
+def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVDError]:
     axis = 0 if study.split is Split.VERTICAL else 1
     sides = [party.table.shape[axis] for party in parties]
     if len(set(sides)) > 1:
         what = ("rows", "columns")[axis]
-        raise ShapeError(f"parties have different numbers of {what}: {sides}", f"give all parties the same {what}")
+        yield ShapeError(f"parties have different numbers of {what}: {sides}", f"give all parties the same {what}")
     if study.task in (Task.LR, Task.PREDICT) and study.split is Split.VERTICAL:
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
-        if study.task is Task.LR:
-            _expect_labels(study, index, party)
-        if study.task is Task.PREDICT:
-            _expect_weights(index, party)
-        if study.check_ids:
-            _expect_ids(index, party)
+        try:
+            if study.task is Task.LR:
+                _expect_labels(study, index, party)
+            if study.task is Task.PREDICT:
+                _expect_weights(index, party)
+            if study.check_ids:
+                _expect_ids(index, party)
+        except FedSVDError as error:
+            yield error
 
 
 def expect_readable(parties: Sequence[PartyData]) -> None:
-    """Read every table once: what would stop a pass in the middle of a session is refused before it."""
-    for index, party in enumerate(parties, start=1):
-        try:
-            party.table.inspect()
-        except DataError as error:
-            raise type(error)(f"party {index}: {error.fault}", error.fix) from None
+    """Read every table once: what would stop a pass in the middle of a session is refused before it, all at once."""
+    problems = Problems()
+    problems.read((str(index), party.file, party.table) for index, party in enumerate(parties, start=1))
+    problems.expect_none()
 
 
 def _expect_label_user(study: Study, k: int) -> None:
@@ -120,8 +129,11 @@ def _expect_ids(index: int, party: PartyData) -> None:
         raise ShapeError(
             f"party {index} has ids of shape {party.ids.shape} for {rows} rows", "give one id for each row"
         )
-    repeated = rows - len(np.unique(party.ids.astype(np.str_)))
+    expect_distinct(party.ids, f"party {index}'s {rows}")
+
+
+def expect_distinct(ids: NDArray[Any], whose: str) -> None:
+    """Raise ``RepeatedIds`` where two rows have one id; the CSP could not see it."""
+    repeated = len(ids) - len(np.unique(ids.astype(np.str_)))
     if repeated:
-        raise RepeatedIds(
-            f"{repeated} of party {index}'s {rows} row ids occur more than once", "keep one row for each id"
-        )
+        raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "keep one row for each id")

@@ -5,21 +5,25 @@ family; and in the sum family mode A, where users open the joint Gram matrix, wh
 """
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
-from fedsvd.errors import ConfigError, PrivacyWarning, ReleaseRefused, StorageError
-from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, MIXING_BLOCK, WINDOW_LIMIT, Form
+from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
+from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Check, Item, Mode, Scheme, Split, Task, Trust
-from fedsvd.types import SessionId
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.upload import expect_route
+from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
+"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``memory_for``)."""
+
+GRAM_BYTES = 56
+"""Bytes for each entry of the joint Gram matrix that the sum family needs: words, their factor, a copy."""
+
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
 _MOST_USERS = 500  # beyond, the noise of the joint norm is not covered by its margin
-_RENAMED = {"compressed": "sum", "mixing": "mask", "aligned": "mask"}
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,14 @@ class Study:
     targets: int = 0
     label_user: int = 0
     block_size: int = 0
-    window: int = WINDOW_LIMIT
-    memory: int = DEFAULT_MEMORY
+    memory: int | None = None  # None: as much as the plan needs, ``memory_for``
     check_ids: bool = False
+    trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
     dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
     whole_shares: bool = False
-    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar where it fits, else mixing
+    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar up to a length, else mixing
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -56,6 +60,9 @@ class Study:
                 object.__setattr__(self, name, kind(getattr(self, name)))
             except ValueError:
                 raise ConfigError(f"{name} is {getattr(self, name)!r}", f"one of {', '.join(kind)}") from None
+        if self.mode is not None and self.mode not in tuple(Mode):
+            raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
+        object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
 
 
 @dataclass(frozen=True)
@@ -67,13 +74,27 @@ class Planned:
 
 
 def plan_study(
-    study: Study, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...] = ()
+    study: Study,
+    m: int,
+    counts: tuple[int, ...],
+    session: SessionId,
+    identities: tuple[str, ...] = (),
+    machine: int | None = None,
 ) -> Planned:
-    """The plan for this study on matrices X_i of m rows and these columns."""
+    """The plan for this study on matrices X_i of m rows and these columns.
+
+    ``machine`` is the main memory of the one machine that all roles share, where they do: an unset budget takes at
+    most half of it. Parties with machines of their own must come to the same plan, so theirs has no such limit.
+    """
     _check(study, m)
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
-    scheme, why = _choose_scheme(study, m, counts)
+    memory = memory_for(study, m + study.targets, machine)
+    scheme, why = _choose_scheme(study, m, counts, memory)
+    if study.memory is None and scheme is not Scheme.SUM:
+        memory = DEFAULT_MEMORY
+    if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
+        raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
     mode, because = _choose_mode(study, scheme, m, counts)
     why = f"{why}; {because}" if because else why
     paper = scheme is Scheme.PAPER
@@ -97,18 +118,38 @@ def plan_study(
         left=Form.BLOCKS if paper else Form.HAAR,
         right=Form.BLOCKS if paper else Form.HAAR,
         block=max(m, sum(counts)) + 1 if study.dense_masks else study.block_size,
-        window=study.window,
         mode=mode,
         reason=why,
         check_ids=study.check_ids,
+        trust_rows=study.trust_rows,
         check=study.check,
         certain_bound=study.certain_bound,
         dense_masks=study.dense_masks,
         whole_shares=study.whole_shares,
-        memory=study.memory,
+        memory=memory,
         identities=identities,
     )
     return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
+
+
+def memory_for(study: Study, rows: int, machine: int | None = None) -> int:
+    """The budget of a study in bytes: what it says, else 2 GiB or as much as a Gram matrix of so many rows needs."""
+    if study.memory is not None:
+        return study.memory
+    needed = GRAM_BYTES * rows * rows if rows <= _LONGEST_SUMMED else 0
+    return max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
+
+
+def other_family(study: Study, planned: Planned) -> Planned | None:
+    """The same study in the other family, for comparison; None where only one of them can do it."""
+    plan = planned.plan
+    other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
+    if other is None or plan.task is Task.PREDICT or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
+        return None
+    try:
+        return plan_study(replace(study, scheme=str(other), mode=None), plan.m, plan.counts, plan.session)
+    except (ConfigError, StorageError):
+        return None
 
 
 def guard(plan: SessionPlan, policy: Policy) -> None:
@@ -125,7 +166,7 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
         )
     if policy.warn:
         for finding in found:
-            warnings.warn(str(finding), PrivacyWarning, stacklevel=3)
+            warn_caller(str(finding))
 
 
 def _check(study: Study, m: int) -> None:
@@ -139,11 +180,11 @@ def _check(study: Study, m: int) -> None:
     _check_options(study)
     if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
         raise ConfigError("PCA needs samples split over the parties", 'set split="horizontal"')
-    if study.task is Task.LR and study.targets < 1:
+    if study.task in (Task.LR, Task.PREDICT) and study.targets < 1:
         raise ConfigError("a regression needs labels", "name the label column and who holds it")
     _check_release(study)
-    if study.scheme in _RENAMED:
-        renamed = _RENAMED[study.scheme]
+    if study.scheme in RENAMED:
+        renamed = RENAMED[study.scheme]
         raise ConfigError(f"the scheme {study.scheme!r} is protocol 1's", f'write scheme = "{renamed}" instead')
     if study.scheme not in ("auto", *Scheme):
         raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
@@ -153,10 +194,10 @@ def _check_numbers(study: Study) -> None:
     """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
     if not 0.0 <= study.alpha < math.inf:
         raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
-    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "window": 1, "memory": 1}
+    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
     for name, smallest in least.items():
         value = getattr(study, name)
-        if name == "components" and value is None:
+        if name in ("components", "memory") and value is None:
             continue
         if not isinstance(value, int) or value < smallest:
             raise ConfigError(f"{name} = {value!r}", f"a whole number, at least {smallest}")
@@ -191,7 +232,7 @@ def _check_release(study: Study) -> None:
         raise ConfigError(fault, f"list {', '.join(known)}")
 
 
-def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Scheme, str]:
+def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int) -> tuple[Scheme, str]:
     """The family, by the rule of the specification's section 1, and the reason."""
     split_columns = study.split is Split.VERTICAL
     if study.task is Task.PREDICT:
@@ -201,12 +242,16 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Schem
             raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
         return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
     rows = m + study.targets
-    fits = 56 * rows * rows <= study.memory
+    needed = GRAM_BYTES * rows * rows
+    fits = needed <= memory
+    if study.task is Task.LR:
+        return _summed_rows(study, rows, fits)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
             raise StorageError(
-                f"the sum family needs {56 * rows * rows} bytes for {rows} rows, the memory budget is {study.memory}",
-                'allow more memory, or set scheme = "mask"',
+                f"the sum family needs {needed:,} bytes for a Gram matrix of {rows} x {rows}, the memory budget is "
+                f"{memory:,} bytes",
+                f'allow at least {enough_bytes(needed)} of memory, or set scheme = "mask"',
             )
         return Scheme(study.scheme), "as asked for"
     width = sum(min(n_i, rows) for n_i in counts)
@@ -214,10 +259,10 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...]) -> tuple[Schem
     if not within and (split_columns or rows > _SHORT_SIDE):
         return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} beside it)"
     if not fits:
-        return Scheme.MASK, f"a Gram matrix of {rows} x {rows} does not fit the memory budget"
+        return Scheme.MASK, f"a Gram matrix of {rows} x {rows} needs {byte_size(needed)}, beyond the memory budget"
     return (
         Scheme.SUM,
-        f"the common side is short ({rows}): an upload of {8 * rows * (rows + 1)} bytes whatever the data",
+        f"the common side is short ({rows}): an upload of {byte_size(8 * rows * (rows + 1))} whatever the data",
     )
 
 
@@ -225,7 +270,7 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
     """Mode A where the release determines the joint Gram matrix, or where it is asked for; else B."""
     if scheme is not Scheme.SUM:
         if study.mode is not None:
-            raise ConfigError("a mode is chosen in the sum family alone", "leave it out")
+            raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
         return None, ""
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
     most = min(m, sum(counts))
@@ -241,20 +286,48 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
 
 
 def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:
-    """The same plan with the form of each side's mask and windows that fit the memory budget."""
-    beside = plan.N + plan.targets if plan.by_rows else plan.masked_rows
-    fits = plan.memory // (8 * 6 * beside)
-    length = plan.masked_rows if plan.by_rows else plan.N
-    # Where the side that streams fits whole, the other one's windows need not be cut to the budget: P mixes all rows.
-    window = plan.window if fits >= length else min(plan.window, max(fits, 1))
-    # A haar mask is one window, and all of a tall matrix at once is what does not fit.
-    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT and not plan.tall else Form.MIXING
-    right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT and (plan.by_rows or fits >= plan.N) else Form.MIXING
-    if window < min(2 * MIXING_BLOCK, length):
-        needed = 8 * 6 * beside * 2 * MIXING_BLOCK
-        raise ConfigError(
-            f"a memory budget of {plan.memory} bytes holds no window of {beside} numbers a line",
-            f"allow at least {needed} bytes",
-        )
+    """The same plan with the form of each side's mask, which the lengths alone decide, once it fits the memory.
+
+    Memory has no influence on what a mask mixes: a plan that does not fit is refused.
+    """
+    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
+    right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT else Form.MIXING
     left, right = forms or (left, right)
-    return replace(plan, left=left, right=right, window=window)
+    plan = replace(plan, left=left, right=right)
+    if plan.task is not Task.PREDICT:
+        _expect_memory(plan)
+    return plan
+
+
+def _expect_memory(plan: SessionPlan) -> None:
+    """Refuse a plan of the mask family whose memory holds no column under P, no Q, or no factor at the CSP."""
+    width = plan.N + plan.targets
+    needed = {
+        f"a column of {plan.masked_rows} rows under P": 32 * plan.masked_rows,
+        f"a row of {width} columns on its way up": 160 * width,
+    }
+    if plan.right is Form.HAAR:
+        needed[f"Q, which is {plan.N} x {plan.N}"] = 12 * plan.N**2
+    for what, size in needed.items():
+        if plan.memory < size:
+            raise StorageError(
+                f"a memory budget of {plan.memory} bytes holds no room for {what}", f"allow at least {size} bytes"
+            )
+    expect_route(plan)
+
+
+def _summed_rows(study: Study, rows: int, fits: bool) -> tuple[Scheme, str]:
+    """The family of a regression on split rows: sums, however many features, as far as memory goes."""
+    if study.scheme == Scheme.PAPER:
+        return Scheme.PAPER, "as asked for"
+    if study.scheme == Scheme.MASK:
+        raise ConfigError(
+            "a regression on split rows is a task of the sum family", 'set scheme = "sum", or leave it out'
+        )
+    if not fits:
+        raise StorageError(
+            f"a regression on {rows} features and labels needs {56 * rows * rows} bytes, the memory budget is "
+            f"{study.memory}",
+            "allow more memory, or choose fewer features",
+        )
+    return Scheme.SUM, "as asked for" if study.scheme == Scheme.SUM else "a regression on split rows adds Gram matrices"

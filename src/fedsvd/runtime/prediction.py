@@ -1,31 +1,45 @@
 """Predictions of a regression on split columns, from the parties' results folders and new tables.
 
 Each party applies its own coefficients to its own new columns; the partial scores are added up for the label holder,
-through the protocol, and nobody else learns them. New tables may hold more columns than the model: those it was made
+through the protocol, and no other party learns them. New tables may hold more columns than the model: those it was made
 from are picked by name.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Ids, Split, Task
+from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.federation import Progress, run_study
 from fedsvd.runtime.holdings import Holding, by_sample, score
 from fedsvd.runtime.job_data import labels_in, party_named, row_ids, with_features
 from fedsvd.runtime.jobs import parties_named
 from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import DEFAULT_MEMORY, Study
+from fedsvd.runtime.planning import Study
 from fedsvd.runtime.results import Stored
 from fedsvd.types import Float
 
 
 def predict_together(
-    parts: Sequence[Stored], tables: Sequence[MatrixSource], progress: Progress | None = None
+    parts: Sequence[Stored],
+    tables: Sequence[MatrixSource],
+    progress: Progress | None = None,
+    ids: Ids = Ids.COMPARE,
 ) -> dict[str, Holding]:
-    """What the label holder gets to read: predictions, and how far off they are where its new table has labels."""
+    """What the label holder gets to read: predictions, and how far off they are where its new table has labels.
+
+    Rows are compared by ids: those of the result's id column, or of a column that is plainly one in all tables.
+    """
     first = parts[0]
     names = tuple(part.party or "" for part in parts)
+    if first.id is None and ids is Ids.COMPARE:
+        # Columns that the model does not know are left out in any case, so ids among them need no name.
+        found = shared_id(tables)
+        known = {name for part in parts for name in part.features or ()}
+        parts = [part if found in known else replace(part, id=found) for part in parts]
     parties = [_bring(part, table) for part, table in zip(parts, tables, strict=True)]
     with_ids = [party.ids is not None for party in parties]
     if any(with_ids) and not all(with_ids):
@@ -37,9 +51,11 @@ def predict_together(
         trust=first.plan.trust,
         targets=first.plan.targets,
         label_user=first.plan.label_user,
-        memory=first.plan.memory or DEFAULT_MEMORY,
-        check_ids=all(with_ids),
+        memory=first.plan.memory,
+        check_ids=all(with_ids) and ids is Ids.COMPARE,
+        trust_rows=ids is Ids.TRUST or first.plan.trust_rows,
     )
+    warn_of(doubts(study, parties))
     with parties_named(names):
         outcome = run_study(study, parties, progress=progress)
     place = first.plan.label_user - 1

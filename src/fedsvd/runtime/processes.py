@@ -7,12 +7,10 @@ child with it. Children are no part of our terminal's group, so that Ctrl-C reac
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -20,7 +18,7 @@ from typing import Any
 from fedsvd.errors import PeerLost, TimedOut
 
 READY_WITHIN = 120.0  # a loaded machine takes its time to import
-_STOP_WITHIN = 20.0
+STOP_WITHIN = 20.0
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -79,11 +77,11 @@ class RoleProcess:
         if self.running:
             self._process.terminate()
 
-    def stop(self) -> None:
-        """Gone when this returns, by force if it must be."""
+    def stop(self, within: float = STOP_WITHIN) -> None:
+        """Gone when this returns, by force after so many seconds."""
         self.ask_to_stop()
         try:
-            self._process.wait(_STOP_WITHIN)
+            self._process.wait(max(within, 0.0))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -113,27 +111,10 @@ def environment_for(roles: int, host: str = "localhost") -> dict[str, str]:
     return environment
 
 
-def stop_all(processes: Sequence[RoleProcess]) -> None:
-    """Ask everybody at once, then see everybody off."""
+def stop_all(processes: Sequence[RoleProcess], within: float = STOP_WITHIN) -> None:
+    """Ask all of them at once; whatever still runs after so many seconds is ended by force."""
     for process in processes:
         process.ask_to_stop()
+    until = monotonic() + within
     for process in processes:
-        process.stop()
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the block is through; elsewhere than in the main thread they do not come."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda signum, frame: came.append(signum)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for signum in came:
-            signal.raise_signal(signum)
+        process.stop(until - monotonic())

@@ -35,6 +35,9 @@ class ReadAhead(MatrixSource):
     def fingerprint(self) -> Digest:
         return self._base.fingerprint()
 
+    def content_digest(self) -> bytes:
+        return self._reader.submit(self._base.content_digest).result()  # after what is being read
+
     def inspect(self) -> None:
         self._base.inspect()
 

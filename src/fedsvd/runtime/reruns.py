@@ -1,92 +1,232 @@
-"""What a party brought to earlier runs: keyed fingerprints of its records, on its own disk and nowhere else.
+"""What a party brought to earlier studies, and with whom: keyed hashes of its records, on its own disk alone.
 
-Two runs that differ by one record give that record away (05-privacy), so a run whose records differ from an earlier
-one's by a few is refused before anything is sent. The same records again are no new information. Where columns are
-split a single column can be told apart as well as a record, so columns are remembered, too.
+Two studies that differ by one record, or by one party, give that record or that party's Gram matrix away, so each is
+compared with *all* earlier ones before anything is sent, at every attempt. The folder holds a key, the rounding step of
+every column ever seen, one file for each version of a table, and a list of studies:
+
+    key    steps.npz    version-0001.npz    studies.jsonl
+
+The same pass over the data also gives its *source digest*, by which a table that changed after its approval is found.
 """
 
-import os
-from collections.abc import Iterator, Mapping
+import hashlib
+import hmac
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from fedsvd.errors import ReleaseRefused, StorageError
+from fedsvd.data.record_hashes import Hasher, Hashes, difference
+from fedsvd.errors import StorageError
 from fedsvd.identity import files
-from fedsvd.protocol.release import Policy, record_fingerprints, rerun_findings
+from fedsvd.protocol.release import Compared, Finding, Policy, earlier_findings, version_findings
 from fedsvd.protocol.tasks import Split
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.folder import private_file
+from fedsvd.runtime.ledger import Ledger
 from fedsvd.runtime.party_data import PartyData
-from fedsvd.types import Ring
+from fedsvd.types import Float
 
+_log = logging.getLogger(__name__)
 _PANEL_BYTES = 1 << 24
-_KEY = "key"
+_YEAR = timedelta(days=365)
+_OLD = "0.1.0"
+ORGANISATION = "organisation/"
+"""Before the name of an organisation in a roster; parties without one have their own names."""
 
 
-class EarlierRuns:
+@dataclass(frozen=True)
+class Asked:
+    """The study that is asked for: its run, who takes part (by organisation), whether U and S are released."""
+
+    run: str
+    split: Split
+    roster: frozenset[str]
+    full: bool = False
+    complete: bool = True  # whether the organisation of every party is known yet
+
+
+@dataclass(frozen=True, repr=False)
+class Brought:
+    """A party's data for a study, read once and compared with all that it brought before."""
+
+    asked: Asked
+    source: str  # digest of the data, under the party's own key
+    found: tuple[Finding, ...] = ()
+    unlike: tuple[int, ...] = ()  # versions of the same columns that cannot be compared: the owner is asked
+    version: int = 0  # the earlier version that this one equals; 0 for none
+    hashes: Hashes | None = None
+
+
+class EarlierStudies:
     """The memory of one party, in a private folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = files.private_folder(folder)
+        self._studies = Ledger(self._folder / "studies.jsonl")
+        self._set_old_aside()
 
-    def consider(self, run: str, data: PartyData, split: Split, policy: Policy) -> None:
-        """Raise ``ReleaseRefused`` where a run with this data says too much beside an earlier one; reads all of it."""
-        if policy.changed_records == 0 or data.table.made_up:
-            return
-        for kind, new in self._fingerprints(data, split).items():
-            found = rerun_findings(self._earlier(kind), new, policy)
-            if found:
-                raise ReleaseRefused(
-                    f"this run is below the policy: {found[0]}",
-                    "bring the records of the earlier run, or many new ones, or change policy.toml if you agree to it",
-                )
-            with private_file(self._fresh(f"{run}.{kind}.coming")) as file:
-                np.save(file, new, allow_pickle=False)
+    def compare(self, asked: Asked, data: PartyData, policy: Policy, now: datetime | None = None) -> Brought:
+        """Read all of the data, once, and say what a study with it would give away beside the earlier ones."""
+        digest = hmac.new(self._key().derive("source").reveal(), digestmod=hashlib.sha256)
+        if data.table.made_up:
+            digest.update(data.table.content_digest())
+            return Brought(asked, digest.hexdigest())
+        digest.update(repr((data.table.shape, None if data.ids is None else data.ids.tolist())).encode())
+        panels = partial(_panels, data)
+        if policy.least_changed == 0:
+            for panel in panels():
+                digest.update(np.ascontiguousarray(panel).data)
+            return Brought(asked, digest.hexdigest())
+        hasher = Hasher(_names(data), self._key())
+        steps = self._steps(hasher, panels)
+        versions = dict(self._versions())
+        subsets = [hasher.columns, *(old.columns for old in versions.values())]
+        ours, *restricted = hasher.hashes(_hashed(panels(), digest), steps, subsets)
+        compared = {
+            number: _compared(old, new, ours, asked)
+            for (number, old), new in zip(versions.items(), restricted, strict=True)
+        }
+        complete = {number for number, old in versions.items() if set(old.columns) == set(ours.columns)}
+        when = now or datetime.now(UTC)
+        return self._judged(asked, digest.hexdigest(), ours, compared, complete, policy, when)
 
-    def begin(self, run: str) -> None:
-        """A run that was considered begins: from now on it is an earlier one."""
-        for coming in sorted(self._folder.glob(f"{run}.*.coming")):
-            kind = coming.suffixes[-2].lstrip(".")
-            new = np.load(coming, allow_pickle=False)
-            if any(np.array_equal(new, old) for old in self._earlier(kind)):
-                coming.unlink()  # resumed, or the same study again
+    def begin(self, brought: Brought) -> None:
+        """A session with this data begins: from now on its study is an earlier one."""
+        version = brought.version
+        if brought.hashes is not None and not version:
+            version = 1 + max((number for number, _ in self._files()), default=0)
+            with private_file(self._folder / f"version-{version:04d}.npz") as file:
+                new = brought.hashes
+                np.savez(file, columns=new.columns, records=new.records, sketch=new.sketch)
+        if version:
+            asked = brought.asked
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            study = {"event": "study", "run": asked.run, "when": when, "version": version}
+            self._studies.append({**study, "roster": sorted(asked.roster), "full": asked.full})
+
+    def _judged(
+        self,
+        asked: Asked,
+        source: str,
+        ours: Hashes,
+        compared: dict[int, Compared | None],
+        complete: set[int],
+        policy: Policy,
+        now: datetime,
+    ) -> Brought:
+        related = {number: one for number, one in compared.items() if one is not None}
+        same = [number for number, one in related.items() if one.same]
+        equal = next((number for number in same if number in complete), 0)
+        unlike = tuple(number for number, one in related.items() if not one.known)
+        earlier, full = [], set()
+        for study in self._studies.records():
+            one = related.get(study["version"])
+            if one is None:
                 continue
-            number = len(list(self._folder.glob(f"{run}-*.{kind}.npy")))
-            os.replace(coming, self._folder / f"{run}-{number}.{kind}.npy")
+            roster = frozenset(study["roster"])
+            if not asked.complete and any(who.startswith(ORGANISATION) for who in roster):
+                roster = asked.roster  # compared when the session begins, and all have shown their certificates
+            earlier.append(replace(one, roster=roster))
+            if study["full"] and now - datetime.fromisoformat(study["when"]) < _YEAR:
+                full.add(study["version"])
+        found = earlier_findings(earlier, asked.roster, policy)
+        if asked.full and not same:
+            found += version_findings(len(full), policy)
+        return Brought(asked, source, found, unlike, equal, ours)
 
-    def _fingerprints(self, data: PartyData, split: Split) -> Mapping[str, Ring]:
-        key = self._key()
-        kinds = {"rows": np.concatenate(list(_by_rows(data, key)))}
-        if split is Split.VERTICAL:
-            kinds["columns"] = np.concatenate(list(_by_rows(PartyData(data.table.T), key)))
-        return kinds
+    # --- what lies in the folder ----------------------------------------------------------------------------------
 
-    def _earlier(self, kind: str) -> Iterator[Ring]:
-        for path in sorted(self._folder.glob(f"*.{kind}.npy")):
-            try:
-                yield np.load(path, allow_pickle=False)
-            except (OSError, ValueError, EOFError):
-                raise StorageError(f"{path} is damaged", "restore it from a backup: it protects your records") from None
+    def _steps(self, hasher: Hasher, panels: partial[Iterator[Float]]) -> Float:
+        """The step of every column: of the first version seen; one pass over the data where there is a new column."""
+        path = self._folder / "steps.npz"
+        known: dict[int, float] = {}
+        if path.exists():
+            stored = _read(path, "columns", "steps")
+            known = dict(zip(stored["columns"].tolist(), stored["steps"].tolist(), strict=True))
+        columns = hasher.columns.tolist()
+        if any(column not in known for column in columns):
+            for column, step in zip(columns, hasher.steps(panels()).tolist(), strict=True):
+                known.setdefault(column, step)
+            coming = self._folder / "steps.coming"
+            coming.unlink(missing_ok=True)
+            with private_file(coming) as file:
+                np.savez(file, columns=np.array(list(known), np.uint64), steps=np.array(list(known.values())))
+            coming.replace(path)
+        return np.array([known[column] for column in columns])
 
-    def _fresh(self, name: str) -> Path:
-        path = self._folder / name
-        path.unlink(missing_ok=True)  # of a run that was considered and never began
-        return path
+    def _files(self) -> list[tuple[int, Path]]:
+        paths = sorted(self._folder.glob("version-*.npz"))
+        return [(int(path.stem.partition("-")[2]), path) for path in paths]
+
+    def _versions(self) -> Iterator[tuple[int, Hashes]]:
+        for number, path in self._files():
+            stored = _read(path, "columns", "records", "sketch")
+            yield number, Hashes(stored["columns"], stored["records"], stored["sketch"])
 
     def _key(self) -> Seed:
-        path = self._folder / _KEY
+        path = self._folder / "key"
         if not path.exists():
             files.create(path, Seed.fresh().reveal())
         return Seed(files.read_secret(path))
 
+    def _set_old_aside(self) -> None:
+        """Exact fingerprints of version 0.1.0 cannot be compared with anything of this one."""
+        old = sorted([*self._folder.glob("*.rows.npy"), *self._folder.glob("*.columns.npy")])
+        if not old:
+            return
+        aside = files.private_folder(self._folder / _OLD)
+        for path in old:
+            path.replace(aside / path.name)
+        _log.warning(
+            "the records of %d studies made with version 0.1.0 cannot be compared any more; they are in %s. "
+            "Refuse a study whose records differ from those by a few",
+            len(old),
+            aside,
+        )
 
-def _by_rows(data: PartyData, key: Seed) -> Iterator[Ring]:
-    """One fingerprint to each row of the table with its labels, panel by panel."""
+
+def _compared(old: Hashes, new: Hashes, ours: Hashes, asked: Asked) -> Compared | None:
+    """This version beside an earlier one; None where they have no column in common, and are of other tables."""
+    if not len(new.columns):
+        return None
+    found = difference(old, new)
+    columns = 0
+    if asked.split is Split.VERTICAL:
+        added = len(ours.columns) - len(new.columns)
+        columns = max(found.columns, added + found.others)
+    return Compared(frozenset(), found.known, found.changed, found.touched, columns)
+
+
+def _panels(data: PartyData) -> Iterator[Float]:
+    """The table with its labels beside it, by panels of rows."""
     rows, columns = data.table.shape
     height = max(1, _PANEL_BYTES // (8 * columns))
     for start in range(0, rows, height):
         panel = data.table.rows(start, min(start + height, rows))
-        if data.labels is not None:
-            panel = np.hstack((panel, data.labels[start : start + height]))
-        yield record_fingerprints(panel, key)
+        yield panel if data.labels is None else np.hstack((panel, data.labels[start : start + height]))
+
+
+def _hashed(panels: Iterator[Float], digest: "hmac.HMAC") -> Iterator[Float]:
+    for panel in panels:
+        digest.update(np.ascontiguousarray(panel).data)
+        yield panel
+
+
+def _names(data: PartyData) -> list[str]:
+    """Names of the columns, by their places where they have none; labels have names that no column has."""
+    table = data.table
+    names = list(table.names) if table.names is not None else [f"\x00{j}" for j in range(table.shape[1])]
+    return [*names, *(f"\x00label {j}" for j in range(0 if data.labels is None else data.labels.shape[1]))]
+
+
+def _read(path: Path, *names: str) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in names}
+    except (OSError, ValueError, EOFError, KeyError):
+        raise StorageError(f"{path} is damaged", "restore it from a backup: it protects your records") from None

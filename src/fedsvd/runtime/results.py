@@ -3,6 +3,7 @@
     results/JOB/                   for the researcher who asked: what all parties share
         manifest.json              task, shapes, plan, certificate; hashes of all files beside it
         report.html                the same for people, where somebody who can draw it is given
+        certificate.json           what all users and the CSP signed; ``fedsvd verify`` checks it
         components.npy  .csv ...
         parties/NAME/              for party NAME alone: what all share, and its own part
             manifest.json  ...
@@ -39,6 +40,7 @@ from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
 from fedsvd.runtime.job_data import Prepared
 from fedsvd.runtime.own_part import moved
 from fedsvd.runtime.role_accounts import write_accounts
+from fedsvd.runtime.signed_certificate import save_certificate
 from fedsvd.runtime.stored import Draw, draw_report, seen_by, stored_from
 from fedsvd.runtime.stored import Stored as Stored
 
@@ -55,6 +57,7 @@ def write_results(
     with fresh_folder(target, overwrite) as folder:
         record = _record(prepared, outcome, created, outcome.certificate)
         write_accounts(folder, record, outcome.certificate, draw)
+        _certify(folder, prepared, outcome, outcome.certificate)
         common = prepared.parties[0].table.names if prepared.study.split is Split.HORIZONTAL else None
         _write(folder, shared_by_all(prepared, outcome), {**record, "features": common}, draw)
         (folder / PARTIES).mkdir(mode=0o700)
@@ -64,21 +67,27 @@ def write_results(
             _write_own(own, prepared, outcome, i, created, draw)
 
 
-def write_own_results(
-    target: Path, prepared: Prepared, outcome: Outcome, i: int, overwrite: bool = False, draw: Draw | None = None
-) -> None:
-    """Write what party ``i`` (from 0) holds, on its own machine: nobody else's part is there to be written."""
+def write_own_results(target: Path, prepared: Prepared, outcome: Outcome, i: int, draw: Draw | None = None) -> None:
+    """Write what party ``i`` (from 0) holds, on its own machine, where nothing is yet: no other's part is there."""
     created = datetime.now(UTC).isoformat(timespec="seconds")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with fresh_folder(target, overwrite) as folder:
+    with fresh_folder(target, overwrite=False) as folder:
         _write_own(folder, prepared, outcome, i, created, draw)
 
 
 def _write_own(folder: Path, prepared: Prepared, outcome: Outcome, i: int, created: str, draw: Draw | None) -> None:
-    record = _record(prepared, outcome, created, seen_by(outcome.certificate, user(i + 1)))
+    seen = seen_by(outcome.certificate, user(i + 1))
+    record = _record(prepared, outcome, created, seen)
+    _certify(folder, prepared, outcome, seen)
     features = prepared.parties[i].table.names
     about = {"reader": "party", "party": prepared.names[i], "index": i + 1, "features": features}
     _write(folder, held_by(prepared, outcome, i), {**record, **about}, draw)
+
+
+def _certify(folder: Path, prepared: Prepared, outcome: Outcome, certificate: Certificate) -> None:
+    """``certificate.json``, where the users signed one."""
+    if outcome.agreement is not None:
+        save_certificate(folder, outcome.agreement, tuple(prepared.names), certificate.record())
 
 
 def write_predictions(target: Path, of: Stored, holdings: Mapping[str, Holding], overwrite: bool = False) -> None:

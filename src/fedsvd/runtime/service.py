@@ -12,16 +12,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedsvd.errors import NotAuthenticated, StorageError, TransportError
 from fedsvd.identity import files
 from fedsvd.identity.certificates import expect_valid
 from fedsvd.identity.names import KitRole
-from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.engine import Engine
-from fedsvd.runtime.member import Member
-from fedsvd.runtime.member_node import MemberNode
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
 from fedsvd.transport.grpc_client import Dialling, Line
@@ -30,6 +26,9 @@ try:
     import fcntl
 except ImportError:  # not POSIX: nothing keeps a second process from the kit
     fcntl = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from fedsvd.runtime.csp_node import CspNode
+    from fedsvd.runtime.engine import Engine
 
 _log = logging.getLogger(__name__)
 LISTEN = "0.0.0.0:7443"
@@ -42,11 +41,11 @@ class Running(StorageError):
 
 
 Ready = Callable[[dict[str, Any]], None]
-Beside = Callable[[CspNode], AbstractContextManager[dict[str, Any]]]
+Beside = Callable[["CspNode"], AbstractContextManager[dict[str, Any]]]
 """Something that runs while a CSP does, a dashboard say, and what others should be told of it."""
 
 
-def nobody(node: CspNode) -> AbstractContextManager[dict[str, Any]]:
+def nobody(node: "CspNode") -> AbstractContextManager[dict[str, Any]]:
     """Nothing runs beside the CSP."""
     return nullcontext({})
 
@@ -83,8 +82,11 @@ def serve(
 
 
 def _serve_csp(
-    site: Site, engine: Engine, address: str, patience: float, stop: threading.Event, ready: Ready, beside: Beside
+    site: Site, engine: "Engine", address: str, patience: float, stop: threading.Event, ready: Ready, beside: Beside
 ) -> None:
+    # Imported here and below: who only asks for a constant, or enlists, needs no role.
+    from fedsvd.runtime.csp_node import CspNode
+
     node = CspNode(
         site.listening(address),
         site.authenticate,
@@ -93,6 +95,7 @@ def _serve_csp(
         keep=site.keep_account,
         engine=engine,
         allow=site.expect_allowed,
+        identity=site.kit.signing_key,
     )
     node.start()
     try:
@@ -104,7 +107,9 @@ def _serve_csp(
         node.stop()
 
 
-def _serve_member(site: Site, engine: Engine, dialling: Dialling, stop: threading.Event, ready: Ready) -> None:
+def _serve_member(site: Site, engine: "Engine", dialling: Dialling, stop: threading.Event, ready: Ready) -> None:
+    from fedsvd.runtime.member_node import MemberNode
+
     node = MemberNode(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state, engine)
     if not _greeted(site, dialling, stop):
         return
@@ -132,6 +137,8 @@ def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) ->
 
     False where this kit is running: then it enlists by itself.
     """
+    from fedsvd.runtime.member import Member
+
     dialling = site.dialling(csp)
     try:
         with only_one(site.state):

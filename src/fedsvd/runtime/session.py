@@ -143,13 +143,20 @@ class Player:
             self._played.began.setdefault(stage, started - self._zero)
 
 
-def accounts(me: Party, meter: Meter, played: Played) -> dict[str, dict[str, Any]]:
-    """What a role sent on every link and how long each stage took, as the certificate of a result has it."""
+def shared_accounts(meter: Meter) -> dict[str, dict[str, Any]]:
+    """What a role sent on every link: what follows from the plan, and so may be told to the others."""
     return {
         "bytes_by_link": {" -> ".join(link): count for link, count in sorted(meter.sent_bytes.items())},
         "messages_by_link": {" -> ".join(link): count for link, count in sorted(meter.messages.items())},
+        "bytes_by_kind": {": ".join(key): count for key, count in sorted(meter.kinds.items())},
+    }
+
+
+def accounts(me: Party, meter: Meter, played: Played) -> dict[str, dict[str, Any]]:
+    """The same, and how long each stage took: that shows how a party's data was computed with, and stays there."""
+    return {
+        **shared_accounts(meter),
         "seconds_by_stage": {f"{me.name}: {stage}": spent for stage, spent in played.seconds.items()},
         "began_by_stage": {f"{me.name}: {stage}": began for stage, began in played.began.items()},
-        "bytes_by_kind": {": ".join(key): count for key, count in sorted(meter.kinds.items())},
         "peak_memory": {me.name: peak_memory()},
     }

@@ -5,10 +5,9 @@
     KIT/approvals/JOB.json     what the owner agreed to, with a digest of the job as it was then
     KIT/state/                 ledger, audit log, checkpoints
 
-An approval is for one job as it was submitted: a job that changes afterwards is another job.
+An approval is for one job as it was submitted, and is spent by it (``approvals.py``).
 """
 
-import hashlib
 import json
 import shutil
 from collections import defaultdict
@@ -16,39 +15,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedsvd.data.open import is_address
-from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
+from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity import files
+from fedsvd.identity.certificates import expect_here, organisation_of
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
 from fedsvd.identity.policy import read_policy
+from fedsvd.protocol.ledger import full_outputs
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
-from fedsvd.roles.user.right_vectors import Keep
-from fedsvd.runtime.driver import Run
-from fedsvd.runtime.engine import Engine
-from fedsvd.runtime.enlisting import OwnPart, job_of, plain_id
-from fedsvd.runtime.federation import Outcome, certificate_of
+from fedsvd.protocol.release import Policy, organisation_findings
+from fedsvd.runtime.approvals import Approval, Approvals
+from fedsvd.runtime.enlisting import OwnPart, job_of, party_caller, plain_id
+from fedsvd.runtime.failures import not_finished
+from fedsvd.runtime.folder import MANIFEST, mark_unfinished
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
 from fedsvd.runtime.memory import peak_memory
-from fedsvd.runtime.own_part import keeper
-from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.planning import guard
-from fedsvd.runtime.reruns import EarlierRuns
-from fedsvd.runtime.results import write_own_results
-from fedsvd.runtime.role_accounts import write_own_account
-from fedsvd.runtime.session import Played, accounts
+from fedsvd.runtime.reruns import ORGANISATION, Asked, Brought, EarlierStudies
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.right_vectors import Keep
+    from fedsvd.runtime.engine import Engine
+    from fedsvd.runtime.owner import Finished
+    from fedsvd.runtime.session import Played
 
 POLICY = "policy.toml"
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
@@ -82,8 +83,11 @@ class Site:
         """``site.toml``; empty where there is none."""
         return read_site(self.kit.directory)
 
-    def engine(self) -> Engine:
+    def engine(self) -> "Engine":
         """What this role computes with, opened."""
+        # Imported here and below: who asks how a job stands does not compute, and need not wait for the roles.
+        from fedsvd.runtime.engine import Engine
+
         settings = self.settings()
         return Engine.of(settings.get("device"), settings.get("engine"))
 
@@ -92,6 +96,7 @@ class Site:
         address = given or self.settings().get("csp", {}).get("address")
         if not address:
             raise ConfigError("the CSP's address is not known", f'{SITE}: [csp] address = "host:7443"')
+        expect_here(self.kit.ca, str(address))
         return str(address)
 
     def listen(self, default: str) -> str:
@@ -115,10 +120,16 @@ class Site:
             self.kit.expect_pinned(identity.party_id, identity)
         return identity
 
+    def expect_countersigner(self, certificate: bytes, csp_identity: str) -> None:
+        """The key that a plan names for the CSP is that of the CSP we are connected to, who has passed our pins."""
+        if self.expect_csp(certificate).signing_public.hex() != csp_identity:
+            raise NotAuthenticated("the plan names another signing key than the CSP's own", "stop and ask the CSP")
+
     def listening(self, address: str) -> Listening:
         """How this kit, a CSP's, listens."""
         if self.kit.identity.role is not KitRole.CSP:
             raise NotAuthenticated(f"{self.kit.identity} is not a CSP", "use the CSP's kit")
+        expect_here(self.kit.ca, address)
         return Listening(address, self.kit.tls_key_pem(), self.kit.certificate_pem, self.kit.ca_pem)
 
     def authenticate(self, certificate: bytes) -> str:
@@ -137,19 +148,16 @@ class Site:
         if self.kit.identity.role is KitRole.AUTHORITY:
             # It brings no data, so there is nothing to agree to; but it deals seeds to keys it knows, or not at all.
             return all(member.partition("/")[2] in self.kit.pins() for member in record["members"])
-        if self.yes:
-            return True
-        path = self._approval(record["id"])
-        if not path.exists():
-            return False
-        return bool(json.loads(files.read(path))["digest"] == job_digest(record))
+        return self._approval(record) is not None
 
-    def approve(self, record: Mapping[str, Any]) -> None:
-        """The owner agrees to this job as it stands."""
-        files.private_folder(self.kit.directory / "approvals")
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        text = json.dumps({"job": record["id"], "digest": job_digest(record), "when": when})
-        files.replace(self._approval(record["id"]), text.encode())
+    def approve(self, record: Mapping[str, Any], source: str = "", unlike: tuple[int, ...] = ()) -> None:
+        """The owner agrees to this job as it stands, with the data as it is."""
+        self._approvals().give(record, source, unlike)
+
+    def expect_unspent(self, record: Mapping[str, Any]) -> None:
+        """The approval of this job is not used up."""
+        if self.kit.identity.role is KitRole.PARTY and (approval := self._approval(record)) is not None:
+            approval.expect_unspent(self.policy().failed_attempts)
 
     def data(self, job: Job) -> Path | str:
         """Where this site keeps the data for a job; a text for data that is made, not read."""
@@ -174,14 +182,42 @@ class Site:
         path = self.kit.directory / POLICY
         return replace(read_policy(path) if path.exists() else Policy(), enforce=True)
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
-        """This data does not give single records away beside that of an earlier run."""
-        self._runs().consider(plain_id(record["id"]), own.data, job_of(record["file"]).study.split, self.policy())
+    def compare(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+        """This data, read and compared with that of all earlier studies."""
+        job, policy = job_of(record["file"]), self.policy()
+        roster = frozenset(_organisation(record, party.name) for party in job.parties)
+        full = plan is not None and full_outputs(plan)
+        complete = all(party_caller(party.name) in record["enlisted"] for party in job.parties)
+        asked = Asked(plain_id(record["id"]), job.study.split, roster, full, complete)
+        brought = self._studies().compare(asked, own.data, policy)
+        found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
+        return replace(brought, found=(*found, *brought.found))
 
-    def begin(self, record: Mapping[str, Any]) -> None:
-        """What was considered for this attempt is now an earlier run."""
-        if self.kit.identity.role is KitRole.PARTY:
-            self._runs().begin(plain_id(record["id"]))
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+        """This data is what was approved, and gives no record and no party away beside that of an earlier study."""
+        brought, approval = self.compare(record, own, plan), self._approval(record)
+        if brought.found:
+            records = "bring the records of the earlier study, or many new ones, or "
+            rule = brought.found[0].rule
+            raise ReleaseRefused(
+                f"this study is below your policy: {brought.found[0]}",
+                f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
+            )
+        if approval is not None:
+            if set(brought.unlike) - set(approval.unlike):
+                raise ReleaseRefused(
+                    "re-run: all columns of this data have other values than an earlier study's of the same names, so "
+                    "that its records cannot be compared",
+                    "approve it yourself if these are other records: fedsvd job approve",
+                )
+            self._approvals().bring(approval, brought.source)
+        return brought
+
+    def begin(self, record: Mapping[str, Any], brought: Brought | None) -> None:
+        """What is brought to this attempt is now an earlier study, and the attempt counts."""
+        if brought is not None:
+            self._studies().begin(brought)
+            self._approvals().begin(record)
 
     def expect_allowed(self, plan: SessionPlan) -> None:
         """The plan asks for no more memory than this site has for it, and is not below its owner's policy."""
@@ -190,9 +226,23 @@ class Site:
             guard(plan, self.policy())
 
     def results_of(self, record: Mapping[str, Any]) -> Path:
-        """Where the results of a job go."""
+        """The newest results of a job; where the first will go, while there are none."""
+        first, *more = self._result_folders(record)
+        return more[-1] if more else first
+
+    def _result_folders(self, record: Mapping[str, Any]) -> list[Path]:
+        """The first folder for a job's results, and those that a job approved again has made since."""
         folder = self.kit.directory / str(self.settings().get("results", "results"))
-        return folder / f"{job_of(record['file']).study.name}-{plain_id(record['id'])[:8]}"
+        found = [folder / f"{job_of(record['file']).study.name}-{plain_id(record['id'])[:8]}"]
+        while (following := found[0].with_name(f"{found[0].name}-{len(found) + 1}")).exists():
+            found.append(following)
+        return found
+
+    def _new_results(self, record: Mapping[str, Any]) -> Path:
+        """A folder for the results of a job that holds none yet: results are never overwritten."""
+        folders = self._result_folders(record)
+        first = folders[0]
+        return first.with_name(f"{first.name}-{len(folders) + 1}") if first.exists() else first
 
     def checkpoint(self, record: Mapping[str, Any]) -> Path:
         """Where a compression pass is kept: in the state folder, by the job's id, or in the file that is named."""
@@ -201,8 +251,10 @@ class Site:
             return self.kit.directory / str(given)
         return files.private_folder(self.state / "checkpoints") / f"{plain_id(record['id'])}.factor"
 
-    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> Keep | None:
+    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Keep | None":
         """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
+        from fedsvd.runtime.own_part import keeper
+
         folder = self._unfinished(record)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
@@ -211,8 +263,13 @@ class Site:
     def _unfinished(self, record: Mapping[str, Any]) -> Path:
         return self.state / "own" / plain_id(record["id"])
 
-    def keep(self, finished: Finished) -> None:
+    def keep(self, finished: "Finished") -> None:
         """Write what this party holds, and nothing else."""
+        from fedsvd.runtime.driver import Run
+        from fedsvd.runtime.federation import Outcome, certificate_of
+        from fedsvd.runtime.results import write_own_results
+        from fedsvd.runtime.session import accounts
+
         job, plan, own = finished.job, finished.plan, finished.own
         names = tuple(party.name for party in job.parties)
         i, k = names.index(self.kit.identity.party_id), len(names)
@@ -226,25 +283,43 @@ class Site:
         seconds = defaultdict(float, told["seconds_by_stage"])
         run = Run({CSP: result}, finished.meter, seconds, told["began_by_stage"])
         certificate = replace(certificate_of(plan, run), peak_memory={user(i + 1).name: peak_memory()})
-        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate)
-        # An earlier attempt may have come this far here, and not everywhere.
-        write_own_results(self.results_of(finished.record), prepared, outcome, i, overwrite=True, draw=self.draw)
+        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate, agreement=finished.agreement)
+        target = self._new_results(finished.record)
+        write_own_results(target, prepared, outcome, i, self.draw)
+        # Opened to an auditor, it shows what we brought; to anybody else it would let guesses be tried.
+        salts = files.private_folder(self.state / "commitments")
+        files.replace(salts / f"{plan.session}.salt", finished.salt.hex().encode() + b"\n")
+        self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
 
     def keep_account(
-        self, job: JobRecord, plan: SessionPlan, played: Played, told: Mapping[str, Mapping[str, Any]]
+        self, job: JobRecord, plan: SessionPlan, played: "Played", told: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Write what this site, a CSP's, saw of a job: no result of it."""
+        from fedsvd.runtime.driver import Run
+        from fedsvd.runtime.federation import certificate_of
+        from fedsvd.runtime.role_accounts import write_own_account
+
         names = tuple(party.name for party in job_of(job.file).parties)
         verified = certificate_of(plan, Run({CSP: played.result}))
         target = self.results_of({"id": job.id, "file": job.file})
         write_own_account(target, job.name, names, plan, with_accounts(verified, told), self.draw)
+
+    def mark_unfinished(self, record: Mapping[str, Any]) -> bool:
+        """Say beside our results of this job that it did not end well; False where that was said before."""
+        return mark_unfinished(self.results_of(record), not_finished(record))
+
+    def has_results(self, record: Mapping[str, Any]) -> bool:
+        """Whether there are results of this job."""
+        return (self.results_of(record) / MANIFEST).is_file()
 
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here, for the owner's eyes."""
         files.private_folder(self.state / "failures")
         why = {"attempt": record["attempt"], "stage": stage, "code": error.code, "fault": error.fault, "fix": error.fix}
         files.replace(self._failure(record["id"]), json.dumps(why).encode())
+        if self.kit.identity.role is KitRole.PARTY:
+            self._approvals().fail(record, stage)
 
     def failure(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
         """Why this attempt of a job failed here, if it did."""
@@ -254,17 +329,25 @@ class Site:
         why: dict[str, Any] = json.loads(files.read(path))
         return why if why["attempt"] == record["attempt"] else None
 
-    def _runs(self) -> EarlierRuns:
-        return EarlierRuns(self.state / "records")
+    def _studies(self) -> EarlierStudies:
+        return EarlierStudies(self.state / "records")
 
-    def _approval(self, id: str) -> Path:
-        return self.kit.directory / "approvals" / f"{plain_id(id)}.json"
+    def _approvals(self) -> Approvals:
+        return Approvals(self.kit.directory / "approvals")
+
+    def _approval(self, record: Mapping[str, Any]) -> Approval | None:
+        """What the owner agreed to; where every job is approved, this one is from now on, once."""
+        found = self._approvals().of(record)
+        if found is None and self.yes and not self._approvals().changed(record):
+            return self._approvals().give(record)
+        return found
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"
 
 
-def job_digest(record: Mapping[str, Any]) -> str:
-    """What an approval is for: the job file, its submitter and its members."""
-    text = json.dumps([record["file"], record["submitter"], record["members"]], sort_keys=True)
-    return hashlib.sha256(b"fedsvd/job/1\x00" + text.encode()).hexdigest()
+def _organisation(record: Mapping[str, Any], party: str) -> str:
+    """Who a party is for the guard: its organisation where the operator named one, else itself."""
+    facts = record["enlisted"].get(party_caller(party)) or {}
+    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
+    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

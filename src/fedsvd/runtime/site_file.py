@@ -13,7 +13,6 @@ three-hospitals = "data/other.csv"    # for the job of this name
 """
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,9 @@ from fedsvd.errors import ConfigError
 from fedsvd.identity import files
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
+from fedsvd.identity.toml import read_toml
 from fedsvd.runtime.job import bytes_of
+from fedsvd.types import byte_size
 
 SITE = "site.toml"
 # A text, a table with these keys, or a table with any: jobs have names of their own.
@@ -50,10 +51,7 @@ def read_site(directory: Path) -> dict[str, Any]:
     path = directory / SITE
     if not path.exists():
         return {}
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise ConfigError(f"{path} is not TOML", "see docs/deployment.md for an example") from None
+    settings = read_toml(path, "docs/deployment.md")
     _expect_settings(path, settings)
     return settings
 
@@ -69,7 +67,7 @@ def expect_room(settings: Mapping[str, Any], memory: int) -> None:
     assert isinstance(most, int)  # of a text, which is all that site.toml may hold
     if memory > most:
         raise ConfigError(
-            f"the plan asks for {memory} bytes in every role, and {SITE} allows {most} here",
+            f"the plan asks for {byte_size(memory)} in every role, and {SITE} allows {byte_size(most)} here",
             f"a smaller memory in the job file, or a larger one in {SITE}",
         )
 

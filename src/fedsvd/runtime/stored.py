@@ -17,12 +17,12 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.runtime.folder import private_file
 from fedsvd.runtime.job import NAME
+from fedsvd.runtime.jobbook import ACCOUNTS
 
 REPORT = "report.html"
-_ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage", "began_by_stage", "bytes_by_kind", "peak_memory")
 _log = logging.getLogger(__name__)
 
 
@@ -49,6 +49,7 @@ class Stored:
     names: tuple[str, ...] = ()  # of all parties
     created: str = ""
     why: str = ""
+    not_finished: str = ""  # why the job of these results is not done, where it is not
 
     def __repr__(self) -> str:
         return f"Stored({self.job}, {self.task}, party={self.party})"
@@ -71,9 +72,9 @@ def draw_report(folder: Path, draw: Draw, record: Mapping[str, Any], arrays: Map
 
 def with_accounts(certificate: Certificate, told: Mapping[str, Mapping[str, Any]]) -> Certificate:
     """The certificate with the accounts of all roles, as each told them at the end."""
-    accounts: dict[str, Any] = {key: {} for key in _ACCOUNTS}
+    accounts: dict[str, Any] = {key: {} for key in ACCOUNTS}
     for said in told.values():
-        for key in _ACCOUNTS:
+        for key in ACCOUNTS:
             accounts[key].update(said.get(key, {}))
     return replace(certificate, **accounts)
 
@@ -117,6 +118,7 @@ def stored_from(folder: Path, record: Mapping[str, Any], arrays: Mapping[str, ND
         names=tuple(record["parties"]),
         created=record["created"],
         why=record["why_this_scheme"],
+        not_finished=record.get("not_finished", ""),
     )
 
 
@@ -132,6 +134,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     words = (("task", Task), ("split", Split), ("scheme", Scheme), ("trust", Trust), ("left", Form), ("right", Form))
     for key, word in (*words, ("check", Check)):
         values[key] = word(record[key])
+    values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["release"] = tuple(Item(item) for item in record["release"])
     for name in ("counts", "identities", "prekeys"):
         values[name] = tuple(record.get(name, ()))

@@ -33,7 +33,11 @@ class Teller:
         self._tell({"stage": stage}, urgent=True)
 
     def progress(self, stage: str, done: int, total: int) -> None:
-        self._tell({"stage": stage, "done": done, "total": total}, urgent=done == total)
+        # What has one part cannot be counted: it would be at 0 % until it is over.
+        counted = {"done": done, "total": total} if total > 1 else {}
+        begins = stage != self._told.get("stage")
+        if counted or begins:
+            self._tell({"stage": stage, **counted}, urgent=begins or done == total)
 
     def look(self) -> None:
         """Bytes go out while the stage stays what it is."""
@@ -64,11 +68,18 @@ class Watch:
         self._room = room
         self._callers = callers
         self._stage = ""
+        self._counted: dict[str, int] = {}
         self._last = 0.0
 
     def stage(self, stage: str) -> None:
+        self._counted = self._counted if stage == self._stage else {}
         self._stage = stage
         self._tell()
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """How much of a stage is done, where it has more than one part."""
+        self._stage, self._counted = stage, {"done": done, "total": total} if total > 1 else {}
+        self.look()
 
     def look(self) -> None:
         if monotonic() - self._last > _PAUSE:
@@ -83,4 +94,5 @@ class Watch:
         self._last = monotonic()
         awaits = sorted(self._callers[party] for party in self._room.absent)
         told = {"stage": self._stage, "sent": self._meter.total, "received": self._room.received, "awaits": awaits}
+        told |= self._counted
         self._book.told(self._id, "csp", {**told, **more})

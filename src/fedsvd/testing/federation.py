@@ -105,6 +105,13 @@ class Federation:
         return Views() if run is None or run.views is None else run.views
 
     @property
+    def released(self) -> dict[Party, Any]:
+        """What users of the last session were given, whether it ended well or not."""
+        if self._run is None:
+            return {}
+        return {party: self._run.results[party] for party in self.plan.users if party in self._run.results}
+
+    @property
     def certificate(self) -> Certificate:
         if self._run is None:
             raise LocalProtocolError("no session was run")

@@ -31,7 +31,7 @@ from fedsvd.transport.calls import (
 )
 from fedsvd.transport.line import Dialling as Dialling
 from fedsvd.transport.line import Line as Line
-from fedsvd.transport.links import Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import decode_frame
@@ -47,7 +47,7 @@ Place = tuple[int, int]  # of a frame: its message's number, and its part
 class Dialled:
     """A user's or the TA's end of one session."""
 
-    def __init__(self, dialling: Dialling, session: SessionId) -> None:
+    def __init__(self, dialling: Dialling, session: SessionId, longest: int = MESSAGE_LIMIT) -> None:
         self._session = session
         self._patience = dialling.patience
         self._held = dialling.held
@@ -56,7 +56,7 @@ class Dialled:
         self._outbox = Outbox(session, dialling.frame)
         self._together = together(dialling.frame)
         self._left: dict[int, int] = {}  # frames of each message that were not answered yet
-        self._inbox = Inbox(session)
+        self._inbox = Inbox(session, longest)
         self._arrived: deque[Whole] = deque()
         self._arrived_bytes = 0
         self._failure: FedSVDError | None = None

@@ -34,6 +34,7 @@ from fedsvd.transport.calls import (
     Wanted,
     unbundle,
 )
+from fedsvd.transport.links import MESSAGE_LIMIT
 from fedsvd.transport.room import Caller as Caller
 from fedsvd.transport.room import Room as Room
 from fedsvd.types import SessionId
@@ -41,7 +42,8 @@ from fedsvd.wire.frame import session_of
 
 Authenticate = Callable[[bytes], Caller]  # a peer's certificate in PEM to its identity, or NotAuthenticated
 Answer = Callable[[Caller, bytes], bytes]
-Call = Callable[[bytes, Caller], bytes]
+OnBreak = Callable[[Callable[[], None]], None]  # takes what to do if the caller is gone before the answer is there
+Call = Callable[[bytes, Caller, OnBreak], bytes]
 
 _KEEP_UNFETCHED = 600.0  # seconds after the end of a session
 _LONGEST_STOP = 3.0  # seconds beyond the grace
@@ -113,46 +115,48 @@ class Exchange:
         self._server.stop(grace).wait(grace + _LONGEST_STOP)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def open(self, session: SessionId, roster: Mapping[Caller, Party]) -> Room:
-        """A room for a session; a session id is never used twice."""
+    def open(self, session: SessionId, roster: Mapping[Caller, Party], longest: int = MESSAGE_LIMIT) -> Room:
+        """The links of a session, whose messages have at most ``longest`` bytes; a session id is never used twice."""
         with self._lock:
             self._sweep()
             if session in self._rooms or session in self._over:
                 raise PeerLost("this session was opened before", "resume opens a new session")
-            room = self._rooms[session] = Room(session, roster, self._held)
+            room = self._rooms[session] = Room(session, roster, self._held, longest)
         return room
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _greet(self, body: bytes, caller: Caller) -> bytes:
+    def _greet(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         """Who we are, for callers who then take no other certificate than this one."""
         return self._certificate
 
-    def _join(self, body: bytes, caller: Caller) -> bytes:
+    def _join(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         joining = Joining.decode(body)
         room = self._room(joining.session)
         room.join(room.party(caller), joining)
         return b""
 
-    def _push(self, body: bytes, caller: Caller) -> bytes:
+    def _push(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         room = self._room(session_of(unbundle(body)[0]))
         if not room.push(room.party(caller), body):
             raise _Busy
         return b""
 
-    def _pull(self, body: bytes, caller: Caller) -> bytes:
-        wanted = Wanted.decode(body)
+    def _pull(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
+        wanted, call = Wanted.decode(body), object()
         room = self._room(wanted.session)
+        party = room.party(caller)
+        on_break(lambda: room.broke_off(party, call))
         with _slot(self._polls) as free:
-            return room.pull(room.party(caller), wanted, free)
+            return room.pull(party, wanted, free, call)
 
-    def _leave(self, body: bytes, caller: Caller) -> bytes:
+    def _leave(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         leaving = Leaving.decode(body)
         room = self._room(leaving.session)
         room.leave(room.party(caller), leaving)
         return b""
 
-    def _ask(self, body: bytes, caller: Caller) -> bytes:
+    def _ask(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         with _slot(self._questions) as free:
             if not free:
                 raise _Busy
@@ -204,8 +208,13 @@ class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _handler(self, call: Call, frames: bool) -> Callable[[bytes, grpc.ServicerContext], bytes]:
         def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
+            def on_break(then: Callable[[], None]) -> None:
+                # It is called at the end of every call; after an answer there is nothing left to break off.
+                if not context.add_callback(then):
+                    then()
+
             try:
-                return call(body, self._caller(context, frames))
+                return call(body, self._caller(context, frames), on_break)
             except _Busy:
                 context.abort(BUSY, "too much is waiting; call again")
             except FedSVDError as error:

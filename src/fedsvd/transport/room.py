@@ -3,6 +3,10 @@
 A member's message may come in when there is room for it, so that the bytes waiting to be read stay within what may be
 held, or are one message. Who speaks too early is told to try again. A member that breaks the rules ends the session at
 both ends. gRPC is not here.
+
+A member always has a call open that waits for its next message. When its process dies the connection closes, and that
+call breaks off: a member none of whose calls is open, and who does not call again within a grace period, is lost. One
+whose connection was merely cut dials again within a few seconds.
 """
 
 import threading
@@ -14,37 +18,45 @@ from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.transport.calls import Joining, Leaving, Wanted, bundle, together, unbundle
-from fedsvd.transport.links import Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import FRAME, Frame, decode_frame
 
 Caller = str  # the identity in a certificate, e.g. "party/hospital-a"
 _LONGEST_WAIT = 20.0
+GRACE = 10.0  # seconds in which a member whose connection closed must call again; a caller dials every three or less
 
 
 class _Link:
     """One member's link; ``changed`` guards all of it."""
 
-    def __init__(self, session: SessionId) -> None:
+    def __init__(self, session: SessionId, longest: int) -> None:
         self.changed = threading.Condition()
-        self.inbox = Inbox(session)
+        self.inbox = Inbox(session, longest)
         self.outbox = Outbox(session)
         self.instance: bytes | None = None
         self.heard = monotonic()
-        self.polls = 0  # calls that wait for a message right now
+        self.lost: float | None = None  # when its last open call broke off, if no other came since
+        self.polls: set[object] = set()  # calls that wait for a message right now
         self.fetched = 0  # frames
         self.gone = False
+
+    def called(self) -> None:
+        """The member has called."""
+        self.heard, self.lost = monotonic(), None
 
 
 class Room:
     """The links of one session at the CSP."""
 
-    def __init__(self, session: SessionId, roster: Mapping[Caller, Party], held: int) -> None:
+    def __init__(
+        self, session: SessionId, roster: Mapping[Caller, Party], held: int, longest: int = MESSAGE_LIMIT
+    ) -> None:
         self.session = session
         self._roster = dict(roster)
         self._held = held
-        self._links = {party: _Link(session) for party in roster.values()}
+        self._links = {party: _Link(session, longest) for party in roster.values()}
         # Taken after a link's own lock, never before.
         self._arrival = threading.Condition()
         self._arrived: deque[tuple[Party, Whole]] = deque()
@@ -66,7 +78,7 @@ class Room:
         link = self._links[party]
         with link.changed:
             self._expect_open(link)
-            link.heard = monotonic()
+            link.called()
             if link.instance not in (None, joining.instance):
                 raise PeerLost(f"{party} joined this session before", "resume opens a new session")
             link.instance = joining.instance
@@ -86,26 +98,36 @@ class Room:
         link = self._links[party]
         with link.changed:
             self._expect_open(link)
-            link.heard = monotonic()
+            link.called()
             if link.inbox.begins(frame) and not self._admit(party, link, frame):
                 return False
             self._hand_on(party, link, link.inbox.add(frame))
         return True
 
-    def pull(self, party: Party, wanted: Wanted, may_wait: bool = True) -> bytes:
+    def pull(self, party: Party, wanted: Wanted, may_wait: bool = True, call: object = None) -> bytes:
         """The frames asked for, as many as go into a call; or nothing after the time asked for."""
         link = self._links[party]
         deadline = monotonic() + (min(wanted.wait_ms / 1000, _LONGEST_WAIT) if may_wait else 0.0)
         with link.changed:
-            link.heard = monotonic()
+            link.called()
             link.outbox.acknowledge(wanted.below)
-            if not self._await(link, wanted.number, deadline):
+            if not self._await(link, wanted.number, deadline, call or object()):
                 return b""
             last = min(wanted.part + max(1, min(wanted.count, together(FRAME))), link.outbox.frames(wanted.number))
             parts = range(wanted.part, max(last, wanted.part + 1))
             frames = [link.outbox.frame(wanted.number, part) for part in parts]
             link.fetched += 1
         return bundle(frames)
+
+    def broke_off(self, party: Party, call: object) -> None:
+        """A call that waited is over without an answer: its connection has closed, or the member gave it up."""
+        link = self._links[party]
+        with link.changed:
+            if call in link.polls:
+                link.polls.remove(call)
+                link.changed.notify_all()
+                if not link.polls:
+                    link.lost = monotonic()
 
     def leave(self, party: Party, leaving: Leaving) -> None:
         """A member hangs up: what it said is heard, what was on its way to it is lost."""
@@ -143,20 +165,21 @@ class Room:
             if messages:
                 self._arrival.notify_all()
 
-    def _await(self, link: _Link, number: int, deadline: float) -> bool:
+    def _await(self, link: _Link, number: int, deadline: float, call: object) -> bool:
         """Whether a message is there to be fetched before the deadline."""
-        link.polls += 1
+        link.polls.add(call)
         try:
             while not link.outbox.has(number):
                 self._expect_open(link)
                 left = deadline - monotonic()
-                if left <= 0:
+                if left <= 0 or call not in link.polls:
                     return False
                 link.changed.wait(left)
             return True
         finally:
-            link.polls -= 1
-            link.heard = monotonic()
+            if call in link.polls:
+                link.polls.remove(call)
+                link.called()
 
     def _expect_open(self, link: _Link) -> None:
         if not self._open or link.gone:
@@ -192,14 +215,27 @@ class Room:
             self._promised -= len(whole)
         return party, decode(whole)
 
-    def expect_signs_of_life(self, patience: float, but: Collection[Party] = ()) -> None:
-        """Raise for a member that has not called for longer than this, unless it has hung up or is done."""
+    def expect_signs_of_life(self, patience: float, but: Collection[Party] = (), grace: float = GRACE) -> None:
+        """Raise for a member that is lost or has not called for longer than this, unless it has hung up or is done."""
         now = monotonic()
-        if all(link.gone for link in self._links.values()) and not self._arrived:
-            raise PeerLost("everybody has hung up")
         for party, link in self._links.items():
-            if not link.gone and not link.polls and party not in but and now - link.heard > patience:
+            if link.gone or link.polls or party in but:
+                continue
+            if link.lost is not None and now - link.lost > grace:
+                fault = f"the connection of {party} closed, and it has not called again for {now - link.lost:.0f} s"
+                raise PeerLost(fault, "start that party again, then resume the job")
+            if now - link.heard > patience:
                 raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
+
+    def expect_any_member(self) -> None:
+        """Raise where all members have hung up, and nothing that they said is left to be read."""
+        if self.all_left and not self._arrived:
+            raise PeerLost("all members have hung up")
+
+    @property
+    def all_left(self) -> bool:
+        """Whether all members have hung up."""
+        return all(link.gone for link in self._links.values())
 
     @property
     def absent(self) -> set[Party]:

@@ -139,6 +139,8 @@ _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.RowsRequest: (19, (_INT,)),
     said.FactorRows: (20, (_INT, _MATRIX)),
     said.Countersigned: (21, (_KEY,)),
+    said.Challenge: (22, (_INT, _PADDED)),
+    said.Product: (23, (_VECTOR,)),
 }
 _TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import re
 import threading
+from html import unescape
 
 import httpx
 import pytest
 
-from fedsvd.cli.dashboard import COOKIE, Board, application
+from fedsvd.cli.dashboard import Board, application
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
 from fedsvd.runtime.ledger import AuditLog, Ledger
 
@@ -59,7 +61,7 @@ def visitor(board):
 
 
 def test_without_the_token_nothing_is_shown(visitor):
-    for path in ("/", "/events", "/?token=", "/?token=0123"):
+    for path in ("/", "/?token=", "/?token=0123"):
         answer = visitor.get(path)
         assert answer.status_code == 403
         assert "study" not in answer.text
@@ -67,13 +69,27 @@ def test_without_the_token_nothing_is_shown(visitor):
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(visitor):
     answer = visitor.get(f"/?token={TOKEN}")
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    place = answer.headers["location"]
+    assert (answer.status_code, len(place)) == (303, 34)
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    page = visitor.get("/")
+    page = visitor.get(place)
     assert page.status_code == 200
-    assert TOKEN not in page.text
+    assert TOKEN not in page.text + place
+    assert visitor.get(f"{place}board.js").status_code == 200
+
+
+def test_the_cookie_is_sent_for_the_boards_own_path_and_for_no_other_server_on_this_machine(visitor):
+    """F14: ports do not separate cookies, so in 0.1.0 any server on 127.0.0.1 that was visited got the token."""
+    place = visitor.get(f"/?token={TOKEN}").headers["location"]
+    assert [cookie.path for cookie in visitor.cookies.jar] == [place]
+    elsewhere = httpx.Request("GET", "http://127.0.0.1:8000/")
+    visitor.cookies.set_cookie_header(elsewhere)
+    assert "cookie" not in elsewhere.headers
+    ours = httpx.Request("GET", f"http://127.0.0.1:8000{place}")
+    visitor.cookies.set_cookie_header(ours)
+    assert TOKEN in ours.headers["cookie"]  # so that this test can fail
 
 
 def test_another_name_for_this_address_is_not_answered(visitor):
@@ -81,17 +97,26 @@ def test_another_name_for_this_address_is_not_answered(visitor):
 
 
 def test_the_page_may_load_nothing_from_elsewhere(visitor):
-    visitor.cookies.set(COOKIE, TOKEN)
-    answer = visitor.get("/")
+    answer = visitor.get(visitor.get(f"/?token={TOKEN}").headers["location"])
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "http" not in answer.text.replace("http-equiv", "")
     assert answer.headers["cache-control"] == "no-store"
 
 
+def test_the_page_opens_on_the_state_and_no_name_becomes_markup(visitor, board):
+    page = visitor.get(visitor.get(f"/?token={TOKEN}").headers["location"]).text
+    opened = json.loads(unescape(re.search(r'<main data-state="([^"]*)">', page)[1]))
+    now = board.state()
+    assert opened["jobs"] == now["jobs"]
+    assert opened["history"] == now["history"]
+    assert "<b>" not in page
+    assert "{{" not in page
+
+
 def test_events_carry_the_state_until_the_csp_stops(visitor):
-    visitor.cookies.set(COOKIE, TOKEN)
+    place = visitor.get(f"/?token={TOKEN}").headers["location"]
     threading.Timer(0.5, visitor.stopping.set).start()
-    answer = visitor.get("/events")
+    answer = visitor.get(f"{place}events")
     assert answer.headers["content-type"].startswith("text/event-stream")
     first = next(line for line in answer.text.splitlines() if line.startswith("data: "))
     told = json.loads(first.removeprefix("data: "))

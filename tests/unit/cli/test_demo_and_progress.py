@@ -11,7 +11,7 @@ from tests.tolerances import spectrum
 
 from fedsvd.cli import demo as demo_module
 from fedsvd.cli import progress
-from fedsvd.cli.voice import Format, Voice, duration, size
+from fedsvd.cli.voice import Format, Voice, duration
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +57,11 @@ def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
     said = fedsvd("demo")
     assert said.code == 0
     assert "What hospital-a gets to read: results/demo-pca/parties/hospital-a/report.html" in said.out
-    for word in ("569 patients x 30 measurements", "protects nobody", "largest error", "NumPy alone", "kB", "e-1"):
+    for word in ("569 patients x 30 measurements", "protects nobody", "largest error", "NumPy alone", "KiB", "e-1"):
         assert word in said.out
 
 
+@pytest.mark.slow  # ten processes, as in the two tests above
 def test_the_demo_would_show_an_error_if_there_were_one(fedsvd, monkeypatch):
     read_results = demo_module.read_results
 
@@ -74,42 +75,23 @@ def test_the_demo_would_show_an_error_if_there_were_one(fedsvd, monkeypatch):
         assert run["errors"]["singular values"] == pytest.approx(1e-6, rel=1e-3)
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+def test_a_demo_that_is_not_watched_says_little_beside_its_tables(fedsvd):
+    """Standard error is no terminal here."""
+    said = fedsvd("demo")
+    assert len(said.err.splitlines()) < 20
 
 
-def test_a_terminal_gets_bars(monkeypatch):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    with progress.shown(Voice(Format.TEXT), ("bank", "shop")) as report:
-        report("user-2", "compress", 1, 4)
-        report("user-2", "compress", 4, 4)
-    assert "party shop: compress" in terminal.getvalue()
-    assert "100 %" in terminal.getvalue()
-
-
-def test_a_log_gets_a_line_for_each_pass_and_more_for_long_ones(monkeypatch):
-    log, clock = io.StringIO(), iter([0.0, 1.0, 6.0, 7.0, 8.0])
-    monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
-    with progress.shown(Voice(Format.JSON), ("bank", "shop")) as report:
-        for done in range(1, 6):
-            report("user-1", "scores", done, 5)
-    assert log.getvalue().splitlines() == ["party bank: scores 60 %, 6 s left", "party bank: scores 100 %"]
-
-
-def test_quiet_is_quiet(monkeypatch):
+def test_quiet_is_quiet():
     with progress.shown(Voice(Format.TEXT, quiet=True), ("bank",)) as report:
         assert report is None
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 kB"), (2.5e9, "2.5 GB"), (3e15, "3000.0 TB")]
-)
-def test_bytes_are_told_for_people(count, text):
-    assert size(count) == text
+def test_a_command_writes_its_progress_where_it_writes_its_other_lines(monkeypatch):
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with progress.shown(Voice(Format.JSON), ("bank", "shop")) as report:
+        report("user-2", "compress", 5, 5)
+    assert log.getvalue() == "party shop: compress 100 %\n"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.0123, "0.012 s"), (59, "59 s"), (200, "3 min 20 s")])

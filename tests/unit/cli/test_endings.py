@@ -54,11 +54,11 @@ def test_misuse_ends_with_two_in_words_and_in_json(words, fedsvd):
 
 @pytest.mark.parametrize("form", [["--format", "json"], ["--format=json"]])
 def test_an_error_of_the_house_ends_with_one_code_fault_and_fix(form, fedsvd, by_rows):
-    words = ["pca", *by_rows.options(), "--id", "nobody"]
+    words = ["pca", *by_rows.options(), "--id", "patient", "--components", "9"]
     said = fedsvd(*words)
     assert said.code == 1
     assert said.out == ""
-    assert re.fullmatch(r"FSVD-100: party north: no column is named 'nobody'\. Fix: .+\n", said.err)
+    assert re.fullmatch(r"FSVD-100: components = 9\. Fix: .+\n", said.err)
     said = fedsvd(*words, *form)
     assert said.code == 1
     error = said.json["error"]

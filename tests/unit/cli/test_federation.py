@@ -34,7 +34,7 @@ def test_a_federation_has_an_id_and_a_fingerprint_to_read_out(fedsvd, operator, 
     assert len(operator["fingerprint"].split()) == 16
     assert (tmp_path / "operator" / "ca-key.pem").stat().st_mode & 0o777 == 0o600
     said = fedsvd("federation", "init", "--dir", "second", "--name", "another")
-    assert "read it to them on another way" in said.out
+    assert "read it out to them" in said.out
 
 
 def test_a_folder_with_something_in_it_is_left_alone(fedsvd, operator, tmp_path):

@@ -16,14 +16,16 @@ from fedsvd.protocol.release import Policy
 from fedsvd.runtime.job import read_job
 
 
-@pytest.mark.parametrize("task", ["svd", "pca", "lsa", "lr"])
-@pytest.mark.parametrize("split", ["horizontal", "vertical"])
+@pytest.mark.parametrize(
+    ("task", "split"),
+    [(task, split) for task in ("svd", "lsa", "lr") for split in ("horizontal", "vertical")] + [("pca", "horizontal")],
+)
 def test_what_is_written_is_read_back(fedsvd, tmp_path, task, split):
     said = fedsvd("init", tmp_path, "--task", task, "--split", split, "--party", "bank", "--party", "shop")
     assert said.code == 0, said.err
     job = read_job(tmp_path / "job.toml")
     assert (job.study.task, job.study.name) == (task, f"our-{task}")
-    assert job.study.split == ("horizontal" if task == "pca" else split)
+    assert job.study.split == split
     assert [party.name for party in job.parties] == ["bank", "shop"]
     assert read_policy(tmp_path / "policy.toml") == Policy(enforce=True)
     assert "fedsvd plan" in said.out
@@ -48,7 +50,7 @@ def test_a_person_is_asked_for_what_options_do_not_say(tmp_path, fedsvd, monkeyp
 
     monkeypatch.setattr(init_module.sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(init_module.typer, "prompt", prompt)
-    monkeypatch.setattr(init_module._Asking, "__init__", lambda self, somebody: setattr(self, "_somebody", True))
+    monkeypatch.setattr(init_module._Asking, "__init__", lambda self, _: setattr(self, "_interactive", True))
     assert fedsvd("init", tmp_path).code == 0
     record = tomllib.loads((tmp_path / "job.toml").read_text())
     assert record["job"] == {
@@ -59,6 +61,55 @@ def test_a_person_is_asked_for_what_options_do_not_say(tmp_path, fedsvd, monkeyp
         "label_party": "shop",
     }
     assert len(asked) == 5
+
+
+def test_every_question_is_asked_again_after_a_typo_with_what_is_wrong(tmp_path, fedsvd, monkeypatch):
+    said = [
+        *("psv", "svd"),
+        *("our study", "ours"),
+        *("bank", "bank, bank", "bank, b/nk", "bank, shop"),
+        *("colums", "columns"),
+        *("five", "0", "3"),
+    ]
+    answers = iter(said)
+    asked = []
+
+    def prompt(question, default, err):
+        asked.append(question)
+        return next(answers)
+
+    monkeypatch.setattr(init_module.typer, "prompt", prompt)
+    monkeypatch.setattr(init_module._Asking, "__init__", lambda self, _: setattr(self, "_interactive", True))
+    ended = fedsvd("init", tmp_path)
+    assert ended.code == 0
+    assert len(asked) == len(said)
+    assert len(set(asked)) == 5
+    for wrong in ("did you mean 'svd'", "'our study' cannot be a name", "at least two", "same name", "'b/nk'"):
+        assert wrong in ended.err
+    for wrong in ("'colums' is neither", "'five' is not a number", "'0' is not a number"):
+        assert wrong in ended.err
+    job = read_job(tmp_path / "job.toml")
+    assert (job.study.task, job.study.name, job.study.split, job.study.components) == ("svd", "ours", "vertical", 3)
+    assert [party.name for party in job.parties] == ["bank", "shop"]
+
+
+def test_a_typo_in_an_option_is_an_error_not_another_study(fedsvd, tmp_path):
+    for option in (
+        ("--name", "our study"),
+        ("--party", "a", "--party", "A"),
+        ("--task", "lr", "--label", " "),
+        ("--split", "vertical"),
+    ):
+        ended = fedsvd("init", tmp_path, *option)
+        assert (ended.code, ended.err[:8]) == (1, "FSVD-100")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_there_end_it_before_the_questions(tmp_path, fedsvd, monkeypatch):
+    (tmp_path / "job.toml").write_text("")
+    monkeypatch.setattr(init_module.typer, "prompt", lambda *a, **k: pytest.fail("asked"))
+    monkeypatch.setattr(init_module._Asking, "__init__", lambda self, _: setattr(self, "_interactive", True))
+    assert "is there already" in fedsvd("init", tmp_path).err
 
 
 def test_nothing_is_overwritten(fedsvd, tmp_path):

@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import re
 import threading
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from tests.e2e.institutions import GENEROUS
+from tests.tolerances import assert_close, digits_lost
 from typer.testing import CliRunner
 
 from fedsvd.cli.main import cli
@@ -27,7 +29,9 @@ def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("federation")
     kits = temporary_federation(root, ["a", "b", "c"], with_authority=True, researcher="res", now=datetime.now(UTC))
     site = Site.at(kits["csp/csp"])
-    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS)
+    node = CspNode(
+        site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS, identity=site.kit.signing_key
+    )
     node.start()
     for name in "abc":
         np.save(root / f"{name}.npy", np.random.default_rng(ord(name)).normal(size=(ROWS, 4)))
@@ -54,23 +58,36 @@ def kits(made, monkeypatch, tmp_path):
 def submit(fedsvd, kits, tmp_path):
     """Submits a job; its id."""
 
-    def send(parties="abc", authority=False, **keys):
-        keys = {"name": "study", "task": "pca", "components": 2, **keys}
-        lines = ["[job]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items())]
-        lines += ["[authority]", 'name = "ta"'] if authority else []
-        lines += [line for name in parties for line in ("[[party]]", f'name = "{name}"', 'data = "not/sent.csv"')]
-        (tmp_path / "job.toml").write_text("\n".join(lines) + "\n")
-        said = fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"], "--format", "json")
-        assert said.code == 0, said
-        return said.json["job"]
+    return lambda **keys: submitted(fedsvd, kits, tmp_path, **keys).json["job"]
 
-    return send
+
+def submitted(fedsvd, kits, folder, parties="abc", authority=False, **keys):
+    """What ``job submit`` says of a job with these keys."""
+    keys = {"name": "study", "task": "pca", "components": 2, **keys}
+    lines = ["[job]", *(f"{key} = {json.dumps(value)}" for key, value in keys.items() if value is not None)]
+    lines += ["[authority]", 'name = "ta"'] if authority else []
+    lines += [line for name in parties for line in ("[[party]]", f'name = "{name}"', 'data = "not/sent.csv"')]
+    (folder / "job.toml").write_text("\n".join(lines) + "\n")
+    said = fedsvd("job", "submit", "job.toml", "--kit", kits["researcher/res"], "--format", "json")
+    assert said.code == 0, said
+    return said
 
 
 def asked(kit, id, answer):
     """Approve with this answer at the keyboard."""
     result = CliRunner().invoke(cli, ["job", "approve", id, "--kit", str(kit)], input=answer)
     return result.exit_code, result.stdout, result.stderr
+
+
+def fingerprint_of(kit):
+    return Site.at(kit).kit.identity.fingerprint
+
+
+def pin_all(kits, kit):
+    """What owners do beforehand: the keys of all who may take part are pinned."""
+    for member, other in kits.items():
+        if other != kit and not member.startswith("researcher/"):
+            pin(kit, member.partition("/")[2], fingerprint_of(other))
 
 
 def is_approved(kit, id):
@@ -93,9 +110,10 @@ def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
         "360 samples x 4 features, 2 of 4 components",
         "a 120 records, b 120 records, c 120 records",
         "What leaves this site",
-        "its share of 4 x 15 numbers (480 B)",  # m x (m + 1) for each party, 8 bytes each
+        "its Gram matrix of 4 x 4 as exact integers (160 B)",  # m (m + 1) / 2 words of 16 bytes
         "Not known yet, taken to be as large as yours: b, c.",
-        "The CSP learns the singular values up to one secret factor in [1, 2), shapes (3 parties, 4 rows, 360 columns)",
+        "and ratios of the singular values",
+        "shapes (3 parties, a joint table of 360 rows and 4 columns)",
         "Every party learns the top 2 directions of the joint data",
         "nothing against it",
     ):
@@ -123,6 +141,46 @@ def test_yes_approves_and_pins_the_keys_that_were_shown(kits, submit):
     assert "compared" not in asked(kits["party/a"], submit(), "y\n")[2]  # nobody is new any more
 
 
+def test_yes_without_being_asked_pins_no_key_that_was_not_compared(fedsvd, kits, submit):
+    id, kit = submit(), kits["party/a"]
+    said = fedsvd("job", "approve", id, "--kit", kit, "--yes", "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-503")
+    assert "3 of 3 keys are new here" in said.json["error"]["fault"]  # the CSP's, b's and c's
+    assert "--pin" in said.json["error"]["fix"]
+    keys = [fingerprint_of(kits[member]) for member in ("csp/csp", "party/b", "party/c")]
+    for digits in keys:
+        assert " ".join(digits[i : i + 4] for i in range(0, 64, 4)) in said.json["error"]["fault"]
+    some = [word for digits in keys[:2] for word in ("--pin", digits)]
+    said = fedsvd("job", "approve", id, "--kit", kit, "--yes", *some, "--format", "json")
+    assert (said.code, "1 of 3 keys are new here" in said.json["error"]["fault"]) == (1, True)
+    assert not is_approved(kit, id)
+    assert read_pins(kit) == {}
+
+
+def test_keys_that_are_named_are_pinned_and_the_job_is_approved(fedsvd, kits, submit):
+    id, kit = submit(), kits["party/a"]
+    members = {"csp": "csp/csp", "b": "party/b", "c": "party/c"}
+    keys = {name: fingerprint_of(kits[member]) for name, member in members.items()}
+    spelt = [":".join(digits[i : i + 2] for i in range(0, 64, 2)) for digits in keys.values()]
+    named = [word for key in spelt for word in ("--pin", key)]
+    assert fedsvd("job", "approve", id, "--kit", kit, "--yes", *named, "--format", "json").json["approved"] is True
+    assert is_approved(kit, id)
+    assert read_pins(kit) == keys
+    assert fedsvd("job", "approve", submit(), "--kit", kit, "--yes", "--format", "json").code == 0  # nothing is new
+
+
+def test_a_named_key_that_no_member_has_stops_the_approval(fedsvd, kits, submit):
+    id, kit = submit(), kits["party/a"]
+    words = ["job", "approve", id, "--kit", str(kit), "--pin", "ab" * 32]
+    for more, answer in (([], "y\n"), (["--yes"], "")):
+        result = CliRunner().invoke(cli, [*words, *more], input=answer)
+        assert (result.exit_code, "no member of this job has the key abab abab" in result.stderr) == (1, True)
+    said = fedsvd("job", "approve", id, "--kit", kit, "--pin", "abab", "--format", "json")
+    assert (said.code, said.json["error"]["code"]) == (1, "FSVD-100")  # a part of a fingerprint is none
+    assert not is_approved(kit, id)
+    assert read_pins(kit) == {}
+
+
 def test_a_key_that_is_not_the_pinned_one_is_refused(kits, submit):
     id = submit()
     pin(kits["party/a"], "csp", Site.at(kits["csp/csp"]).kit.identity.fingerprint)
@@ -146,6 +204,7 @@ def test_a_member_that_was_never_seen_must_be_pinned_first(fedsvd, kits, submit)
 
 def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
     words = ("--kit", kits["party/a"], "--yes", "--enlist", "--format", "json")
+    pin_all(kits, kits["party/a"])
     id = submit(authority=True)
     assert fedsvd("job", "approve", id, *words).json["enlisted"] is True
     with Connection(kits["party/a"]) as connection:
@@ -158,7 +217,8 @@ def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
 
 def test_without_an_authority_nobody_leaves_a_prekey(fedsvd, kits, submit):
     id = submit()
-    fedsvd("job", "approve", id, "--kit", kits["party/b"], "--yes", "--enlist")
+    pin_all(kits, kits["party/b"])
+    assert fedsvd("job", "approve", id, "--kit", kits["party/b"], "--yes", "--enlist").code == 0
     with Connection(kits["party/b"]) as connection:
         assert "prekey" not in connection.job(id)["enlisted"]["party/b"]
     assert not (kits["party/b"] / "state" / "prekeys").exists()
@@ -174,6 +234,7 @@ def test_a_job_below_the_policy_cannot_be_approved(kits, submit):
 
 def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
     id = submit()
+    pin_all(kits, kits["party/a"])
     with Connection(kits["party/b"]) as connection:
         facts = {**connection.site.facts(), "rows": 1000, "columns": 4, "label": False, "features": ""}
         own = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
@@ -182,7 +243,33 @@ def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
         connection._desk.ask("enlist", id=id, attempt=1, facts={**facts, "features": features})
     said = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
     assert said["assumed"] == ["c"]
-    assert any(f"{ROWS + 1000 + ROWS} columns" in line for line in said["learns"])
+    assert any(f"{ROWS + 1000 + ROWS} rows" in line for line in said["learns"])
+
+
+def test_rows_that_are_not_compared_are_announced_at_submission_and_approval(fedsvd, kits, submit, tmp_path):
+    for more, rows in (
+        ({}, "NOT COMPARED: taken together by position alone"),
+        ({"ids": "trust"}, 'taken together by position, on the word of the study: ids = "trust"'),
+    ):
+        said = submitted(fedsvd, kits, tmp_path, task="svd", split="vertical", **more)
+        assert bool([notice for notice in said.json["notices"] if "row ids" in notice]) is (not more)
+        shown = asked(kits["party/a"], said.json["job"], "n\n")[1]
+        assert f"rows {rows}" in " ".join(shown.split())
+        results = fedsvd("job", "results", said.json["job"], "--kit", kits["party/a"], "--format", "json").json
+        assert results["rows"].startswith(rows)
+    assert "rows" not in fedsvd("job", "results", submit(), "--kit", kits["party/a"]).out
+
+
+def test_an_owner_is_shown_what_looks_wrong_in_its_own_data(kits, submit, tmp_path):
+    rng = np.random.default_rng(1)
+    lines = [f"{1000 + row},{x},{row % 2}" for row, x in enumerate(rng.normal(size=ROWS))]
+    (tmp_path / "own.csv").write_text("\n".join(["patient_id,x,ill", *lines]) + "\n")
+    site = kits["party/a"] / "site.toml"
+    site.write_text(re.sub(r'default = ".*"', f'default = "{tmp_path / "own.csv"}"', site.read_text()))
+    shown = " ".join(asked(kits["party/a"], submit(task="lr", label="ill", components=None), "n\n")[1].split())
+    assert "What to look at in your own data first" in shown
+    assert "column 'patient_id' holds distinct whole numbers" in shown
+    assert "the outcome 'ill' is 0 or 1 in every row" in shown
 
 
 def test_an_approval_is_for_the_job_as_it_was(kits, submit):
@@ -258,10 +345,10 @@ def test_a_job_is_watched_to_its_results_and_resumed_after_a_failure(fedsvd, kit
         said = fedsvd("job", "watch", id, "--kit", kits["party/a"], "--format", "json")
         assert said.code == 0, said
         assert said.json["state"] == "done"
-        assert "party/a: " in said.err
+        assert "party/a: done" in said.err
         D = np.concatenate([np.load(made_table(kits, name)) for name in "abc"])
         found = np.load(f"{said.json['folder']}/mean.npy")
-        np.testing.assert_allclose(found, D.mean(axis=0), rtol=0, atol=1e-14)
+        assert_close(found, D.mean(axis=0), digits_lost(2))
     finally:
         stop.set()
         for thread in threads:

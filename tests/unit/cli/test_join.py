@@ -116,3 +116,40 @@ def test_a_csp_names_where_it_listens_and_nobody_else_does(fedsvd, operator):
     assert without.json["error"]["code"] == "FSVD-100"
     party = fedsvd("join", "request", "--kit", "a", *words, "--role", "party", "--name", "a", "--address", "host")
     assert party.json["error"]["code"] == "FSVD-100"
+
+
+def test_a_member_types_one_fingerprint_and_it_still_decides(fedsvd, operator, tmp_path):
+    ask = ("--role", "party", "--name", "a", "--format", "json")
+    for wrong in ("0" * 64, operator["fingerprint"][::-1]):
+        refused = fedsvd("join", "request", "--kit", "a", "--ca", "operator/ca.pem", "--fingerprint", wrong, *ask)
+        assert (refused.code, refused.json["error"]["code"]) == (1, "FSVD-503")
+        assert not (tmp_path / "a").exists()
+    for bare in (("--ca", "operator/ca.pem"), (), ("--ca", "operator/ca.pem", "--federation", operator["federation"])):
+        assert fedsvd("join", "request", "--kit", "a", *bare, *ask).json["error"]["code"] == "FSVD-100"
+    told = ("--ca", "operator/ca.pem", "--fingerprint", operator["fingerprint"])
+    asked = fedsvd("join", "request", "--kit", "a", *told, *ask).json
+    signed(fedsvd, "a", asked["fingerprint"], "party")
+    said = fedsvd("join", "accept", "--kit", "a", "--certificate", "party-a.pem", "--format", "json")
+    assert said.json["federation"] == operator["federation"]
+
+
+def test_an_operator_whose_fingerprint_was_not_read_out_cannot_answer(fedsvd, operator, tmp_path):
+    told = ("--ca", "operator/ca.pem", "--fingerprint", operator["fingerprint"])
+    asked = fedsvd("join", "request", "--kit", "a", *told, "--role", "party", "--name", "a", "--format", "json").json
+    signed(fedsvd, "a", asked["fingerprint"], "party")
+    other = fedsvd("federation", "init", "--dir", "other", "--name", "three hospitals", "--format", "json").json
+    swapped = ("--ca", "other/ca.pem", "--fingerprint", other["fingerprint"])
+    said = fedsvd("join", "accept", "--kit", "a", "--certificate", "party-a.pem", *swapped, "--format", "json")
+    assert said.json["error"]["code"] == "FSVD-503"
+    assert not (tmp_path / "a" / "certificate.pem").exists()
+
+
+def test_a_lost_certificate_of_the_operator_is_taken_in_again_as_the_error_says(fedsvd, operator, joined, tmp_path):
+    joined("party", "a")
+    (tmp_path / "a" / "ca.pem").unlink()
+    fault = fedsvd("join", "show", "--kit", "a", "--format", "json").json["error"]
+    assert (fault["code"], "a/ca.pem" in fault["fault"]) == ("FSVD-350", True)
+    words = fault["fix"].partition("fedsvd ")[2].replace("FILE", "operator/ca.pem").split()
+    words[words.index("DIGITS")] = operator["fingerprint"]
+    assert fedsvd(*words).code == 0
+    assert fedsvd("join", "show", "--kit", "a").code == 0

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.cli import plan as plan_module
+from fedsvd.cli import cost as cost_module
+from fedsvd.cli.cost import link_speed, roughly
+from fedsvd.errors import ConfigError
 from fedsvd.protocol.rates import DEFAULT
 from fedsvd.runtime import federation
+from fedsvd.runtime.calibration import Rated
 
 
 @pytest.fixture
@@ -60,11 +63,69 @@ def test_what_leaves_a_site_follows_the_plan(fedsvd, by_columns, nothing_runs):
     assert record["released"]["coefficients"] == "to each party its own"
     assert record["released"]["score"] == "to the label holder"
     assert any("Party insurer alone gets" in line for line in record["learns"])
-    record = fedsvd("plan", by_columns.job(task="svd", masks='scheme = "aligned"', **keys), "--format", "json").json
-    assert "not padded" in "\n".join(record["leaves_each_site"])
+    record = fedsvd("plan", by_columns.job(task="svd", masks='scheme = "mask"', **keys), "--format", "json").json
+    assert "masked by rotations" in "\n".join(record["leaves_each_site"])
     record = fedsvd("plan", by_columns.job(task="svd", masks='scheme = "paper"', **keys), "--format", "json").json
     assert "eq. 6" in "\n".join(record["leaves_each_site"])
     assert any(notice.startswith("C1") for notice in record["notices"])
+
+
+def test_the_family_the_mode_and_the_reason_are_shown_with_what_leaves_the_site(fedsvd, by_rows, nothing_runs):
+    whole = fedsvd("plan", by_rows.job(task="svd", id="patient"), "--format", "json").json
+    assert (whole["scheme"], whole["mode"]) == ("sum", "A")
+    assert "the common side is short (6)" in whole["why"]
+    assert "U and S are released whole" in whole["why"]
+    assert any("the parties open the total" in line for line in whole["leaves_each_site"])
+    assert any("nothing of the data" in line for line in whole["learns"])
+    top = fedsvd("plan", by_rows.job(task="pca", components=2, id="patient"), "--format", "json").json
+    assert (top["scheme"], top["mode"]) == ("sum", "B")
+    assert any("the CSP opens the total" in line for line in top["leaves_each_site"])
+    assert any("check the CSP's answer" in line for line in top["leaves_each_site"])
+    assert any("ratios of the singular values" in line for line in top["learns"])
+    assert "sum, mode B: the common side is short" in fedsvd("plan", by_rows.job(task="pca", id="patient")).out
+
+
+def test_mode_a_of_a_release_without_the_gram_matrix_says_that_all_parties_will_hold_it(fedsvd, by_rows, nothing_runs):
+    job = by_rows.job(task="pca", components=2, id="patient", masks='mode = "A"')
+    record = fedsvd("plan", job, "--format", "json").json
+    assert record["mode"] == "A"
+    assert "all parties will hold the joint Gram matrix" in record["why"]
+    assert any("All parties will hold the joint Gram matrix (6 x 6)" in line for line in record["learns"])
+    assert any("consent_to_gram = true" in notice for notice in record["notices"])
+
+
+def test_bytes_and_seconds_of_the_other_family_stand_beside_the_plan_where_it_is_possible(
+    fedsvd, by_rows, by_columns, nothing_runs, machine
+):
+    for scheme, other in (("sum", "mask"), ("mask", "sum")):
+        job = by_rows.job(task="pca", components=2, id="patient", masks=f'scheme = "{scheme}"')
+        beside = fedsvd("plan", job, "--format", "json").json["other_family"]
+        assert f'with scheme = "{other}"' in fedsvd("plan", job).out
+        asked = by_rows.job(task="pca", components=2, id="patient", masks=f'scheme = "{other}"')
+        chosen = fedsvd("plan", asked, "--format", "json").json
+        assert (beside["scheme"], beside["mode"]) == (chosen["scheme"], chosen["mode"])
+        assert beside["seconds_side_by_side"] == pytest.approx(chosen["cost"]["seconds_side_by_side"])
+        assert beside["bytes"] == pytest.approx(chosen["cost"]["bytes"], rel=0.02)  # identities of the CSP beside it
+    keys = {"split": "vertical", "id": "patient", "sort_by_id": True, "label": "outcome"}
+    record = fedsvd("plan", by_columns.job(task="lr", **keys), "--format", "json").json
+    assert (record["scheme"], record["other_family"]) == ("mask", None)
+
+
+def test_the_names_of_protocol_1_are_answered_with_the_new_ones(fedsvd, by_rows, nothing_runs):
+    for old, new in (("compressed", "sum"), ("mixing", "mask"), ("aligned", "mask")):
+        said = fedsvd("plan", by_rows.job(task="pca", id="patient", masks=f'scheme = "{old}"'), "--format", "json")
+        assert said.json["error"]["code"] == "FSVD-100"
+        assert f'scheme = "{new}"' in said.json["error"]["fix"]
+
+
+def test_a_sum_that_does_not_fit_the_budget_is_refused_with_its_bytes_and_the_other_scheme(
+    fedsvd, by_rows, nothing_runs
+):
+    job = by_rows.job(task="pca", id="patient", memory=2000, masks='scheme = "sum"')
+    error = fedsvd("plan", job, "--format", "json").json["error"]
+    assert error["code"] == "FSVD-350"
+    assert "2,016 bytes for a Gram matrix of 6 x 6" in error["fault"]
+    assert 'scheme = "mask"' in error["fix"]
 
 
 def test_a_plan_that_cannot_be_is_refused(fedsvd, by_rows, nothing_runs):
@@ -76,7 +137,7 @@ def test_a_plan_that_cannot_be_is_refused(fedsvd, by_rows, nothing_runs):
     assert "memory" in said.json["error"]["fault"]
 
 
-def test_the_bytes_that_are_foretold_are_those_that_move(fedsvd, by_rows):
+def test_the_bytes_that_are_predicted_are_those_that_move(fedsvd, by_rows):
     job = by_rows.job(task="pca", components=2, id="patient", release=["components", "mean", "spectrum"])
     foretold = fedsvd("plan", job, "--format", "json").json["cost"]
     ran = fedsvd("run", job, "--format", "json", "-q").json
@@ -96,10 +157,63 @@ def test_the_cost_is_told_before_a_run(fedsvd, by_rows):
     assert "expected" not in fedsvd("svd", *by_rows.options(), "--id", "patient", "--overwrite", "-q").err
 
 
-def test_a_plan_can_be_made_for_this_machine(fedsvd, by_rows, nothing_runs, monkeypatch):
-    monkeypatch.setattr(plan_module, "measured", lambda: replace(DEFAULT, messages=DEFAULT.messages / 1000))
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine whose rates are known; measured afresh, it is a thousand times slower over messages."""
+
+    def rated(afresh=False):
+        slow = replace(DEFAULT, messages=DEFAULT.messages / 1000)
+        return Rated(slow if afresh else DEFAULT, "measured in this test" if afresh else "known")
+
+    monkeypatch.setattr(cost_module, "rated", rated)
+
+
+def test_a_plan_says_which_rates_it_used_and_measures_again_when_asked(fedsvd, by_rows, nothing_runs, machine):
     job = by_rows.job(task="svd", id="patient")
-    usual = fedsvd("plan", job, "--format", "json").json["cost"]
-    here = fedsvd("plan", job, "--calibrate", "--format", "json").json["cost"]
-    assert here["seconds_in_one_process"] > usual["seconds_in_one_process"]
-    assert here["bytes"] == usual["bytes"]
+    stored = fedsvd("plan", job, "--format", "json").json["cost"]
+    afresh = fedsvd("plan", job, "--calibrate", "--format", "json").json["cost"]
+    assert afresh["seconds_on_one_machine"] > stored["seconds_on_one_machine"]
+    assert afresh["bytes"] == stored["bytes"]
+    assert (stored["rates"], afresh["rates"]) == ("known", "measured in this test")
+    assert "(known; the network is not counted)" in fedsvd("plan", job).out
+
+
+def test_a_plan_asks_for_the_speed_of_the_link_and_counts_it(fedsvd, by_rows, nothing_runs, machine):
+    job = by_rows.job(task="svd", id="patient")
+    assert '--link "100 Mbit/s" adds the time of the network' in fedsvd("plan", job).out
+    without = fedsvd("plan", job, "--format", "json").json["cost"]
+    over = fedsvd("plan", job, "--link", "8 kbit/s", "--format", "json").json["cost"]
+    assert (without["link"], without["seconds_on_links"]) == (None, None)
+    assert over["link"] == 1000.0
+    assert over["seconds_on_links"] == pytest.approx(
+        (over["roles"]["csp"]["sends"] + over["roles"]["csp"]["receives"]) / 1000
+    )
+    assert over["seconds_side_by_side"] == pytest.approx(without["seconds_side_by_side"] + over["seconds_on_links"])
+    assert "a link of 1000 B/s" in fedsvd("plan", job, "--link", "8 kbit/s").out
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"),
+    [("100 Mbit/s", 12.5e6), ("1Gbit/s", 125e6), ("12 MB/s", 12e6), ("2.5 MB/s", 2.5e6), ("56 kbps", 7e3)],
+)
+def test_the_speed_of_a_link_is_read_in_bits_and_in_bytes(text, speed):
+    assert link_speed(text) == pytest.approx(speed)
+
+
+@pytest.mark.parametrize("text", ["fast", "100", "0 Mbit/s", "-1 Mbit/s", "100 Mbit/h", ""])
+def test_a_speed_that_is_none_is_refused_with_an_example(text):
+    with pytest.raises(ConfigError, match="100 Mbit/s"):
+        link_speed(text)
+
+
+def test_a_run_says_which_rates_it_was_estimated_with_and_how_long_it_took_on_the_clock(fedsvd, by_rows, machine):
+    said = fedsvd("svd", *by_rows.options(), "--id", "patient", "--format", "json")
+    assert "(known; no network)" in said.err
+    assert 0 < said.json["seconds"] < 60
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.002, "less than a second"), (0.7, "about 0.7 s"), (75.0, "about 1 min 15 s")]
+)
+def test_an_estimate_is_no_finer_than_it_is_known(seconds, text):
+    assert roughly(seconds) == text

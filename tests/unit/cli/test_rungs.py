@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsvd.cli import rungs
+from fedsvd.cli import local_run
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Task
 
@@ -22,7 +22,7 @@ def started(monkeypatch):
     def keep(voice, job, out, overwrite, scratch, policy):
         kept.append((job, policy))
 
-    monkeypatch.setattr(rungs, "carry_out_locally", keep)
+    monkeypatch.setattr(local_run, "carry_out_locally", keep)
     return kept
 
 

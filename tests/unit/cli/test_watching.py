@@ -55,14 +55,13 @@ def test_a_new_stage_begins_anew():
     assert (row.stage, row.share, row.left) == ("scores", 0.25, None)
 
 
-def test_an_upload_is_measured_against_what_the_plan_says():
+def test_an_upload_is_measured_by_its_batches_and_its_rate_by_its_bytes():
     pace = Pace()
-    upload = 8 * 20 * 40  # m x (m + m) numbers of eight bytes: both parties are compressed to 20 columns
-    pace.rows(record(a={"stage": "uploading", "sent": 500}), 0.0)
-    (_, row, _) = pace.rows(record(a={"stage": "uploading", "sent": 500 + upload // 4}), 2.0)
-    assert row.share == pytest.approx(0.25)
+    pace.rows(record(a={"stage": "uploading", "done": 1, "total": 9, "sent": 500}), 0.0)
+    (_, row, _) = pace.rows(record(a={"stage": "uploading", "done": 3, "total": 9, "sent": 2500}), 2.0)
+    assert row.share == pytest.approx(1 / 3)
     assert row.left == pytest.approx(6.0)
-    assert row.rate == pytest.approx(upload / 4 / 2.0)
+    assert row.rate == pytest.approx(1000.0)
 
 
 def test_nothing_is_said_of_the_time_where_nothing_is_known():
@@ -79,24 +78,47 @@ def test_who_is_done_has_no_rate():
     pace = Pace()
     pace.rows(record(a={"stage": "done", "sent": 10}), 0.0)
     (_, row, _) = pace.rows(record(a={"stage": "done", "sent": 5000}), 1.0)
-    assert str(row) == "party/a: done, 5.0 kB sent"
+    assert str(row) == "party/a: done, 4.9 KiB sent"
 
 
-def test_a_log_gets_a_line_for_each_stage_and_more_for_long_ones(monkeypatch):
-    log, clock = io.StringIO(), [0.0]
-    monkeypatch.setattr(sys, "stderr", log)
+@pytest.fixture
+def log(monkeypatch):
+    """A function that shows a record at a second to a watcher whose standard error is no terminal."""
+    clock = [0.0]
     monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
     with watched(Voice(Format.JSON)) as seen:
-        for now, done in ((0.0, 1), (1.0, 2), (6.0, 3), (7.0, 4)):
+
+        def at(now, *state, **progress):
             clock[0] = now
-            seen(record(a={"stage": "compress", "done": done, "total": 4, "sent": 0}))
-        seen(record("done", a={"stage": "done", "sent": 9}))
-    assert log.getvalue().splitlines() == [
+            seen(record(*state, **progress))
+
+        yield at
+
+
+def test_a_log_gets_a_line_of_a_stage_that_lasts_and_one_to_ten_per_cent(log, capsys):
+    at = log
+    for second in range(101):
+        at(float(second), a={"stage": "compress", "done": second, "total": 100, "sent": 0})
+    at(101.0, "done", a={"stage": "done", "sent": 9})
+    first, *compress, last, end = capsys.readouterr().err.splitlines()
+    assert (first, last) == ("study (01234567): running", "study (01234567): done")
+    assert end == "party/a: done, 9 B sent"
+    assert compress[0] == "party/a: compress 2 %, 1 min 38 s left"
+    assert compress[1] == "party/a: compress 10 %, 1 min 30 s left"
+    assert compress[-1] == "party/a: compress 100 %, 0 s left"
+    assert len(compress) == 11
+
+
+def test_a_stage_that_cannot_be_counted_gets_one_line_and_a_short_one_none(log, capsys):
+    at = log
+    at(0.0, csp={"stage": "preparing"}, a={"stage": "keys"})
+    at(0.5, csp={"stage": "factorise"}, a={"stage": "waiting"})
+    for second in range(1, 60):
+        at(float(second), csp={"stage": "factorise"}, a={"stage": "waiting", "sent": 7})
+    assert capsys.readouterr().err.splitlines() == [
         "study (01234567): running",
-        "party/a: compress 25 %",
-        "party/a: compress 75 %, 3 s left",
-        "study (01234567): done",
-        "party/a: done, 9 B sent",
+        "csp: factorise",
+        "party/a: waiting, 7 B sent, 14 B/s",
     ]
 
 
@@ -112,7 +134,7 @@ def test_a_terminal_gets_a_table(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     with watched(Voice(Format.TEXT)) as seen:
         seen(record(a={"stage": "compress", "done": 3, "total": 4, "sent": 2048}))
-    for word in ("study (01234567): running", "party/a", "compress", "75 %", "2.0 kB"):
+    for word in ("study (01234567): running", "party/a", "compress", "75 %", "2.0 KiB"):
         assert word in terminal.getvalue()
 
 
@@ -122,3 +144,24 @@ def test_quiet_is_quiet(monkeypatch):
     with watched(Voice(Format.TEXT, quiet=True)) as seen:
         seen(record())
     assert log.getvalue() == ""
+
+
+NONSENSE = (None, 3, "text", [], {"stage": {}}, {"stage": "x", "done": "1", "total": {}, "sent": None}, {"sent": 1e400})
+
+
+@pytest.mark.parametrize("said", [*NONSENSE, {"stage": "uploading", "sent": -1, "total": "ten"}])
+@pytest.mark.parametrize("who", ["a", "csp"])
+def test_progress_of_a_wrong_type_is_no_progress_and_no_error(who, said):
+    rows = Pace().rows(record(**{who: said}), 1.0)
+    assert [row.role for row in rows] == ["csp", *MEMBERS]
+    assert all(isinstance(str(row), str) for row in rows)
+
+
+def test_nothing_that_a_peer_says_reaches_a_terminal_as_a_command(monkeypatch):
+    log, clock = io.StringIO(), [0.0]
+    monkeypatch.setattr(sys, "stderr", log)
+    monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
+    with watched(Voice(Format.TEXT)) as seen:
+        for clock[0] in (0.0, 3.0):
+            seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
+    assert log.getvalue().splitlines() == ["study (01234567): running", "party/a: up?[2J?loading, 1 B sent"]

@@ -62,7 +62,7 @@ def test_the_joint_factor_is_that_of_the_jointly_centred_matrix_however_large_th
     assert np.abs(got - sigma).max() < tolerances.FACTOR_BAR * sigma[0]
     joint = np.concatenate(A, axis=1)
     assert np.abs(joint @ joint.T - C @ C.T).max() < tolerances.gram(C.shape[1]) * sigma[0] ** 2
-    np.testing.assert_allclose(row_energy(joint), np.sum(C * C, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(row_energy(joint), np.sum(C * C, axis=1), rtol=tolerances.digits_lost(4))
 
 
 def test_means_subtracted_as_they_stand_would_lose_half_the_digits():
@@ -74,7 +74,10 @@ def test_means_subtracted_as_they_stand_would_lose_half_the_digits():
     naive = [np.column_stack((part.L_i, np.sqrt(part.count) * (part.mean_i - mean))) for part in reduced]
     C = centred(np.concatenate(parts, axis=1))
     sigma = np.linalg.svd(C, compute_uv=False)
-    assert np.abs(np.linalg.svd(np.concatenate(naive, axis=1), compute_uv=False)[:M] - sigma).max() > 1e-12 * sigma[0]
+    assert (
+        np.abs(np.linalg.svd(np.concatenate(naive, axis=1), compute_uv=False)[:M] - sigma).max()
+        > tolerances.digits_lost(3) * sigma[0]
+    )
 
 
 @settings(max_examples=40)
@@ -85,7 +88,7 @@ def test_any_split_gives_the_same_centred_gram_matrix(widths, panel, seed):
     X = np.concatenate(parts, axis=1)
     C, joint = centred(X), np.concatenate(A, axis=1)
     assert count == X.shape[1]
-    np.testing.assert_allclose(mean, X.mean(axis=1), rtol=1e-12, atol=1e-14)
+    tolerances.assert_close(mean, X.mean(axis=1), tolerances.digits_lost(4))
     assert np.abs(joint @ joint.T - C @ C.T).max() < tolerances.gram(count) * np.linalg.norm(X, 2) ** 2
 
 
@@ -97,7 +100,7 @@ def test_it_works_in_every_library(library):
     for A_i, E_i in zip(A, expected, strict=True):
         joint, reference = library.numpy(A_i), E_i
         bound = tolerances.gram(80) * np.linalg.norm(reference, 2) ** 2
-        np.testing.assert_allclose(joint @ joint.T, reference @ reference.T, atol=bound)
+        np.testing.assert_allclose(joint @ joint.T, reference @ reference.T, rtol=0, atol=bound)
     assert scales.shape == (M,)
     assert scales.min() > 0
 
@@ -105,13 +108,20 @@ def test_it_works_in_every_library(library):
 def test_the_own_shift_is_the_mean_of_the_first_columns():
     X = np.random.default_rng(4).normal(size=(3, 5000))
     for few in (7, 4096, 5000):
-        np.testing.assert_allclose(own_shift(open_source(X[:, :few])), X[:, : min(few, 4096)].mean(axis=1), atol=1e-14)
+        np.testing.assert_allclose(
+            own_shift(open_source(X[:, :few])),
+            X[:, : min(few, 4096)].mean(axis=1),
+            rtol=0,
+            atol=tolerances.digits_lost(2),
+        )
 
 
 def test_local_deviations_are_those_of_the_users_own_columns():
     X = parts_of((400,), 1e8, 0.0)[0]
     reduced = compress(open_source(X), shift=own_shift(open_source(X)), panel=50)
-    np.testing.assert_allclose(deviations(reduced), np.sqrt(np.mean(centred(X) ** 2, axis=1)), rtol=1e-12)
+    np.testing.assert_allclose(
+        deviations(reduced), np.sqrt(np.mean(centred(X) ** 2, axis=1)), rtol=tolerances.digits_lost(4)
+    )
 
 
 @pytest.mark.parametrize("first", [3.0, 1e6])
@@ -147,14 +157,16 @@ def test_unit_variance_is_scikit_learns_on_the_joint_data_constant_rows_included
     constant = np.ptp(X, axis=1) == 0
     assert np.flatnonzero(constant).tolist() == [1, 3, 5, 7]
     np.testing.assert_array_equal(scales == 0, constant)
-    np.testing.assert_allclose(scales[~constant], scaler.scale_[~constant], rtol=1e-12)
+    np.testing.assert_allclose(scales[~constant], scaler.scale_[~constant], rtol=tolerances.digits_lost(4))
 
     inverse = np.divide(1.0, scales, out=np.zeros(M), where=scales > 0)
     scaled = np.concatenate(A, axis=1) * inverse[:, None]
     Z = scaler.transform(X.T).T
     Z[constant] = 0.0
-    np.testing.assert_allclose(scaled @ scaled.T, Z @ Z.T, atol=tolerances.gram(count) * np.linalg.norm(Z, 2) ** 2)
-    np.testing.assert_allclose(row_energy(scaled)[~constant], count, rtol=1e-12)
+    np.testing.assert_allclose(
+        scaled @ scaled.T, Z @ Z.T, rtol=0, atol=tolerances.gram(count) * np.linalg.norm(Z, 2) ** 2
+    )
+    np.testing.assert_allclose(row_energy(scaled)[~constant], count, rtol=tolerances.digits_lost(4))
 
 
 def test_a_row_that_varies_only_by_rounding_is_constant_by_scikit_learns_rule():
@@ -180,4 +192,4 @@ def test_a_constant_row_is_noticed_even_when_the_shift_is_far_off():
 
 def test_row_energies_are_sums_of_squares():
     A = np.random.default_rng(7).normal(size=(5, 9))
-    np.testing.assert_allclose(row_energy(A), np.sum(A * A, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(row_energy(A), np.sum(A * A, axis=1), rtol=tolerances.digits_lost(2))

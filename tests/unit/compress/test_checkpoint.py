@@ -53,9 +53,9 @@ def interrupted(path, *, at=550, every=100, shift=None, data=X, device=None):
 def expect_same_factor(L, expected, scale=None):
     """Equal Gram matrices and singular values: a factor is unique up to signs and rounding."""
     bound = np.linalg.norm(expected, 2) if scale is None else scale
-    np.testing.assert_allclose(L @ L.T, expected @ expected.T, atol=tolerances.gram(N) * bound**2)
+    np.testing.assert_allclose(L @ L.T, expected @ expected.T, rtol=0, atol=tolerances.gram(N) * bound**2)
     got, sigma = (np.linalg.svd(A, compute_uv=False) for A in (L, expected))
-    np.testing.assert_allclose(got, sigma, atol=tolerances.FACTOR_BAR * bound)
+    np.testing.assert_allclose(got, sigma, rtol=0, atol=tolerances.FACTOR_BAR * bound)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_pass_cut_off_in_the_middle_ends_with_the_same_factor(at, shift, path)
     if shift is None:
         expect_same_factor(resumed.L_i, X)
     else:
-        np.testing.assert_allclose(resumed.mean_i, X.mean(axis=1), rtol=1e-13)
+        tolerances.assert_close(resumed.mean_i, X.mean(axis=1), tolerances.digits_lost(3))
 
 
 def test_what_was_absorbed_is_not_read_again_but_for_the_two_panels_compared(path):

@@ -23,10 +23,13 @@ def normal(m, n, seed=1):
 
 def expect_same_gram(L, X):
     bound = tolerances.gram(X.shape[1]) * np.linalg.norm(X, 2) ** 2
-    np.testing.assert_allclose(L @ L.T, X @ X.T, atol=bound)
+    np.testing.assert_allclose(L @ L.T, X @ X.T, rtol=0, atol=bound)
     sigma = np.linalg.svd(X, compute_uv=False)
     np.testing.assert_allclose(
-        np.linalg.svd(L, compute_uv=False)[: sigma.size], sigma[: min(L.shape)], atol=tolerances.FACTOR_BAR * sigma[0]
+        np.linalg.svd(L, compute_uv=False)[: sigma.size],
+        sigma[: min(L.shape)],
+        rtol=0,
+        atol=tolerances.FACTOR_BAR * sigma[0],
     )
 
 
@@ -48,11 +51,15 @@ def test_with_a_shift_the_factor_is_that_of_the_data_less_its_own_mean(m, n_i, p
     shift = X[:, : min(3, n_i)].mean(axis=1)
     reduced = compress(open_source(X), shift=shift, panel=panel)
     assert reduced.L_i.shape == (m, min(m + 1, n_i) - 1)
-    np.testing.assert_allclose(reduced.mean_i, X.mean(axis=1), rtol=1e-13)
-    np.testing.assert_allclose(reduced.offset_i, (X - shift[:, None]).mean(axis=1), atol=1e-13)
+    tolerances.assert_close(reduced.mean_i, X.mean(axis=1), tolerances.digits_lost(3))
+    tolerances.assert_close(
+        reduced.offset_i, (X - shift[:, None]).mean(axis=1), tolerances.digits_lost(3), np.abs(X).max()
+    )
     centred = X - X.mean(axis=1, keepdims=True)
     scale = np.linalg.norm(X - shift[:, None], 2) ** 2
-    np.testing.assert_allclose(reduced.L_i @ reduced.L_i.T, centred @ centred.T, atol=tolerances.gram(n_i) * scale)
+    np.testing.assert_allclose(
+        reduced.L_i @ reduced.L_i.T, centred @ centred.T, rtol=0, atol=tolerances.gram(n_i) * scale
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +91,7 @@ def test_the_answer_is_the_same_in_every_library(shifted, foreign):
     theirs = compress(open_source(X), shift=shift, panel=30, device=Device("test", foreign.array([0.0])))
     expect_same_gram(foreign.numpy(theirs.L_i), ours.L_i)
     if shifted:
-        np.testing.assert_allclose(theirs.mean_i, ours.mean_i, atol=1e-15)
+        tolerances.assert_close(theirs.mean_i, ours.mean_i, tolerances.digits_lost(1))
 
 
 def test_every_column_is_read_exactly_once():
@@ -134,7 +141,7 @@ def test_six_panels_fit_the_budget_or_it_is_refused_with_the_smallest_that_would
     try:
         width = panel_width(m, budget)
     except ConfigError as error:
-        smallest = int(re.search(r"at least (\d+) bytes", error.fix)[1])
+        smallest = int(re.search(r"at least \d+ MiB \((\d+) bytes\)", error.fix)[1])
         assert budget < smallest == 48 * m
         assert panel_width(m, smallest) == 1
         return

@@ -5,8 +5,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD
 
-# scikit-learn sets random_state to a number wherever there is one, and that warns.
-pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+# scikit-learn sets random_state to a number wherever there is one, and fits labels of 0 and 1; both warn.
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning", "ignore::fedsvd.errors.DataWarning")
 
 ESTIMATORS = [
     FederatedSVD(),

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from sklearn.decomposition import TruncatedSVD
+from tests.tolerances import ORTHONORMAL_BAR, RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
 from fedsvd import FederatedSVD
 from fedsvd.errors import ConfigError
 
 from .joint import DIVISIONS, SCHEMES, TRUSTS, cut, parts, table, values_bar, vectors_bar
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+# One table is divided here, so its rows are in one order.
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning", "ignore::fedsvd.errors.RowsNotCompared")
 
 SPLITS = ("horizontal", "vertical")
 
@@ -29,7 +31,7 @@ def assert_equal(svd, D, split, r=None):
     assert (np.abs(svd.U_ - U) <= bar).all()
     assert (np.abs(svd.components_ - Vt) <= bar[:, None]).all()
     for Q in (svd.U_, svd.components_.T):
-        np.testing.assert_allclose(Q.T @ Q, np.eye(len(sigma)), rtol=0, atol=1e-12)
+        assert_close(Q.T @ Q, np.eye(len(sigma)), ORTHONORMAL_BAR)
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
@@ -40,7 +42,7 @@ def test_every_scheme_trust_and_split_gives_the_svd_of_the_joint_table(scheme, s
     svd = FederatedSVD(split=split, scheme=scheme, trust=trust).fit(parts(D, split))
     assert_equal(svd, D, split)
     assert svd.rank_ == 9
-    assert svd.certificate_.residual < 1e-12
+    assert svd.certificate_.residual < RESULT_BAR
 
 
 @pytest.mark.parametrize("shape", [(40, 11), (11, 40), (20, 20)], ids=str)
@@ -64,7 +66,7 @@ def test_every_party_holds_its_own_rows_or_columns_of_one_factor(split):
     svd = FederatedSVD(split=split).fit(held)
     for party, D_i in zip(svd.parties_, held, strict=True):
         rebuilt = party.U_ * party.singular_values_ @ party.components_
-        np.testing.assert_allclose(rebuilt, D_i, rtol=0, atol=1e-12)
+        assert_close(rebuilt, D_i, RESULT_BAR)
     joined = [party.U_ if split == "horizontal" else party.components_ for party in svd.parties_]
     joint = svd.U_ if split == "horizontal" else svd.components_
     np.testing.assert_array_equal(np.concatenate(joined, axis=0 if split == "horizontal" else 1), joint)
@@ -73,12 +75,12 @@ def test_every_party_holds_its_own_rows_or_columns_of_one_factor(split):
 def test_split_by_samples_it_is_truncated_svd_signs_included():
     D, new = table(50, 8), table(6, 8, seed=4)
     svd, twin = FederatedSVD(3).fit(parts(D, "horizontal")), TruncatedSVD(3, algorithm="arpack").fit(D)
-    np.testing.assert_allclose(svd.components_, twin.components_, rtol=0, atol=1e-11)
-    np.testing.assert_allclose(svd.explained_variance_, twin.explained_variance_, rtol=1e-11)
-    np.testing.assert_allclose(svd.transform(new), twin.transform(new), rtol=0, atol=1e-10)
+    assert_close(svd.components_, twin.components_, digits_lost(5))
+    np.testing.assert_allclose(svd.explained_variance_, twin.explained_variance_, rtol=digits_lost(5))
+    assert_close(svd.transform(new), twin.transform(new), digits_lost(6))
     coordinates = FederatedSVD(3).fit_transform(parts(D, "horizontal"))
-    np.testing.assert_allclose(coordinates, twin.fit_transform(D), rtol=0, atol=1e-10)
-    np.testing.assert_allclose(svd.inverse_transform(coordinates), twin.inverse_transform(coordinates), atol=1e-10)
+    assert_close(coordinates, twin.fit_transform(D), digits_lost(6))
+    assert_close(svd.inverse_transform(coordinates), twin.inverse_transform(coordinates), digits_lost(6))
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -86,8 +88,8 @@ def test_a_list_is_transformed_as_the_joint_table(split):
     D = table(30, 8)
     svd = FederatedSVD(3, split=split).fit(parts(D, split))
     expected = D @ svd.components_.T
-    np.testing.assert_allclose(svd.transform(D), expected, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(svd.transform(parts(D, split)), expected, rtol=0, atol=1e-13)
+    assert_close(svd.transform(D), expected, VALUES_BAR)
+    assert_close(svd.transform(parts(D, split)), expected, VALUES_BAR)
 
 
 def test_variance_ratios_are_there_when_nothing_is_left_out():
@@ -95,7 +97,7 @@ def test_variance_ratios_are_there_when_nothing_is_left_out():
     total = np.var(D, axis=0).sum()
     svd = FederatedSVD().fit(parts(D, "horizontal"))
     expected = np.var(D @ np.linalg.svd(D)[2].T, axis=0) / total
-    np.testing.assert_allclose(svd.explained_variance_ratio_, expected, rtol=0, atol=1e-13)
+    assert_close(svd.explained_variance_ratio_, expected, VALUES_BAR)
     assert not hasattr(svd.set_params(n_components=3).fit(parts(D, "horizontal")), "explained_variance_ratio_")
 
 
@@ -111,7 +113,7 @@ def test_what_lies_beyond_the_rank_is_zero(split, scheme):
     assert svd.components_.shape == (9, 9)
     assert not svd.singular_values_[3:].any()
     assert not svd.components_[3:].any()
-    np.testing.assert_allclose(svd.U_ * svd.singular_values_ @ svd.components_, D, rtol=0, atol=1e-12)
+    assert_close(svd.U_ * svd.singular_values_ @ svd.components_, D, RESULT_BAR)
     assert svd.parties_[0].singular_values_.shape == (3,)
 
 
@@ -133,12 +135,12 @@ def test_full_matrices_are_square_in_the_papers_scheme(split, shape):
     assert svd.U_.shape == (n, n)
     assert svd.components_.shape == (p, p)
     assert svd.rank_ == np.linalg.matrix_rank(D)
-    np.testing.assert_allclose(svd.U_ @ svd.U_.T, np.eye(n), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(svd.components_ @ svd.components_.T, np.eye(p), rtol=0, atol=1e-12)
+    assert_close(svd.U_ @ svd.U_.T, np.eye(n), ORTHONORMAL_BAR)
+    assert_close(svd.components_ @ svd.components_.T, np.eye(p), ORTHONORMAL_BAR)
     S = np.zeros(shape)
     np.fill_diagonal(S, svd.singular_values_)
-    np.testing.assert_allclose(svd.U_ @ S @ svd.components_, D, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(svd.transform(D), svd.U_ @ S, rtol=0, atol=1e-12)
+    assert_close(svd.U_ @ S @ svd.components_, D, RESULT_BAR)
+    assert_close(svd.transform(D), svd.U_ @ S, RESULT_BAR)
 
 
 def test_full_matrices_are_refused_elsewhere():

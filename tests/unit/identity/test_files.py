@@ -1,9 +1,11 @@
 """Secrets are their owner's alone from the first instant, and files are whole or not there."""
 
+import errno
 import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,7 +69,7 @@ def test_a_replacement_that_fails_leaves_the_old_file_and_nothing_else(tmp_path,
     for step in ("write", "fsync", "replace"):
         with monkeypatch.context() as patched:
             patched.setattr(os, step, full)
-            with pytest.raises(StorageError, match="No space left"):
+            with pytest.raises(StorageError, match=r"the disk of .*list is full\. Fix: free space"):
                 files.replace(tmp_path / "list", b"new")
         assert [path.name for path in tmp_path.iterdir()] == ["list"]
         assert (tmp_path / "list").read_bytes() == b"old"
@@ -114,3 +116,32 @@ def test_another_process_waits_for_the_lock(tmp_path):
     with files.locked(tmp_path):
         assert attempt() == 3
     assert attempt() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "fault", "fix"),
+    [
+        (errno.ENOENT, "there is no file", "check the path"),
+        (errno.EACCES, "this user may not open", "change its owner or its mode"),
+        (errno.ENOSPC, "is full", "free space on it"),
+        (errno.EROFS, "read-only", "another disk"),
+        (errno.EISDIR, "is a folder, not a file", "name the file"),
+        (errno.EIO, "cannot use", "look at the disk"),
+    ],
+)
+def test_what_stands_in_the_way_is_said_with_what_helps_against_it(number, fault, fix, tmp_path, monkeypatch):
+    def refuse(self):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(StorageError) as caught:
+        files.read(tmp_path / "certificate.pem")
+    assert fault in caught.value.fault
+    assert "certificate.pem" in caught.value.fault
+    assert fix in caught.value.fix
+    assert ("space" in caught.value.fix) == (number == errno.ENOSPC)
+
+
+def test_a_folder_that_is_missing_is_not_a_missing_file(tmp_path):
+    with pytest.raises(StorageError, match=r"there is no folder .*nowhere\. Fix: check the path"):
+        files.read(tmp_path / "nowhere" / "ca.pem")

@@ -276,3 +276,30 @@ def test_owners_are_warned_before_anything_expires(members, now):
 def test_a_short_lived_federation_is_warned_of_too(tmp_path, members, now):
     members.operator = init_federation(tmp_path / "short", "Short", now=now, days=20)
     assert len(members.join("party", "hospital-a").warnings(now)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "fix"),
+    [
+        ("certificate.pem", "there is no certificate in", "fedsvd join accept --certificate"),
+        ("ca.pem", "the operator's certificate, is missing", "--ca FILE --fingerprint DIGITS"),
+        ("signing-key", "the private key that signs, is missing", "restore the kit from your backup"),
+        ("tls-key.pem", "the private key of its certificate, is missing", "restore the kit from your backup"),
+    ],
+)
+def test_a_kit_with_a_file_missing_names_the_file_and_where_it_comes_from(name, what, fix, members):
+    kit = members.join("party", "hospital-a")
+    (kit.directory / name).unlink()
+    with pytest.raises(StorageError) as caught:
+        Kit.read(kit.directory)
+    assert what in caught.value.fault
+    assert str(kit.directory) in caught.value.fault
+    assert fix in caught.value.fix
+    assert "space" not in str(caught.value)
+
+
+def test_a_folder_that_is_no_kit_is_not_one_without_a_certificate(tmp_path):
+    with pytest.raises(StorageError, match=r"there is no folder .*nowhere.*check --kit"):
+        Kit.read(tmp_path / "nowhere")
+    with pytest.raises(StorageError, match=r"nor a request for one.*check --kit"):
+        Kit.read(tmp_path)

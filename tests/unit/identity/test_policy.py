@@ -41,7 +41,7 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
     policy = policy_of(
         tmp_path,
         'tasks = ["pca"]\nschemes = ["sum", "mask"]\nparties_for_full = 5\nconsent_to_two = true\n'
-        "records_for_full = 1000\nmost_components = 7\nchanged_records = 0\n",
+        "records_for_full = 1000\nmost_components = 7\nleast_changed = 0\n",
     )
     assert policy == Policy(
         tasks=(Task.PCA,),
@@ -50,7 +50,7 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         consent_to_two=True,
         records_for_full=1000,
         most_components=7,
-        changed_records=0,
+        least_changed=0,
         enforce=True,
     )
     assert policy_of(tmp_path, "") == Policy(enforce=True)
@@ -70,14 +70,15 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         ("records = true", "whole number"),
         ('records = "5"', "whole number"),
         ("parties_for_full = 1", "whole number from 2 up"),
-        ("changed_records = -1", "whole number from 0 up"),
+        ("least_changed = -1", "whole number from 0 up"),
+        ("changed_records = 10", "least_changed = 10"),
         ("most_components = 0", "whole number from 1 up"),
         ("consent_to_two = 1", "true or false"),
         ('shared_windows = "no"', "true or false"),
         ('tasks = "pca"', "list of svd"),
         ('tasks = ["pca", "everything"]', "list of svd"),
         ("tasks = [1]", "list of svd"),
-        ('schemes = ["auto"]', "list of compressed"),
+        ('schemes = ["auto"]', "list of sum, mask, paper"),
         ("records = 5\nrecords = 6", "not TOML"),
         ("records", "not TOML"),
     ],
@@ -90,7 +91,7 @@ def test_a_file_with_a_fault_is_refused_with_the_fix(text, told, tmp_path):
 
 
 def test_a_file_that_is_missing_or_no_text_is_refused(tmp_path):
-    with pytest.raises(StorageError):
+    with pytest.raises(ConfigError, match="there is no file"):
         read_policy(tmp_path / "policy.toml")
     (tmp_path / "policy.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="UTF-8"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tolerances import EPS, spectrum
+from tests.tolerances import EPS, digits_lost, spectrum
 
 from fedsvd.errors import ConfigError, MissingExtra
 from fedsvd.lab.baselines import mpc_regression, sgd
@@ -52,7 +52,7 @@ class TestFedPCA:
     def test_the_noise_has_the_deviation_of_lemma_2(self):
         # By hand for epsilon = 0.5, delta = 0.1, d = 10, n = 1000.
         by_hand = 40 / 500 * np.sqrt(2 * np.log(100 / (0.1 * np.sqrt(2 * np.pi)))) + np.sqrt(2) / (np.sqrt(0.5) * 1000)
-        assert np.isclose(noise_deviation(Privacy(0.5, 0.1), 10, 1000), by_hand, rtol=1e-14)
+        assert noise_deviation(Privacy(0.5, 0.1), 10, 1000) == pytest.approx(by_hand, rel=digits_lost(2))
         # Of no data but zeros, the perturbed covariance is noise alone: its singular values say how much.
         d, n = 40, 1000
         found = fedpca([np.zeros((d, n))], d, Privacy(0.5, 0.1), seed=5, block=9)
@@ -69,7 +69,7 @@ class TestFedPCA:
 
     def test_scaled_samples_have_norm_at_most_one(self):
         parts = scaled([RNG(1).normal(size=(4, 9)), 5 * RNG(2).normal(size=(4, 9))])
-        assert np.isclose(max(np.linalg.norm(part, axis=0).max() for part in parts), 1.0)
+        assert max(np.linalg.norm(part, axis=0).max() for part in parts) == pytest.approx(1.0)
 
     @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 0.0), (1.0, 1.0), (-1.0, 0.5)])
     def test_a_budget_out_of_range_is_refused(self, epsilon, delta):
@@ -139,7 +139,7 @@ class TestPPDSVD:
         X_1, X_2 = RNG(3).normal(size=(12, 4)), RNG(4).normal(size=(12, 3))
         found = ppd_svd(X_1, X_2, key, packed=True)
         sigma = np.linalg.svd(np.hstack((X_1, X_2)), compute_uv=False)
-        assert np.abs(found.sigma - sigma).max() <= 1e-5 * sigma[0]  # 24 fraction bits
+        assert np.abs(found.sigma - sigma).max() <= len(X_1) * 2.0**-24 * sigma[0] / sigma[-1]
 
     def test_packing_sends_fewer_bytes(self, key):
         X_1, X_2 = RNG(5).normal(size=(5, 6)), RNG(6).normal(size=(5, 6))
@@ -163,10 +163,10 @@ class TestRegressions:
         y = X @ RNG(3).normal(size=5) + noise
         best = sgd.optimum(X, y)
         full, mini = sgd.full_batch(X, y), sgd.mini_batches(X, y, seed=1)
-        assert full[10] >= full[100] >= full[1000] >= best * (1 - 1e-12)
-        assert full[1000] <= best * (1 + 1e-9)
+        assert full[10] >= full[100] >= full[1000] >= best * (1 - digits_lost(4))
+        assert full[1000] <= best * (1 + digits_lost(7))
         # A constant rate leaves mini-batches in a cloud around the optimum.
-        assert all(best * (1 - 1e-12) <= error <= 1.1 * best for error in mini.values())
+        assert all(best * (1 - digits_lost(4)) <= error <= 1.1 * best for error in mini.values())
 
     def test_full_batches_on_the_gram_matrix_are_full_batches(self):
         X, y = RNG(4).normal(size=(50, 3)), RNG(5).normal(size=50)
@@ -174,7 +174,8 @@ class TestRegressions:
         w, rate = np.zeros(3), len(Z) / np.linalg.norm(Z, 2) ** 2
         for _ in range(7):
             w -= rate / len(Z) * Z.T @ (Z @ w - t)
-        assert np.isclose(sgd.full_batch(X, y, (7,))[7], y.std() ** 2 * np.mean((Z @ w - t) ** 2), rtol=1e-12)
+        expected = y.std() ** 2 * np.mean((Z @ w - t) ** 2)
+        assert sgd.full_batch(X, y, (7,))[7] == pytest.approx(expected, rel=digits_lost(4))
 
     def test_a_feature_that_is_nearly_always_zero_does_not_drive_mini_batches_apart(self):
         X = RNG(11).normal(size=(2000, 3))
@@ -191,7 +192,7 @@ class TestRegressions:
         X = np.arange(5.0).reshape(-1, 1)
         # Residuals orthogonal to ones and to x stay, and nothing else does: their mean square is 2.
         residuals = np.array([1.0, -2.0, 0.0, 2.0, -1.0])
-        assert np.isclose(sgd.optimum(X, 2 * X[:, 0] + 1 + residuals), 2.0, rtol=1e-13)
+        assert sgd.optimum(X, 2 * X[:, 0] + 1 + residuals) == pytest.approx(2.0, rel=digits_lost(3))
 
     def test_an_encrypted_step_has_the_gradient_of_a_plain_one(self, key):
         X_1, X_2, y = RNG(7).normal(size=(9, 2)), RNG(8).normal(size=(9, 3)), RNG(9).normal(size=9)

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.tolerances import digits_lost
 
 from fedsvd.errors import DataError
 from fedsvd.lab.datasets.library import Library
@@ -88,7 +89,7 @@ def test_errors_on_exact_data_are_at_rounding(run):
     lines = [json.loads(line) for line in (out / "rows" / "reconstruction.jsonl").read_text().splitlines()]
     values = {row["method"]: row["value"] for line in lines for row in line["rows"] if row["metric"].startswith("RMSE")}
     assert values
-    assert all(0 < value < 1e-14 for value in values.values())
+    assert all(0 < value < digits_lost(2) for value in values.values())
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
@@ -96,6 +97,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path):
         Library.here(tmp_path / "nowhere")
 
 
+@pytest.mark.slow  # eight processes behind a real link, which tests/unit/lab/network tries by itself
 def test_the_local_rung_runs_behind_a_slow_line(tmp_path):
     pytest.importorskip("pyarrow")
     summary = reproduce(["fig4d"], Size.SMOKE, context(), tmp_path)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.tolerances import digits_lost
 from typer.testing import CliRunner
 
 from fedsvd.cli import bench
@@ -34,12 +35,12 @@ def test_two_parties_hold_the_whole_between_them(task):
 
 def test_one_who_holds_everything_finds_the_same():
     alone = centralised(Case(Task.SVD, 20, 3000, alpha=0.5))
-    assert alone["residual"] < 1e-14
-    assert alone["orthogonality"] < 1e-12
+    assert alone["residual"] < digits_lost(2)
+    assert alone["orthogonality"] < digits_lost(4)
     case = Case(Task.LR, 8, 5000)
     D = open_source(case.whole).rows(0, 5000)
     w = np.linalg.lstsq(np.column_stack((np.ones(5000), D[:, :-1])), D[:, -1], rcond=None)[0]
-    assert centralised(case)["norm_of_weights"] == pytest.approx(np.linalg.norm(w), rel=1e-12)
+    assert centralised(case)["norm_of_weights"] == pytest.approx(np.linalg.norm(w), rel=digits_lost(4))
     assert generation(case) > 0
 
 
@@ -86,4 +87,4 @@ def test_bench_scale_runs_studies_of_growing_size(task, tmp_path):
         assert set(step["peak_memory"]) == {"csp", "user-1", "user-2"}
         assert all(20 << 20 < taken < 1 << 30 for taken in step["peak_memory"].values())
         if task == "svd":
-            assert all(step["quality"][name]["orthogonality"] < 1e-12 for name in "ab")
+            assert all(step["quality"][name]["orthogonality"] < digits_lost(4) for name in "ab")

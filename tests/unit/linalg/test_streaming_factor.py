@@ -130,9 +130,9 @@ def test_an_augmented_column_carries_the_mean():
     X = CASES["features from 1e-8 to 1e8"] + np.geomspace(1e-8, 1e8, 24)[:, None]
     n = X.shape[1]
     R = absorb(np.concatenate((np.ones((1, n)), X)), 90).factor()
-    np.testing.assert_allclose(R[0, 1:] / R[0, 0], X.mean(axis=1), rtol=1e-13)
+    tolerances.assert_close(R[0, 1:] / R[0, 0], X.mean(axis=1), tolerances.digits_lost(3))
     centred = X - X.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(abs(R[0, 0]), np.sqrt(n), rtol=1e-14)
+    np.testing.assert_allclose(abs(R[0, 0]), np.sqrt(n), rtol=tolerances.digits_lost(2))
     assert error(R[1:, 1:], centred) < tolerances.FACTOR_BAR
 
 

@@ -7,9 +7,11 @@ import scipy.linalg
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tolerances import EPS, digits_lost
 
 from fedsvd.errors import ShapeError, VerificationFailed
 from fedsvd.linalg import verify
+from fedsvd.linalg.dense_svd import SVD, known_part
 from fedsvd.linalg.operators import PanelOperator
 from fedsvd.linalg.verify import (
     Quality,
@@ -59,9 +61,9 @@ def test_a_right_svd_passes_and_is_measured_as_by_the_formulas(shape, given_as):
     quality = verify_svd(_as_everything(A)[given_as], U, sigma, Vt)
     k = min(shape)
     # Formulas at full length; equal up to the rounding of the measurement itself.
-    assert quality.residual == pytest.approx(np.linalg.norm(A - U * sigma @ Vt) / np.linalg.norm(A), abs=2e-15)
+    assert quality.residual == pytest.approx(np.linalg.norm(A - U * sigma @ Vt) / np.linalg.norm(A), abs=digits_lost(1))
     both = [np.linalg.norm(U.T @ U - np.eye(k)), np.linalg.norm(Vt @ Vt.T - np.eye(k))]
-    assert quality.orthogonality == pytest.approx(max(both), abs=2e-14)
+    assert quality.orthogonality == pytest.approx(max(both), abs=digits_lost(2))
     verify_truncated(_as_everything(A)[given_as], U[:, : k // 2], sigma[: k // 2], Vt[: k // 2])
 
 
@@ -80,8 +82,9 @@ def test_a_right_svd_passes_and_is_measured_as_by_the_formulas(shape, given_as):
     ],
     ids=["ones", "wide ones", "zero", "ill conditioned", "duplicated rows", "huge", "tiny", "one sign"],
 )
-def test_what_lapack_returns_passes_on_difficult_matrices(A, driver):
-    verify_svd(A, *scipy.linalg.svd(A, full_matrices=False, lapack_driver=driver))
+def test_what_lapack_returns_above_rounding_passes_on_difficult_matrices(A, driver):
+    found = SVD(*scipy.linalg.svd(A, full_matrices=False, lapack_driver=driver))
+    verify_svd(A, *known_part(found, *A.shape))
 
 
 @pytest.mark.parametrize("shape", [(40, 25), (25, 40)])
@@ -191,7 +194,7 @@ def test_truncated_triplets_may_be_as_far_off_as_their_tolerance():
     sigma = sigma[:8] + 1e-7 * sigma[0]
     # Both halves of the residual are off by 1e-7 sigma_1; sigma_1 itself grew by 1e-7 of itself.
     quality = verify_truncated(A, U[:, :8], sigma, Vt[:8], tolerance=1e-6)
-    assert quality.residual == pytest.approx(np.sqrt(2) * 1e-7, rel=1e-6)
+    assert quality.residual == pytest.approx(np.sqrt(2) * 1e-7, rel=digits_lost(10))
     with pytest.raises(VerificationFailed, match=r"residual 1\.4e-07 is beyond its bound 1\.0e-08"):
         verify_truncated(A, U[:, :8], sigma, Vt[:8], tolerance=1e-8)
 
@@ -210,7 +213,7 @@ def test_least_squares_solutions_pass_at_every_condition(m, n, q, decades, seed)
     A = rng.normal(size=(m, n)) * np.logspace(0, -decades, n)
     y = rng.normal(size=(m, q))
     w = scipy.linalg.lstsq(A, y, cond=np.finfo(float).eps * max(m, n))[0]
-    assert verify_least_squares(A, w, y) < 1e-13
+    assert verify_least_squares(A, w, y) < digits_lost(3)
 
 
 @pytest.mark.parametrize("given_as", ["array", "rows", "columns", "sparse", "bare"])
@@ -221,7 +224,7 @@ def test_a_wrong_least_squares_solution_is_caught(given_as):
     residual = verify_least_squares(operator, w, y)
     size = np.linalg.norm(A)
     gradient = np.linalg.norm(A.T @ (A @ w - y))
-    assert residual == pytest.approx(gradient / (size * (size * np.linalg.norm(w) + np.linalg.norm(y))), abs=1e-16)
+    assert residual == pytest.approx(gradient / (size * (size * np.linalg.norm(w) + np.linalg.norm(y))), abs=EPS)
     for index in range(8):
         wrong = w.copy()
         wrong[index] += 1e-9
@@ -251,7 +254,7 @@ def test_orthonormal_columns_are_measured_in_blocks(monkeypatch):
     expected = np.linalg.norm(Q.T @ Q - np.eye(30))
     for panel in (1, 100, 10_000):
         monkeypatch.setattr(verify, "_PANEL", panel)
-        assert verify_orthonormal(Q) == pytest.approx(expected, abs=3e-15)
+        assert verify_orthonormal(Q) == pytest.approx(expected, abs=digits_lost(1))
 
 
 @pytest.mark.parametrize("panel", [1, 50, 333])
@@ -261,8 +264,8 @@ def test_small_panels_measure_the_same(monkeypatch, panel):
     monkeypatch.setattr(verify, "_PANEL", panel)
     for matrix in _as_everything(A).values():
         quality = verify_svd(matrix, *_svd(A))
-        assert quality.residual == pytest.approx(whole.residual, abs=1e-15)
-        assert quality.orthogonality == pytest.approx(whole.orthogonality, abs=1e-14)
+        assert quality.residual == pytest.approx(whole.residual, abs=digits_lost(1))
+        assert quality.orthogonality == pytest.approx(whole.orthogonality, abs=digits_lost(2))
 
 
 def test_shapes_that_do_not_belong_together_are_refused():
@@ -286,11 +289,11 @@ def test_verification_needs_only_the_array_api_standard(monkeypatch):
     A = _random((30, 20))
     strict = array_api_strict.asarray(A)
     U, sigma, Vt = (array_api_strict.asarray(part) for part in _svd(A))
-    assert verify_svd(strict, U, sigma, Vt).residual < 1e-14
-    assert verify_truncated(strict, U[:, :4], sigma[:4], Vt[:4, :]).residual < 1e-14
-    assert verify_orthonormal(U) < 1e-13
+    assert verify_svd(strict, U, sigma, Vt).residual < digits_lost(2)
+    assert verify_truncated(strict, U[:, :4], sigma[:4], Vt[:4, :]).residual < digits_lost(2)
+    assert verify_orthonormal(U) < digits_lost(3)
     w, y = array_api_strict.asarray(np.linalg.lstsq(A, A[:, 0] ** 2)[0]), array_api_strict.asarray(A[:, 0] ** 2)
-    assert verify_least_squares(strict, w, y) < 1e-14
+    assert verify_least_squares(strict, w, y) < digits_lost(2)
     with pytest.raises(VerificationFailed):
         verify_svd(strict, -U, sigma, Vt)
 
@@ -304,4 +307,4 @@ def test_no_single_entry_is_invisible_to_the_probes(rows):
 
 def test_probes_look_like_noise_to_one_another():
     omega = probes(np.zeros((1, 1)), 100_000)
-    np.testing.assert_allclose(omega.T @ omega / 100_000, np.eye(omega.shape[1]), atol=0.02)
+    np.testing.assert_allclose(omega.T @ omega / 100_000, np.eye(omega.shape[1]), rtol=0, atol=0.02)

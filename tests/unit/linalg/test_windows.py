@@ -1,4 +1,4 @@
-"""Sides are cut into near-equal windows; a window of columns mixes all users, and no block is too narrow to hide."""
+"""A mask stands over a whole side, whatever its length; the paper's blocks are near-equal, and none is too narrow."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from fedsvd.linalg.windows import (
     block_width,
     cut_columns,
     cut_side,
-    window_count,
+    smooth_length,
 )
 
 splits = st.lists(st.integers(1, 30), min_size=1, max_size=5).map(tuple)
@@ -68,34 +68,42 @@ def test_block_widths_are_the_forms_own_unless_asked():
 # Rows.
 
 
-@pytest.mark.parametrize("n, limit, count", [(1, 1, 1), (10, 10, 1), (11, 10, 2), (30, 10, 3), (31, 10, 4)])
-def test_windows_are_as_few_as_the_limit_allows(n, limit, count):
-    assert window_count(n, limit) == count
-
-
 @settings(max_examples=100)
-@given(form=st.sampled_from(Form), n=st.integers(1, 60), limit=st.integers(1, 70), b=st.integers(1, 20))
-def test_windows_of_rows_follow_one_another_near_equal_and_within_the_limit(form, n, limit, b):
-    windows = cut_side(form, n, b, limit)
+@given(form=st.sampled_from(Form), n=st.integers(1, 60), b=st.integers(1, 20))
+def test_rows_are_mixed_all_together_but_for_the_papers_blocks(form, n, b):
+    windows = cut_side(form, n, b)
     np.testing.assert_array_equal(np.concatenate([np.arange(n)[rows] for rows in windows]), np.arange(n))
-    sizes = [size(rows) for rows in windows]
-    assert max(sizes) - min(sizes) <= 1
-    if form is Form.HAAR:
-        assert sizes == [n]
-    elif form is Form.MIXING:
-        assert max(sizes) <= limit
-        assert len(sizes) == -(-n // limit)
-    else:
-        assert tuple(sizes) == block_sizes(n, b)
+    assert tuple(size(rows) for rows in windows) == (block_sizes(n, b) if form is Form.BLOCKS else (n,))
+
+
+@pytest.mark.parametrize("form", [Form.HAAR, Form.MIXING])
+def test_no_length_makes_a_second_window(form):
+    assert cut_side(form, 50_000_000) == (slice(0, 50_000_000),)
+    assert len(cut_columns(form, (7, 1_000_000, 3))) == 1
+
+
+def test_a_smooth_length_is_the_largest_with_factors_up_to_seven():
+    def rest(n):
+        for prime in (2, 3, 5, 7):
+            while n % prime == 0:
+                n //= prime
+        return n
+
+    smooth = [n for n in range(1, 5000) if rest(n) == 1]
+    for n in (*range(1, 400), 4099, 4999):
+        assert smooth_length(n) == max(length for length in smooth if length <= n)
+    assert smooth_length(5_000_011) == 5_000_000
+    with pytest.raises(ConfigError, match="at least 1"):
+        smooth_length(0)
 
 
 # Columns.
 
 
 @settings(max_examples=100)
-@given(form=st.sampled_from(Form), widths=splits, limit=st.integers(1, 60), b=st.integers(1, 20))
-def test_slices_partition_each_users_columns_and_outputs_those_of_y(form, widths, limit, b):
-    windows = cut_columns(form, widths, b, limit)
+@given(form=st.sampled_from(Form), widths=splits, b=st.integers(1, 20))
+def test_slices_partition_each_users_columns_and_outputs_those_of_y(form, widths, b):
+    windows = cut_columns(form, widths, b)
     for i, n_i in enumerate(widths):
         covered = np.concatenate([np.arange(n_i)[window.columns[i]] for window in windows])
         np.testing.assert_array_equal(covered, np.arange(n_i))
@@ -107,38 +115,9 @@ def test_slices_partition_each_users_columns_and_outputs_those_of_y(form, widths
         np.testing.assert_array_equal(places, np.arange(window.width))
 
 
-@settings(max_examples=100)
-@given(widths=splits, limit=st.integers(1, 60))
-def test_a_mixing_window_takes_the_same_fraction_of_every_user(widths, limit):
-    windows = cut_columns(Form.MIXING, widths, 0, limit)
-    count = len(windows)
-    if count > min(widths):
-        return  # somebody has fewer columns than there are windows
-    for w, window in enumerate(windows):
-        for n_i, own in zip(widths, window.columns, strict=True):
-            assert (own.start, own.stop) == (w * n_i // count, (w + 1) * n_i // count)
-            assert own.stop > own.start, "no window is without a user"
-
-
-@settings(max_examples=100)
-@given(widths=splits, limit=st.integers(6, 60))
-def test_mixing_windows_keep_to_the_limit_and_are_as_few_as_can_be(widths, limit):
-    windows = cut_columns(Form.MIXING, widths, 0, limit)
-    assert max(window.width for window in windows) <= limit
-    assert len(windows) <= -(-sum(widths) // (limit - len(widths)))
-
-
-def test_odd_columns_of_two_users_do_not_push_a_window_over_the_limit():
-    """Two windows of (9, 11) columns would hold 9 and 11."""
-    assert [window.width for window in cut_columns(Form.MIXING, (9, 11), 0, 10)] == [6, 7, 7]
-
-
-def test_one_column_users_share_the_last_window_whatever_the_limit():
-    assert [window.width for window in cut_columns(Form.MIXING, (1,) * 30, 0, 10)] == [30]
-
-
-def test_a_haar_mask_has_one_window_with_everybodys_columns():
-    (window,) = cut_columns(Form.HAAR, (7, 1, 12), 0, 5)
+@pytest.mark.parametrize("form", [Form.HAAR, Form.MIXING])
+def test_all_users_columns_are_mixed_together(form):
+    (window,) = cut_columns(form, (7, 1, 12), 5)
     assert window.columns == (slice(0, 7), slice(0, 1), slice(0, 12))
     assert window.outputs == slice(0, 20)
 
@@ -157,9 +136,6 @@ def test_sizes_that_make_no_sense_are_refused():
     for n, b in ((0, 1), (1, 0), (-3, 2), (3, -2)):
         with pytest.raises(ConfigError, match="n >= 1 and b >= 1"):
             block_sizes(n, b)
-    for n, limit in ((0, 5), (5, 0), (-1, 5)):
-        with pytest.raises(ConfigError, match="window limit"):
-            window_count(n, limit)
     for widths in ((), (0,), (3, 0), (3, -1)):
         with pytest.raises(ConfigError, match="at least one column"):
             cut_columns(Form.HAAR, widths)

@@ -18,9 +18,9 @@ M, WIDTHS, C = 13, (7, 1, 12, 3), 1.375
 every_pair = pytest.mark.parametrize("forms", [(p, q) for p in FORMS for q in FORMS], ids=lambda pair: "-".join(pair))
 
 
-def masks(forms, m=M, widths=WIDTHS, b=4, limit=10, on=None):
-    P = LeftMask(forms[0], m, seed(1), b=b, limit=limit, on=on)
-    return P, RightMask(forms[1], widths, seed(2), b=b, limit=limit, on=on)
+def masks(forms, m=M, widths=WIDTHS, b=4, on=None):
+    P = LeftMask(forms[0], m, seed(1), b=b, on=on)
+    return P, RightMask(forms[1], widths, seed(2), b=b, on=on)
 
 
 def joint(m=M, widths=WIDTHS):
@@ -48,9 +48,9 @@ def test_by_columns_and_by_rows_the_users_sum_to_the_masked_joint_matrix(forms, 
         for masked, by_rows in ((masked_columns, False), (masked_rows, True))
     )
     expected = C * explicit.left(masks(forms)[0]) @ X @ explicit.right(masks(forms)[1])
-    tolerance = tolerances.product(23, 8) * np.linalg.norm(X, 2)
-    np.testing.assert_allclose(columns, expected, atol=tolerance)
-    np.testing.assert_allclose(rows, expected, atol=tolerance)
+    tolerance = tolerances.product(23, 12) * np.linalg.norm(X, 2)
+    np.testing.assert_allclose(columns, expected, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=tolerance)
 
 
 @every_pair
@@ -61,9 +61,9 @@ def test_one_panel_alone_is_that_panel_of_the_users_product(forms):
     Y_i = C * explicit.left(P) @ X_i @ Q_i
     for w, window in enumerate(Q.windows):
         panel = mask_columns(X_i[:, window.columns[i]], P, Q, C, i, w)
-        np.testing.assert_allclose(panel, Y_i[:, window.outputs], atol=1e-12)
+        tolerances.assert_close(panel, Y_i[:, window.outputs], tolerances.digits_lost(4))
     for w, rows in enumerate(P.windows):
-        np.testing.assert_allclose(mask_rows(X_i[rows], P, Q, C, i, w), Y_i[rows], atol=1e-12)
+        tolerances.assert_close(mask_rows(X_i[rows], P, Q, C, i, w), Y_i[rows], tolerances.digits_lost(4))
 
 
 @every_pair
@@ -72,12 +72,12 @@ def test_masks_come_off_again(forms, library):
     U, V = np.random.default_rng(3).normal(size=(M, 4)), np.random.default_rng(4).normal(size=(5, 23))
     dense_P, dense_Q = (side(mask) for side, mask in zip((explicit.left, explicit.right), masks(forms), strict=True))
     back = library.numpy(unmask_left(library.array(dense_P @ U), P))
-    np.testing.assert_allclose(back, U, atol=tolerances.product(23, 8))
+    np.testing.assert_allclose(back, U, rtol=0, atol=tolerances.product(23, 12))
     for i, V_i in enumerate(explicit.split(V, WIDTHS)):
         back = library.numpy(unmask_right(library.array(V @ dense_Q), Q, i))
-        np.testing.assert_allclose(back, V_i, atol=tolerances.product(23, 8))
+        np.testing.assert_allclose(back, V_i, rtol=0, atol=tolerances.product(23, 12))
         weights = library.numpy(unmask_weights(library.array(dense_Q.T @ V.T), Q, i))
-        np.testing.assert_allclose(weights, V_i.T, atol=tolerances.product(23, 8))
+        np.testing.assert_allclose(weights, V_i.T, rtol=0, atol=tolerances.product(23, 12))
 
 
 @settings(max_examples=40)
@@ -86,10 +86,9 @@ def test_masks_come_off_again(forms, library):
     m=st.integers(1, 20),
     widths=st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
     b=st.integers(1, 7),
-    limit=st.integers(1, 30),
 )
-def test_what_is_masked_and_summed_is_unmasked_to_the_same_matrix(forms, m, widths, b, limit):
-    P, Q = masks(forms, m, widths, b, limit)
+def test_what_is_masked_and_summed_is_unmasked_to_the_same_matrix(forms, m, widths, b):
+    P, Q = masks(forms, m, widths, b)
     X = joint(m, widths)
     Y = np.zeros(X.shape)
     for i, X_i in enumerate(explicit.split(X, widths)):
@@ -98,7 +97,7 @@ def test_what_is_masked_and_summed_is_unmasked_to_the_same_matrix(forms, m, widt
     rows_alone = unmask_left(Y, P)
     for i, X_i in enumerate(explicit.split(X, widths)):
         back = unmask_right(rows_alone, Q, i) / C
-        np.testing.assert_allclose(back, X_i, atol=tolerances.product(sum(widths), 8) * np.linalg.norm(X, 2))
+        np.testing.assert_allclose(back, X_i, rtol=0, atol=tolerances.product(sum(widths), 12) * np.linalg.norm(X, 2))
 
 
 @every_pair

@@ -28,16 +28,15 @@ def answered(Vt_masked, Q, Qt_i_blinded):
     form=st.sampled_from(FORMS),
     widths=st.lists(st.integers(1, 9), min_size=1, max_size=4).map(tuple),
     b=st.integers(1, 7),
-    limit=st.integers(1, 30),
 )
-def test_each_user_recovers_its_own_columns_exactly(form, widths, b, limit):
-    Q = RightMask(form, widths, seed(1), b=b, limit=limit)
+def test_each_user_recovers_its_own_columns_exactly(form, widths, b):
+    Q = RightMask(form, widths, seed(1), b=b)
     Vt = np.random.default_rng(2).normal(size=(4, sum(widths)))
     Vt_masked = Vt @ explicit.right(Q)
     for i, Vt_i in enumerate(explicit.split(Vt, widths)):
         R_i = draw_blind(Q, i, seed(10 + i))
         back = unblind(answered(Vt_masked, Q, blind(Q, i, R_i)), R_i)
-        np.testing.assert_allclose(back, Vt_i, atol=tolerances.product(sum(widths), 8) * np.linalg.norm(Vt, 2))
+        np.testing.assert_allclose(back, Vt_i, rtol=0, atol=tolerances.product(sum(widths), 8) * np.linalg.norm(Vt, 2))
 
 
 def test_it_works_in_the_library_of_the_masks(library):
@@ -46,12 +45,12 @@ def test_it_works_in_the_library_of_the_masks(library):
     Vt_masked = library.array(Vt @ explicit.right(RightMask(Form.BLOCKS, WIDTHS, seed(1), b=4)))
     R_i = draw_blind(Q, 2, seed(3))
     back = library.numpy(unblind(answered(Vt_masked, Q, blind(Q, 2, R_i)), R_i))
-    np.testing.assert_allclose(back, Vt[:, 8:20], atol=tolerances.product(23, 8) * np.linalg.norm(Vt, 2))
+    np.testing.assert_allclose(back, Vt[:, 8:20], rtol=0, atol=tolerances.product(23, 8) * np.linalg.norm(Vt, 2))
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_blind_is_orthogonal_and_has_the_size_of_each_slice(form):
-    Q = RightMask(form, WIDTHS, seed(1), b=4, limit=10)
+    Q = RightMask(form, WIDTHS, seed(1), b=4)
     for i in range(4):
         for window, block in zip(Q.windows, draw_blind(Q, i, seed(2)).blocks, strict=True):
             size = window.columns[i].stop - window.columns[i].start
@@ -76,7 +75,7 @@ def test_the_blinded_slice_is_the_slice_times_the_blind():
     R_i = draw_blind(Q, 2, seed(2))
     for w, (block, R_iw) in enumerate(zip(blind(Q, 2, R_i), R_i.blocks, strict=True)):
         if block is not None:
-            np.testing.assert_allclose(block, Q.rows(w, 2).T @ R_iw.explicit(), atol=1e-14)
+            tolerances.assert_close(block, Q.rows(w, 2).T @ R_iw.explicit(), tolerances.digits_lost(2))
 
 
 def test_a_blind_of_another_mask_is_refused_and_shows_no_number():

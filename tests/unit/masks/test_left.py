@@ -1,4 +1,4 @@
-"""P is orthogonal, window by window, and any window follows from the seed without the others."""
+"""P is orthogonal over a whole side; of the paper's blocks each follows from the seed without the others."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,15 @@ from tests import explicit, tolerances
 from tests.explicit import FORMS, seed
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.linalg.windows import MIXING_BLOCK, PAPER_BLOCK, WINDOW_LIMIT, Form
+from fedsvd.linalg.windows import MIXING_BLOCK, PAPER_BLOCK, Form
 from fedsvd.masks.left import LeftMask
 
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
 def mask(form, m, number=0, **options):
-    """P with blocks of 4 and windows of at most 10, so that small sizes have several."""
-    return LeftMask(form, m, seed(number), **{"b": 4, "limit": 10, **options})
+    """P with blocks of 4, so that small sizes have several."""
+    return LeftMask(form, m, seed(number), **{"b": 4, **options})
 
 
 @every_form
@@ -32,14 +32,18 @@ def test_products_are_those_of_the_explicit_matrix_in_every_library(form, m, lib
     P = mask(form, m, on=library.array([0.0]))
     X = np.random.default_rng(m).normal(size=(m, 3))
     before = X.copy()
-    np.testing.assert_allclose(library.numpy(P.left(library.array(X))), dense @ X, atol=tolerances.product(m, 4))
-    np.testing.assert_allclose(library.numpy(P.left_t(library.array(X))), dense.T @ X, atol=tolerances.product(m, 4))
+    np.testing.assert_allclose(
+        library.numpy(P.left(library.array(X))), dense @ X, rtol=0, atol=tolerances.product(m, 8)
+    )
+    np.testing.assert_allclose(
+        library.numpy(P.left_t(library.array(X))), dense.T @ X, rtol=0, atol=tolerances.product(m, 8)
+    )
     np.testing.assert_array_equal(X, before)
 
 
 def test_whole_numbers_are_masked_like_any_others():
     P, X = mask(Form.MIXING, 25), np.arange(50).reshape(25, 2)
-    np.testing.assert_allclose(P.left(X), explicit.left(P) @ X, atol=50 * tolerances.product(25, 4))
+    np.testing.assert_allclose(P.left(X), explicit.left(P) @ X, rtol=0, atol=50 * tolerances.product(25, 8))
 
 
 @every_form
@@ -49,8 +53,8 @@ def test_one_seed_is_one_mask_and_another_seed_another(form):
     assert np.abs(first - other).max() > 0.1
 
 
-@pytest.mark.parametrize("form", [Form.MIXING, Form.BLOCKS])
-def test_windows_of_one_size_differ_and_none_needs_the_others(form):
+def test_blocks_of_one_size_differ_and_none_needs_the_others():
+    form = Form.BLOCKS
     P = mask(form, 24)
     assert len({rows.stop - rows.start for rows in P.windows}) == 1
     blocks = [P.window(w).explicit() for w in range(len(P.windows))]
@@ -81,7 +85,7 @@ def test_block_widths_are_the_forms_own_unless_asked():
     assert LeftMask(Form.MIXING, 5000, seed()).b == MIXING_BLOCK
     assert LeftMask(Form.BLOCKS, 5000, seed(), b=70).b == 70
     assert len(LeftMask(Form.BLOCKS, 5000, seed()).windows) == 5
-    assert len(LeftMask(Form.MIXING, WINDOW_LIMIT + 1, seed()).windows) == 2
+    assert len(LeftMask(Form.MIXING, 5_000_000, seed()).windows) == 1
 
 
 def test_sizes_that_make_no_sense_are_refused():
@@ -90,16 +94,3 @@ def test_sizes_that_make_no_sense_are_refused():
             mask(form, 0).window(0)
     with pytest.raises(ShapeError):
         mask(Form.BLOCKS, 25).left(np.ones((24, 2)))
-
-
-def test_windows_may_be_cut_by_others_if_they_cover_all_rows():
-    cuts = (slice(0, 7), slice(7, 8), slice(8, 13))
-    P = mask(Form.MIXING, 13, cuts=cuts)
-    assert P.windows == cuts
-    dense = explicit.left(P)
-    assert np.abs(dense.T @ dense - np.eye(13)).max() < tolerances.ORTHOGONAL_BAR
-    X = np.random.default_rng(1).normal(size=(13, 2))
-    np.testing.assert_allclose(P.left(X), dense @ X, atol=tolerances.product(13, 4))
-    for wrong in (cuts[:2], cuts[1:], cuts[::-1], (cuts[0], cuts[2]), (slice(0, 14),)):
-        with pytest.raises(ConfigError, match="all 13 rows"):
-            mask(Form.MIXING, 13, cuts=wrong)

@@ -1,4 +1,4 @@
-"""The mixing mask is signs, DCT, signs, DCT, a permutation and Haar blocks, in this order, and spreads every row."""
+"""The mixing mask: signs and DCT twice, then two rounds of a permutation of all rows and Haar blocks (6.1)."""
 
 import numpy as np
 import pytest
@@ -11,71 +11,124 @@ from tests import tolerances
 from tests.explicit import seed
 
 from fedsvd.errors import ShapeError
-from fedsvd.masks.orthogonal import efficient_orthogonal, mixing
-from fedsvd.masks.permute import Mixing
+from fedsvd.linalg.windows import block_sizes
+from fedsvd.masks.orthogonal import efficient_orthogonal
+from fedsvd.masks.permute import Mixing, groups_of_blocks
 from fedsvd.randomness.keystream import Keystream
 
 
-def parts(n, b, number=0):
-    """The random parts in the order they are drawn: signs, signs, permutation, blocks."""
-    stream = Keystream(seed(number))
-    rounds = (stream.signs(n), stream.signs(n))
-    return rounds, stream.permutation(n), efficient_orthogonal(n, b, stream)
+def dct_of(n, rows):
+    """The orthonormal DCT-II of these rows, the identity elsewhere."""
+    C = np.eye(n)
+    C[rows, rows] = scipy.fft.dct(np.eye(rows.stop - rows.start), axis=0, norm="ortho")
+    return C
 
 
-@settings(max_examples=30)
+def smooth(n):
+    def rest(length):
+        for prime in (2, 3, 5, 7):
+            while length % prime == 0:
+                length //= prime
+        return length
+
+    return max(length for length in range(1, n + 1) if rest(length) == 1)
+
+
+def by_parts(n, b, whole):
+    """The matrix as the specification writes it, every factor drawn and written out by itself."""
+    L = smooth(n)
+    P = np.eye(n)
+    for number, rows in enumerate((slice(0, L), slice(n - L, n))):
+        P = dct_of(n, rows) @ np.diag(Keystream(whole.derive("signs", number)).signs(n)) @ P
+    for t in range(2):
+        P = P[Keystream(whole.derive("order", t)).permutation(n)]
+        P = efficient_orthogonal(n, b, Keystream(whole.derive("blocks", t))).explicit() @ P
+    return P
+
+
+@settings(max_examples=30, deadline=None)
 @given(n=st.integers(1, 60), b=st.integers(1, 20))
 def test_it_is_the_product_of_its_parts(n, b):
-    (first, second), order, blocks = parts(n, b)
-    C = scipy.fft.dct(np.eye(n), axis=0, norm="ortho")
-    Pi = np.eye(n)[order]
-    B = scipy.linalg.block_diag(*(block.explicit() for block in blocks.blocks))
-    expected = B @ Pi @ C @ np.diag(second) @ C @ np.diag(first)
-    np.testing.assert_allclose(mixing(n, b, Keystream(seed())).explicit(), expected, atol=tolerances.product(n, 4))
+    expected = by_parts(n, b, seed())
+    np.testing.assert_allclose(Mixing(n, b, seed()).explicit(), expected, rtol=0, atol=tolerances.product(n, 8))
+
+
+@pytest.mark.parametrize("n", [1, 2, 13, 97, 211])
+def test_it_is_orthogonal_for_prime_sizes_too(n):
+    P = Mixing(n, 16, seed(n)).explicit()
+    assert np.abs(P.T @ P - np.eye(n)).max() < tolerances.ORTHOGONAL_BAR
 
 
 def test_parts_cross_into_the_library_of_the_data(foreign):
-    rounds, order, blocks = parts(9, 3)
-    on = foreign.array([0.0])
-    Q = Mixing.of(rounds, order, efficient_orthogonal(9, 3, _after_signs(9), on), on)
-    for array in (*Q.signs, Q.order, Q.inverse_order):
-        foreign.numpy(array)
-    ours = Mixing.of(rounds, order, blocks)
-    np.testing.assert_allclose(foreign.numpy(Q.explicit()), ours.explicit(), atol=tolerances.product(9, 4))
+    theirs = Mixing(23, 4, seed(), foreign.array([0.0]))
+    ours = Mixing(23, 4, seed())
+    np.testing.assert_allclose(
+        foreign.numpy(theirs.explicit()), ours.explicit(), rtol=0, atol=tolerances.product(23, 8)
+    )
+    X = np.random.default_rng(0).normal(size=(23, 3))
+    np.testing.assert_allclose(
+        foreign.numpy(theirs.left_t(foreign.array(X))), ours.left_t(X), rtol=0, atol=tolerances.product(23, 8)
+    )
 
 
-def _after_signs(n):
-    stream = Keystream(seed())
-    stream.signs(n), stream.signs(n), stream.permutation(n)
-    return stream
+def test_what_is_not_stored_is_drawn_again_alike():
+    X = np.random.default_rng(1).normal(size=(60, 2))
+    stored, fresh = Mixing(60, 7, seed(3)), Mixing(60, 7, seed(3), keep=False)
+    for _ in range(2):
+        np.testing.assert_array_equal(fresh.left(X), stored.left(X))
+        np.testing.assert_array_equal(fresh.left_t(X), stored.left_t(X))
+    assert not fresh._drawn
+    assert not fresh.blocks[0]._drawn
+    assert len(stored.blocks[0]._drawn) == len(block_sizes(60, 7))
 
 
-def test_every_row_is_spread_over_the_whole_window():
-    """One row goes everywhere with entries of size sqrt(log n / n); bare blocks keep it within b places."""
+def test_rows_of_whole_blocks_are_turned_without_the_others():
+    B = Mixing(60, 7, seed(3)).blocks[1]
+    X = np.random.default_rng(1).normal(size=(60, 2))
+    whole = B.left(X)
+    for first, rows in groups_of_blocks(B.starts, 20):
+        np.testing.assert_array_equal(B.left(X[rows], first), whole[rows])
+        np.testing.assert_allclose(B.left_t(whole[rows], first), X[rows], rtol=0, atol=tolerances.product(8, 2))
+    with pytest.raises(ShapeError, match="whole blocks"):
+        B.left(X[:9])
+
+
+@settings(max_examples=50)
+@given(n=st.integers(1, 300), b=st.integers(1, 40), rows=st.integers(1, 200))
+def test_groups_are_whole_blocks_in_order_and_within_the_rows_asked_for(n, b, rows):
+    starts = (0, *np.cumsum(block_sizes(n, b)).tolist())
+    groups = groups_of_blocks(starts, rows)
+    assert [row for _, part in groups for row in range(part.start, part.stop)] == list(range(n))
+    for first, part in groups:
+        assert part.start == starts[first]
+        assert part.stop in starts
+        assert part.stop - part.start <= max(rows, max(block_sizes(n, b)))
+
+
+def test_every_row_is_spread_over_the_whole_side():
+    """One row goes everywhere with entries of size sqrt(log n / n); bare blocks leave it within b places."""
     n, b = 1024, 16
-    Q = mixing(n, b, Keystream(seed(1))).explicit()
-    assert np.abs(Q).max() < 6.0 / np.sqrt(n)
-    for energy in ((Q**2).reshape(n // b, b, n).sum(axis=1), (Q**2).reshape(n, n // b, b).sum(axis=2)):
+    P = Mixing(n, b, seed(1)).explicit()
+    assert np.abs(P).max() < 6.0 / np.sqrt(n)
+    for energy in ((P**2).reshape(n // b, b, n).sum(axis=1), (P**2).reshape(n, n // b, b).sum(axis=2)):
         # A tile of a Haar matrix has this much: n energy is chi-square with b degrees of freedom, nearly.
-        assert chi2(b).ppf(1e-9) < n * energy.min() < n * energy.max() < chi2(b).isf(1e-9)
+        assert chi2(b).ppf(tolerances.REJECTED) < n * energy.min() < n * energy.max() < chi2(b).isf(tolerances.REJECTED)
     blocks = efficient_orthogonal(n, b, Keystream(seed(1))).explicit()
     assert np.count_nonzero(blocks[:, 0]) == b
 
 
 def test_a_constant_and_an_alternating_column_are_spread_too():
-    """One round would leave what the DCT itself concentrates to its signs; two rounds leave nothing."""
     n = 1024
-    Q = mixing(n, 16, Keystream(seed(2)))
     waves = np.stack([np.ones(n), np.resize([1.0, -1.0], n), np.cos(np.pi * 7 * (np.arange(n) + 0.5) / n)], axis=1)
-    masked = Q.left(waves / np.linalg.norm(waves, axis=0))
+    masked = Mixing(n, 16, seed(2)).left(waves / np.linalg.norm(waves, axis=0))
     assert np.abs(masked).max() < 6.0 / np.sqrt(n)
 
 
 def test_inputs_are_not_changed_and_other_sizes_are_refused():
-    Q = mixing(6, 2, Keystream(seed()))
+    P = Mixing(6, 2, seed())
     X = np.ones((6, 6))
-    Q.left(X), Q.left_t(X), Q.right(X), Q.right_t(X)
+    P.left(X), P.left_t(X), P.right(X), P.right_t(X)
     assert np.all(X == 1.0)
-    for product, shape in ((Q.left, (5, 2)), (Q.left_t, (7, 2)), (Q.right, (2, 5)), (Q.right_t, (2, 7))):
+    for product, shape in ((P.left, (5, 2)), (P.left_t, (7, 2)), (P.right, (2, 5)), (P.right_t, (2, 7))):
         with pytest.raises(ShapeError):
             product(np.ones(shape))

@@ -80,7 +80,7 @@ def test_a_named_file_goes_with_its_owner(make_on_disk, tmp_path, monkeypatch):
 def test_a_full_disk_is_an_error_with_a_fix_and_leaves_nothing(make_on_disk, tmp_path, monkeypatch):
     full = shutil.disk_usage(tmp_path)._replace(free=799)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
-    with pytest.raises(StorageError, match=r"800 bytes are needed .* 799 are free.*Fix: free some space"):
+    with pytest.raises(StorageError, match=r"800 B are needed .* 799 B are free.*Fix: free some space"):
         make_on_disk(tmp_path)
     gc.collect()
     assert list(tmp_path.iterdir()) == []

@@ -34,7 +34,7 @@ def test_blocks_of_64_bytes_are_in_memory_from_a_budget_of_64_on(budget, kind, t
 
 
 def test_without_a_scratch_folder_what_does_not_fit_is_refused_with_a_fix():
-    with pytest.raises(StorageError, match=r"10 x 10 matrix.*budget of 799 bytes.*Fix: name a scratch folder"):
+    with pytest.raises(StorageError, match=r"10 x 10 matrix.*budget of 799 B.*Fix: name a scratch folder"):
         choose_store((10, 10), Access.BY_ROWS, 799)
     with pytest.raises(StorageError, match="Fix: name a scratch folder"):
         choose_spool(64, 63)

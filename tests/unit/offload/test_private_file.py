@@ -106,7 +106,7 @@ def test_a_disk_that_fills_up_meanwhile_is_an_error_with_a_fix(tmp_path, monkeyp
 
     monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
     file = PrivateFile(tmp_path)
-    with pytest.raises(StorageError, match=r"4096 bytes aside.*No space left.*Fix: free some space"):
+    with pytest.raises(StorageError, match=r"4.0 KiB aside.*No space left.*Fix: free some space"):
         file.reserve(4096)
     file.close()
 

@@ -49,6 +49,7 @@ OTHER = {
     "mode": Mode.B,
     "reason": "because",
     "check_ids": True,
+    "trust_rows": True,
     "check": Check.ALL,
     "certain_bound": True,
     "dense_masks": True,

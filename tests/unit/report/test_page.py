@@ -10,6 +10,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from tests.studies import CLOSE, FEATURES, companies, hospitals
+from tests.tolerances import A_FIFTH_OF_A_PIXEL, PRINTED_BAR, assert_close
 from tests.unit.report.pages import page, study
 
 from fedsvd.protocol import messages
@@ -89,10 +90,11 @@ def test_the_numbers_are_those_of_the_joint_table(pca):
     assert f"{loading:.3g}" in text
 
 
-def test_the_csps_report_holds_no_component_and_no_name_of_a_column(pca):
+def test_the_csps_report_holds_no_component_and_no_name_of_a_column(pca, tmp_path):
     files, out = pca
     drawn = []
-    study(files.job(task="pca", components=3, id="patient"), lambda subject: drawn.append(subject) or render(subject))
+    job = hospitals(tmp_path).job(task="pca", components=3, id="patient")
+    study(job, lambda subject: drawn.append(subject) or render(subject))
     (subject,) = [subject for subject in drawn if subject.reader == "csp"]
     assert (dict(subject.arrays), subject.features, dict(subject.facts), subject.id) == ({}, None, {}, None)
     found = page(out / "roles" / "csp")
@@ -103,7 +105,7 @@ def test_the_csps_report_holds_no_component_and_no_name_of_a_column(pca):
     told = {float(word) for word in re.findall(r"-?\d+\.\d{2,}", found.text)}
     for secret in (*twin.components_.ravel(), *twin.singular_values_, *twin.mean_):
         assert f"{secret:.6g}" not in found.html
-        assert not [value for value in told if value and abs(value / secret - 1) < 1e-5]
+        assert not [value for value in told if value and abs(value / secret - 1) < PRINTED_BAR]
 
 
 def test_a_partys_report_has_nothing_of_another_party(pca):
@@ -146,7 +148,8 @@ def test_lsa_shows_neighbours_and_a_map(tmp_path):
     names = [*FEATURES, "outcome"]
     cosines = unit @ unit[0]
     nearest = max((j for j in range(1, 6)), key=lambda j: cosines[j])
-    row = re.search(r'<th scope="row">age</th><td>(.*?)</td>', found.html)[1]
+    table = found.html[found.html.index("By cosine in the latent space") :]
+    row = re.search(r'<th scope="row">age</th><td>(.*?)</td>', table)[1]
     assert row.startswith(f"{names[nearest]} ({cosines[nearest]:.2f})")
 
 
@@ -166,7 +169,7 @@ def test_a_label_holder_reads_its_coefficients_r2_and_residuals_and_the_others_o
     assert not [name for name in FEATURES[2:] if re.search(rf"\b{name}\b", other.text)]
     residuals = np.load(out / "parties" / "insurer" / "residuals.npy")
     order = np.argsort(files.joint["patient"].to_numpy(), kind="stable")
-    np.testing.assert_allclose(residuals[:, 0], (files.y - twin.predict(files.D))[order], atol=CLOSE * 200)
+    np.testing.assert_allclose(residuals[:, 0], (files.y - twin.predict(files.D))[order], rtol=0, atol=CLOSE * 200)
 
 
 def test_with_split_rows_every_party_reads_the_residuals_of_its_own_rows(tmp_path):
@@ -174,9 +177,41 @@ def test_with_split_rows_every_party_reads_the_residuals_of_its_own_rows(tmp_pat
     out = study(files.job(task="lr", label="outcome", id="patient"))
     twin = LinearRegression().fit(files.D, files.y)
     own = np.load(out / "parties" / "south" / "residuals.npy")
-    np.testing.assert_allclose(own[:, 0], (files.y - twin.predict(files.D))[40:75], atol=CLOSE * 200)
+    np.testing.assert_allclose(own[:, 0], (files.y - twin.predict(files.D))[40:75], rtol=0, atol=CLOSE * 200)
     assert "on your own rows" in page(out / "parties" / "south").text
     assert not (out / "fitted.npy").exists()
+
+
+def test_loadings_have_one_scale_that_the_page_explains(pca):
+    files, out = pca
+    found = page(out / "parties" / "north")
+    twin = PCA(3).fit(whole(files))
+    low, high = map(float, re.search(r"All bars have one scale, (-?[\d.]+) to (-?[\d.]+):", found.text).groups())
+    assert low <= twin.components_.min() < 0 < twin.components_.max() <= high
+    assert high - low <= 2 * (twin.components_.max() - twin.components_.min())  # and it is not much longer
+    drawings = re.findall(r'<svg [^>]*aria-label="Loadings of component \d">?.*?</svg>', found.html)
+    places = set()
+    for picture, row in zip(drawings, twin.components_, strict=True):
+        axis = dict(re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle"[^>]*>(-?[\d.]+)<', picture))
+        pairs = sorted((float(value), float(x)) for x, value in axis.items())
+        places.add(tuple(pairs))
+        unit = (pairs[-1][1] - pairs[0][1]) / (pairs[-1][0] - pairs[0][0])
+        drawn = [
+            (float(w), float(says))
+            for w, says in re.findall(r'width="([\d.]+)"[^>]*><title>[^:]*: (-?[\d.e-]+)', picture)
+        ]
+        assert_close(sorted(value for _, value in drawn), sorted(row), PRINTED_BAR, 1.0)
+        assert_close([w for w, _ in drawn], [max(abs(v) * unit, 0.5) for _, v in drawn], A_FIFTH_OF_A_PIXEL, 1.0)
+    assert len(places) == 1
+
+
+def test_scores_fill_their_panel(pca):
+    _, out = pca
+    picture = re.search(r'<svg [^>]*aria-label="Scores".*?</svg>', page(out / "parties" / "north").html)[0]
+    width, height = map(float, re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture).groups())
+    points = np.array(re.findall(r"M([\d.]+) ([\d.]+)h0", picture), dtype=float)
+    assert np.ptp(points[:, 0]) > 0.75 * width
+    assert np.ptp(points[:, 1]) > 0.6 * height  # the rest is for the axes and their labels
 
 
 def test_names_cannot_become_markup(tmp_path):
@@ -237,5 +272,6 @@ def test_every_message_that_carries_numbers_has_a_step_of_its_own():
         )
     }
     inside = {"Computed", "Aborted"}
-    assert heavy - inside <= set(STEPS)
+    brief = {"Finished", "Countersigned"}  # a digest, a signature
+    assert heavy - inside - brief <= set(STEPS)
     assert set(STEPS) <= set(vars(messages))

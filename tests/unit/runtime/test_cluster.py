@@ -25,9 +25,16 @@ EVERYTHING = slice(None)
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def opened():
     with Cluster.open(workers=2) as opened:
         yield opened
+
+
+@pytest.fixture
+def cluster(opened):
+    """The cluster with both workers: those that an earlier test killed are back, or this fails instead of hanging."""
+    opened.client.wait_for_workers(2, timeout=120)
+    return opened
 
 
 def kill_a_worker(cluster):
@@ -103,13 +110,13 @@ def test_a_stored_matrix_is_multiplied_and_factored_by_the_workers_and_outlives_
         store.write(EVERYTHING, slice(0, 500), A[:, :500])
         store.write(EVERYTHING, slice(500, 900), A[:, 500:])
         for _ in range(2):
-            np.testing.assert_allclose(store.matmul(B), A @ B, atol=tolerances.product(900) * 100)
-            np.testing.assert_allclose(store.rmatmul(C), A.T @ C, atol=tolerances.product(900) * 100)
+            np.testing.assert_allclose(store.matmul(B), A @ B, rtol=0, atol=tolerances.product(900) * 100)
+            np.testing.assert_allclose(store.rmatmul(C), A.T @ C, rtol=0, atol=tolerances.product(900) * 100)
             expect_factor(store.factor().factor(), A)
             kill_a_worker(cluster)
         store.write(slice(0, 1), slice(0, 1), np.array([[7.0]]))
         A[0, 0] = 7.0
-        np.testing.assert_allclose(store.matmul(B), A @ B, atol=tolerances.product(900) * 100)
+        np.testing.assert_allclose(store.matmul(B), A @ B, rtol=0, atol=tolerances.product(900) * 100)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -120,7 +127,7 @@ def test_the_top_of_a_matrix_long_on_both_sides_is_found_on_the_workers(cluster,
         store.write(EVERYTHING, EVERYTHING, A)
         found = truncated_svd(store, 4, A[:, ::90], basis=120)
     expected = np.linalg.svd(A, compute_uv=False)[:4]
-    np.testing.assert_allclose(found.sigma, expected, rtol=1e-12)
+    tolerances.assert_close(found.sigma, expected, tolerances.digits_lost(4))
 
 
 # Whole studies.
@@ -139,9 +146,9 @@ def test_a_study_computed_by_a_cluster_is_the_joint_one(cluster):
     centred = D - D.mean(axis=0)
     _, _, Vt = np.linalg.svd(centred, full_matrices=False)
     for got in (outcome.parties[0], alone.parties[0]):
-        assert np.linalg.norm(got.U @ got.U.T - Vt[:3].T @ Vt[:3]) < 1e-12
-        np.testing.assert_allclose(got.mean, D.mean(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(outcome.parties[0].U, alone.parties[0].U, atol=1e-12)
+        assert np.linalg.norm(got.U @ got.U.T - Vt[:3].T @ Vt[:3]) < tolerances.digits_lost(4)
+        tolerances.assert_close(got.mean, D.mean(axis=0), tolerances.digits_lost(3))
+    tolerances.assert_close(outcome.parties[0].U, alone.parties[0].U, tolerances.digits_lost(4))
 
 
 @pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -156,8 +163,8 @@ def test_a_matrix_beyond_the_csp_s_memory_is_kept_and_factorised_by_the_cluster(
     assert kept
     U, sigma, _ = np.linalg.svd(D.T, full_matrices=False)
     got = outcome.parties[0]
-    np.testing.assert_allclose(got.sigma, sigma[:3], rtol=1e-12)
-    assert np.linalg.norm(got.U @ got.U.T - U[:, :3] @ U[:, :3].T) < 1e-11
+    tolerances.assert_close(got.sigma, sigma[:3], tolerances.digits_lost(4))
+    assert np.linalg.norm(got.U @ got.U.T - U[:, :3] @ U[:, :3].T) < tolerances.digits_lost(5)
     assert list(tmp_path.iterdir()) == []
 
 

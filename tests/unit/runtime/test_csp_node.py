@@ -9,13 +9,18 @@ import pytest
 
 from fedsvd.errors import NotAuthenticated
 from fedsvd.identity.temporary import temporary_federation
+from fedsvd.protocol.certificate import Certificate
+from fedsvd.runtime import csp_desk, questions
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobState
+from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
+from fedsvd.runtime.stored import with_accounts
 
 GENEROUS = 60.0
 NAMES = [f"p{i}" for i in range(8)]
 MEMBERS = [f"party/{name}" for name in NAMES]
+CERTIFICATE = Certificate("d" * 64, 0.0, 0.0, 1, {}, {}, {}, {})
 FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": name} for name in NAMES]}
 
 
@@ -112,7 +117,7 @@ def test_only_researchers_submit_and_only_members_see(node):
     id = submitted(node)
     with pytest.raises(NotAuthenticated):
         ask(node, "party/stranger", "job", id=id)
-    assert ask(node, "party/stranger", "jobs")["answer"] == []
+    assert ask(node, "party/stranger", "jobs")["answer"]["jobs"] == []
 
 
 def test_a_failure_is_told_in_ones_own_name_and_briefly(node):
@@ -176,12 +181,123 @@ def test_members_hear_of_what_is_under_way_and_people_of_all(node):
     ids = [submitted(node) for _ in range(3)]
     ask(node, "party/p0", "stop", id=ids[0])
     enlist_all(node, ids[1])
-    under_way = ask(node, "party/p0", "jobs", under_way=True)["answer"]
-    assert [job["id"] for job in under_way] == ids[1:]
-    assert under_way[0]["enlisted"]["party/p3"]["signing"] == f"{3:064x}"
-    listed = ask(node, "party/p0", "jobs")["answer"]
+    under_way = ask(node, "party/p0", "jobs", under_way=True)["answer"]["jobs"]
+    assert [job["id"] for job in under_way] == ids  # the first was stopped: a member with results of it marks them
+    assert "party/p3" in under_way[1]["enlisted"]
+    assert ask(node, "party/p0", "job", id=ids[1])["answer"]["enlisted"]["party/p3"]["signing"] == f"{3:064x}"
+    assert [job["id"] for job in ask(node, "researcher/r", "jobs", under_way=True)["answer"]["jobs"]] == ids[1:]
+    listed = ask(node, "party/p0", "jobs")["answer"]["jobs"]
     assert [job["id"] for job in listed] == ids
     assert listed[1]["plan"] is None
+
+
+def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(node, monkeypatch):
+    monkeypatch.setattr(csp_desk, "_PAGE", 4)
+    ids = [submitted(node) for _ in range(11)]
+
+    class Line:
+        calls = 0
+
+        def call(self, method, body):
+            Line.calls += 1
+            return node._answer("party/p0", body)
+
+    desk = Desk(Line())
+    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
+    assert Line.calls == 3
+    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
+    assert Line.calls == 4
+    ids.append(submitted(node))
+    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
+    assert [job["id"] for job in desk.jobs()] == ids
+
+
+def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):
+    monkeypatch.setattr(csp_desk, "_PAGE_BYTES", 5000)
+    ids = [submitted(node, {**FILE, "job": {**FILE["job"], "id": "x" * 900}}) for _ in range(9)]
+    page = ask(node, "party/p0", "jobs")["answer"]
+    assert 0 < len(page["jobs"]) < 9
+    assert page["next"] == ids[len(page["jobs"]) - 1]
+
+
+@pytest.mark.parametrize(
+    ("file", "word"),
+    [
+        ({**FILE, "job": {**FILE["job"], "id": "x" * 900_000}}, "bytes"),
+        ({**FILE, "job": {**FILE["job"], "id": "x" * 2000}}, "[job] id"),
+        ({**FILE, "job": {**FILE["job"], "id": "a\x1b[2Jb"}}, "'a?[2Jb' of the job has control characters"),
+        ({**FILE, "job": {**FILE["job"], "components": 10**40}}, "[job] components"),
+        ({**FILE, "job": {**FILE["job"], "memory": "9" * 400}}, "[job] memory"),
+        ({**FILE, "party": [{"name": f"p{i}"} for i in range(501)]}, "[party]"),
+    ],
+)
+def test_a_job_that_would_choke_its_members_is_refused_and_the_others_go_on(node, file, word):
+    refused = ask(node, "researcher/r", "submit", file=file)["error"]
+    assert refused["code"] == "FSVD-100"
+    assert word in refused["fault"]
+    assert len(refused["fault"]) < 500
+    id = submitted(node)
+    assert [job["id"] for job in ask(node, "party/p0", "jobs")["answer"]["jobs"]] == [id]
+
+
+def test_an_answer_that_is_too_large_is_an_error_of_its_question_alone(node, monkeypatch):
+    id = submitted(node)
+    monkeypatch.setattr(questions, "LARGEST_ANSWER", 300)
+    refused = ask(node, "party/p0", "job", id=id)["error"]
+    assert "bytes" in refused["fault"]
+    assert ask(node, "party/p0", "now")["answer"]["fedsvd"]
+
+
+def test_what_a_member_says_of_itself_and_of_its_progress_has_a_limit(node):
+    id = submitted(node)
+    much = {"stage": "x" * 20_000}
+    for refused in (
+        ask(node, "party/p0", "enlist", id=id, attempt=1, facts=much),
+        ask(node, "party/p0", "tell", id=id, progress=much),
+    ):
+        assert "at most" in refused["error"]["fix"]
+
+
+def test_what_members_say_is_printable_wherever_it_is_shown(node):
+    id = submitted(node)
+    enlist_all(node, id)
+    ask(
+        node,
+        "party/p0",
+        "tell",
+        id=id,
+        progress={"stage": "\x1b]0;owned\x07", "done": "many", "total": [1], "sent": -3},
+    )
+    failure = {"code": "\x1b[31m", "stage": "up\nloading", "text": "a\u202eb\r\nlevel=INFO forged"}
+    told = ask(node, "party/p0", "ended", id=id, attempt=1, failure=failure)["answer"]["failures"][-1]
+    assert told == {"who": "party/p0", "code": "?[31m", "stage": "up loading", "text": "a?b  level=INFO forged"}
+    progress = ask(node, "party/p1", "job", id=id)["answer"]["progress"]["party/p0"]
+    assert progress == {"stage": "?]0;owned?", "done": 0, "total": 0}
+
+
+def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node, monkeypatch):
+    accounts = []
+    monkeypatch.setattr(
+        node, "_account", lambda job: accounts.append(with_accounts(CERTIFICATE, node.book.progress(job.id)))
+    )
+    id = submitted(node)
+    enlist_all(node, id)
+    wrong = {"stage": "done", "bytes_by_link": "many", "seconds_by_stage": {"a": "long", "b": 2.0}, "peak_memory": [1]}
+    for member in MEMBERS:
+        ask(node, member, "tell", id=id, progress=wrong)
+        last = ask(node, member, "ended", id=id, attempt=1)["answer"]
+    assert last["state"] == "done"
+    (certificate,) = accounts
+    assert certificate.seconds_by_stage == {"b": 2.0}
+    assert certificate.bytes_by_link == {}
+
+
+def test_a_defect_in_an_answer_is_an_answer_too(node, monkeypatch):
+    def broken(caller):
+        raise MemoryError
+
+    monkeypatch.setattr(node, "_now", broken)
+    assert ask(node, "party/p0", "now")["error"]["fault"] == "unexpected MemoryError at the CSP"
 
 
 def test_the_clock_and_the_version_are_told(node):

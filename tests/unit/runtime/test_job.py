@@ -11,10 +11,11 @@ from tests.studies import FEATURES, companies, hospitals
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, UnknownFormat
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
 from fedsvd.runtime.job import SCHEMES, TASKS, bytes_of, job_from, read_job, released
 from fedsvd.runtime.job_data import feature_names, prepare, row_ids, with_features
-from fedsvd.runtime.jobs import named, plan_job
+from fedsvd.runtime.jobs import plan_job
 from fedsvd.runtime.planning import DEFAULT_MEMORY
 
 EXAMPLE = """
@@ -101,6 +102,12 @@ def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job()
         (record(components=0), ["[job] components"]),
         (record(components=True), ["[job] components"]),
         (record(unit_variance="yes"), ["[job] unit_variance"]),
+        (record(components=10**30), ["[job] components", "less than or equal to"]),
+        (record(memory="9" * 400), ["[job] memory", "less than or equal to"]),
+        (record(id="i" * 1001), ["[job] id", "at most 1000 characters"]),
+        (record(id="i" * 900_000), ["the job has 900,", "more than 262,144"]),
+        (record(task="lr", label=[f"y{i}" for i in range(1001)]), ["[job] label", "at most 1000 items"]),
+        ({**record(), "party": [{"name": f"p{i}"} for i in range(501)]}, ["[party]", "at most 500 items"]),
         (record(memory="lots"), ["[job] memory", "512 MiB"]),
         (record(memory=0), ["[job] memory"]),
         ({"job": [], "party": TWO}, ["[job]"]),
@@ -143,7 +150,7 @@ def test_a_fault_is_named_with_its_fix(file, words):
 
 @pytest.mark.parametrize(
     ("content", "word"),
-    [(b"[job\n", "is not TOML"), (b"\xff\xfe", "not UTF-8"), (None, "cannot read")],
+    [(b"[job\n", "is not TOML"), (b"\xff\xfe", "not UTF-8"), (None, "there is no file")],
 )
 def test_a_file_that_is_no_job_file_is_refused(content, word, tmp_path):
     path = tmp_path / "job.toml"

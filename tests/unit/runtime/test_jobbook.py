@@ -11,6 +11,7 @@ from fedsvd.runtime.ledger import Ledger
 
 MEMBERS = ("party/a", "party/b", "authority/ta")
 SUBMITTER = "researcher/res"
+FAILURE = {"who": "party/b", "code": "FSVD-501", "stage": "", "text": ""}
 FACTS = {"rows": 3, "columns": ["x", "y"], "signing": "ab"}
 
 
@@ -128,7 +129,7 @@ def test_a_job_that_ran_when_the_csp_was_killed_is_broken_and_says_why(book, pat
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
 def test_a_job_in_any_other_state_is_the_same_after_a_restart(book, path, state):
     running(book)
-    before = book.change(job().id, state=state, finished=("party/a",), failures=({"who": "party/b", "code": "x"},))
+    before = book.change(job().id, state=state, finished=("party/a",), failures=(FAILURE,))
     assert reread(path).get("11") == before
 
 

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedsvd.errors import DataChanged, StorageError
+from fedsvd.errors import DataChanged, MalformedFrame, StorageError, TimedOut
 from fedsvd.runtime import member_node
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.member import Member
 from fedsvd.runtime.member_node import MemberNode
+from fedsvd.runtime.questions import Refused
 
 RECORD = {
     "id": "8f3a",
@@ -28,7 +29,14 @@ class Book:
 
     def ask(self, verb, **values):
         self.asked.append(verb)
+        return next((dict(record) for record in self.records if record["id"] == values.get("id")), {})
+
+    def jobs(self, under_way=False):
+        self.asked.append("jobs")
         return list(self.records)
+
+    def close(self):
+        return None
 
 
 @pytest.fixture
@@ -82,3 +90,51 @@ def test_a_failure_is_told_on_a_full_disk_and_again_while_the_csp_shows_the_atte
     desk.records = ({**RECORD, "attempt": 2},)
     member._look(desk)
     assert desk.asked.count("ended") == 2
+
+
+def test_a_job_that_makes_no_sense_does_not_keep_a_member_from_the_others(tmp_path, played, caplog):
+    strange = {**RECORD, "id": "0bad", "enlisted": 3}
+    member = node(tmp_path, True)
+    for _ in range(3):
+        member._look(Book(strange, RECORD))
+    for thread in member._busy.values():
+        thread.join()
+    assert played == ["8f3a"]
+    assert [entry.getMessage() for entry in caplog.records] == [
+        "role=party/a job=0bad is left alone: unexpected TypeError"
+    ]
+
+
+def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
+    """An answer beyond the size of a call is MalformedFrame, and a question that the CSP refuses has its own code."""
+    troubles = [MalformedFrame("too large"), Refused("FSVD-100", "refused", ""), TimedOut("away")]
+    looks = []
+
+    def look(desk):
+        looks.append(True)
+        if troubles:
+            raise troubles.pop()
+
+    member = node(tmp_path, True)
+    member._member.dialling = SimpleNamespace(patience=60.0)
+    monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
+    monkeypatch.setattr(member_node, "Line", lambda dialling: None)
+    monkeypatch.setattr(member_node, "_LOOK_AFTER_TROUBLE", 0.01)
+    monkeypatch.setattr(member_node, "Desk", lambda line: Book())
+    monkeypatch.setattr(member, "_look", look)
+    member.run(until=lambda: len(looks) == 5)
+    assert len(looks) == 5
+
+
+def test_results_of_a_job_that_broke_afterwards_are_marked_once(tmp_path, played):
+    marked = []
+    owner = SimpleNamespace(
+        approved=lambda record: True,
+        has_results=lambda record: record["id"] == "8f3a",
+        mark_unfinished=lambda record: not marked.append(record["id"]),
+    )
+    member = MemberNode("party/a", None, None, {}, owner, tmp_path)
+    broken = {**RECORD, "state": "broken", "name": "study", "failures": []}
+    for _ in range(3):
+        member._look(Book(broken, {**broken, "id": "77", "state": "stopped"}))
+    assert (marked, played) == (["8f3a"], [])

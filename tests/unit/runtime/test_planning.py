@@ -4,6 +4,7 @@ import pytest
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
+from fedsvd.protocol.ledger import what_each_role_learns
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Scheme, Split, Task, Trust
 from fedsvd.runtime.planning import Study, plan_study
 from fedsvd.types import SessionId
@@ -69,7 +70,7 @@ def test_windows_fit_the_budget_and_a_budget_without_a_window_is_refused():
     found = plan(10, (8192, 8193), scheme="mask", memory=48 * 10 * 1000)
     assert found.window == 1000
     assert max(window.width for window in found.right_windows) <= 1000
-    with pytest.raises(ConfigError, match="allow at least 245760 bytes"):
+    with pytest.raises(ConfigError, match=r"budget of 239\.5 KiB.*allow at least 1 MiB .245760 bytes"):
         plan(10, (8192, 8193), scheme="mask", memory=48 * 10 * 511)
 
 
@@ -91,3 +92,28 @@ def test_centring_is_what_the_task_usually_means():
     assert plan(10, (20, 20), Task.LR, targets=1).centre
     assert not plan(10, (20, 20), Task.LR, targets=1, centre=False).centre
     assert not plan(10, (20, 20)).centre
+
+
+@pytest.mark.parametrize(
+    ("split", "said"),
+    [
+        ("horizontal", "no party has more rows than its table has columns"),
+        ("vertical", "no party has more columns than its table has rows"),
+    ],
+)
+def test_the_reason_for_a_scheme_speaks_of_tables_as_their_owners_have_them(split, said):
+    study = Study(Task.SVD, Split(split))
+    assert said in plan_study(study, 50, (20, 30), SessionId("s")).why
+    common = "rows" if split == "vertical" else "columns"
+    assert plan_study(study, 20_001, (30_000, 30_000), SessionId("s")).why.startswith(f"20001 {common}: ")
+
+
+@pytest.mark.parametrize(("split", "rows", "columns"), [("horizontal", 50, 6), ("vertical", 6, 50)])
+def test_shapes_in_errors_and_in_the_ledger_are_those_of_the_joint_table(split, rows, columns):
+    shape = f"a joint table of {rows} rows and {columns} columns"
+    with pytest.raises(ConfigError, match=f"between 1 and 6 for {shape}"):
+        plan_study(Study(Task.SVD, Split(split), components=7), 6, (20, 30), SessionId("s"))
+    with pytest.raises(ConfigError, match="every party needs rows and columns"):
+        plan_study(Study(Task.SVD, Split(split)), 6, (20, 0), SessionId("s"))
+    plan = plan_study(Study(Task.SVD, Split(split)), 6, (20, 30), SessionId("s")).plan
+    assert shape in what_each_role_learns(plan)[0]

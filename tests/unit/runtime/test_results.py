@@ -15,11 +15,22 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 from tests.studies import CLOSE, FEATURES, ROWS, companies, hospitals
 
+import fedsvd
 from fedsvd.errors import StorageError
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.runtime import folder as folders
-from fedsvd.runtime.folder import MANIFEST, Table, expect_free, fresh_folder, save_array, save_manifest, save_table
+from fedsvd.runtime.folder import (
+    MANIFEST,
+    UNFINISHED,
+    Table,
+    expect_free,
+    fresh_folder,
+    mark_unfinished,
+    save_array,
+    save_manifest,
+    save_table,
+)
 from fedsvd.runtime.job import read_job
 from fedsvd.runtime.job_data import prepare
 from fedsvd.runtime.jobs import run_job
@@ -429,3 +440,18 @@ def test_a_manifest_of_another_version_or_with_another_plan_is_refused(stored):
     (stored / MANIFEST).write_text(before, encoding="utf-8")
     rewritten(stored, files={"../job.toml": {"sha256": "00"}})
     assert "is missing" in refused(stored), "a manifest does not reach outside its folder"
+
+
+def test_results_of_a_job_that_broke_afterwards_say_so_wherever_they_are_read(tmp_path):
+    target, _ = ran(hospitals(tmp_path), task="svd")
+    own = party_folders(target)[0]
+    text = "Job study (8f3a) is broken: FSVD-501, party b is gone."
+    assert mark_unfinished(own, text)
+    assert not mark_unfinished(own, "said again")
+    assert (own / UNFINISHED).read_text() == text + "\n"
+    assert json.loads((own / MANIFEST).read_text())["not_finished"] == text
+    with pytest.warns(UserWarning, match="party b is gone"):
+        fedsvd.load(own)
+    (own / UNFINISHED).write_text("all is well\n")
+    with pytest.raises(StorageError, match="not as it was written"):
+        fedsvd.load(own)

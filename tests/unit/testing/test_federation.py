@@ -19,7 +19,7 @@ PARTS = np.split(X, [3], axis=1)
 def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not():
     shares = []
     for seed in (INSECURE_SEED, INSECURE_SEED, bytes(32)):
-        federation = Federation(PARTS, insecure_seed=seed)
+        federation = Federation(PARTS, insecure_seed=seed, components=2)
         federation.run()
         shares.append(federation.views.of(CSP, PaddedBatch)[0][1].payload)
     np.testing.assert_array_equal(shares[0], shares[1])

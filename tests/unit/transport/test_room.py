@@ -434,10 +434,40 @@ def test_a_room_that_everybody_has_left_has_no_future():
     member.push(*member.frames(BatchRequest(PLAN, 0)))
     for party in (ONE, TWO, TA):
         room.leave(party, Leaving(SESSION, 0, True))
-    room.expect_signs_of_life(GENEROUS)
+    room.expect_any_member()
+    assert room.all_left
     assert room.receive()[1].batch == 0
-    with pytest.raises(PeerLost, match="everybody"):
-        room.expect_signs_of_life(GENEROUS)
+    with pytest.raises(PeerLost, match="all members have hung up"):
+        room.expect_any_member()
+
+
+def test_a_member_whose_open_call_breaks_off_is_lost_unless_it_calls_again():
+    room = Room(SESSION, {"party/a": ONE}, 100)
+    call, other = object(), object()
+    wanted = Wanted(SESSION, 0, 0, 0, 1, 20_000)
+
+    def waits(call):
+        thread = threading.Thread(target=room.pull, args=(ONE, wanted, True, call))
+        thread.start()
+        until(lambda: call in room._links[ONE].polls)
+        return thread
+
+    first = waits(call)
+    room.expect_signs_of_life(GENEROUS, grace=-1.0)
+    second = waits(other)
+    room.broke_off(ONE, call)
+    first.join(GENEROUS)  # at once, not after its twenty seconds: nothing is left to be answered
+    assert not first.is_alive()
+    room.expect_signs_of_life(GENEROUS, grace=-1.0)  # another call of its own is open
+    room.broke_off(ONE, other)
+    room.broke_off(ONE, other)
+    second.join(GENEROUS)
+    room.expect_signs_of_life(GENEROUS, grace=GENEROUS)  # it may have been cut off, and dial again
+    with pytest.raises(PeerLost, match="the connection of user 1 closed"):
+        room.expect_signs_of_life(GENEROUS, grace=-1.0)
+    room.expect_signs_of_life(GENEROUS, but=(ONE,), grace=-1.0)
+    Member(room).pull(0)
+    room.expect_signs_of_life(GENEROUS, grace=-1.0)
 
 
 def test_draining_ends_when_all_is_fetched_or_nobody_fetches():

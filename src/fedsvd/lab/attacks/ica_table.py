@@ -3,7 +3,7 @@
 Each row is one attack on what the CSP saw of one data set under one scheme, averaged over repeats with fresh masks. The
 paper's own score stands beside the matched one, its null and its p-value. The paper's rows ("random values", "ICA" on
 one block, "ICA(b)" on the true blocks) are followed by the masked matrix without any attack, the alternating attack,
-and the same attacks under ``compressed`` and ``mixing``. Entries found exactly are counted where data is whole numbers
+and the same attacks under ``sum`` (mode B) and ``mask``. Entries found exactly are counted where data is whole numbers
 from 0 to 5.
 
 p-values here are of single runs (``calibration.py`` tests many), of the records' side. An attack on both sides leaves

@@ -110,13 +110,14 @@ def gram_from_components(U: Float, own: Float) -> Float:
 def membership(view: UserView, known: Candidates) -> Float:
     """How much each candidate looks like one who took part; larger is likelier.
 
-    With S, the leverage ``x^T (X X^T)^+ x``: at most 1 for everybody who is in X, as large as it likes for others. A
+    With S, the leverage ``x^T (X X^T)^+ x``: at most 1 for every record of X, of any size for others. A
     candidate outside the span of U is certain not to have taken part. Without S, the part of x outside U_r counts.
     """
     held = view.held
     X = known.X if getattr(held, "mean", None) is None else known.X - held.mean[:, None]
     inside = held.U.T @ X
-    outside = np.linalg.norm(X - held.U @ inside, axis=0) / np.linalg.norm(X, axis=0)
+    size = np.linalg.norm(X, axis=0)
+    outside = np.linalg.norm(X - held.U @ inside, axis=0) / np.where(size > 0.0, size, 1.0)  # zero lies in every span
     unlike: Float = outside
     if getattr(held, "sigma", None) is not None:
         leverage = np.sum((inside / held.sigma[:, None]) ** 2, axis=0)

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import FixedPointOverflow
+from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.sums import GRAM_STEP
+from fedsvd.protocol.tasks import Mode, Split, Task, Trust
 from fedsvd.protocol.upload import batches
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
@@ -29,22 +30,30 @@ from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
-from fedsvd.secagg import fixed_point
+from fedsvd.secagg import fixed_point, words128
 from fedsvd.transport.loopback import Hub
-from fedsvd.types import Float
+from fedsvd.types import Float, Ring
 
 
 @dataclass(frozen=True, repr=False)
 class CspView:
-    """What the CSP knows after a session: the plan and what it heard."""
+    """What the CSP knows after a session: the plan and what it heard.
+
+    Uploads come in a unit, a power of two, that it is not sent; ``unit`` is the one it took, of the few there are.
+    """
 
     plan: SessionPlan
     heard: Views
+    unit: float = 1.0
 
     @cached_property
     def Y(self) -> Float:
-        """X' = c P A Q; labels beside or below it are left out."""
-        joint = X_masked(self.plan, self.heard)
+        """X' = c P A Q; labels beside or below it are left out. In mode B a factor of the Gram matrix that it opens."""
+        if self.plan.mode is not None:
+            values, vectors = np.linalg.eigh(opened_gram(self.plan, self.heard))
+            factor: Float = vectors * np.sqrt(np.maximum(values, 0.0))
+            return factor
+        joint = X_masked(self.plan, self.heard) * self.unit
         return joint[: self.plan.masked_rows, : self.plan.N]
 
     @cached_property
@@ -79,8 +88,17 @@ class Recorded:
 
     @property
     def csp(self) -> CspView:
-        """The CSP's view alone; asking it for anybody else's finds nothing."""
-        return CspView(self.plan, Views({CSP: self.views.heard[CSP]}))
+        """The CSP's view alone; asking it for another party's finds nothing."""
+        return CspView(self.plan, Views({CSP: self.views.heard[CSP]}), self._unit)
+
+    @cached_property
+    def _unit(self) -> float:
+        """Under the paper's masks, which have no secret factor, the unit is a power of two that the CSP can try."""
+        released = getattr(self.parties[0], "sigma", None)
+        if not self.plan.published or released is None or not len(released):
+            return 1.0
+        seen = np.linalg.svd(X_masked(self.plan, self.views), compute_uv=False)
+        return float(2.0 ** np.rint(np.log2(released[0] / seen[0])))
 
     def user(self, index: int, X_own: Float) -> UserView:
         """User ``index``'s; its own data is handed in because a role keeps none."""
@@ -128,8 +146,29 @@ def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:
     if not plan.published:
         return Masks(plan, i, group, own)
     # Here the TA deals each user slices of a Q of its own; the referee has all of it, and calls it by the same names.
-    Q = RightMask(plan.right, plan.widths, dealer.derive("Q"), plan.block, plan.window, keep=True)
+    Q = RightMask(plan.right, plan.widths, dealer.derive("Q"), plan.block, keep=True)
     return Masks(plan, i, group, own, Q)  # type: ignore[arg-type]
+
+
+def opened_words(plan: SessionPlan, heard: Views) -> list[Ring]:
+    """Mode B: the upper triangle of the sum of all users' exact Gram matrices, batch by batch, as words."""
+    batches_heard: dict[int, Ring] = {}
+    for _, message in heard.of(CSP, PaddedBatch):
+        if message.batch not in batches_heard:
+            batches_heard[message.batch] = np.zeros_like(message.payload)
+        words128.add_into(batches_heard[message.batch], message.payload)
+    if plan.mode is not Mode.B or not batches_heard:
+        raise ConfigError("the CSP of this plan opens no Gram matrix", "in mode B it does")
+    return [batches_heard[number] for number in sorted(batches_heard)]
+
+
+def opened_gram(plan: SessionPlan, heard: Views) -> Float:
+    """Mode B: ``c^2 P G P^T`` (M, M) in the unit that the CSP is not told."""
+    numbers = words128.to_numbers(np.concatenate(opened_words(plan, heard)), GRAM_STEP)
+    G = np.zeros((plan.M, plan.M))
+    G[np.triu_indices(plan.M)] = numbers
+    G += np.triu(G, 1).T
+    return G
 
 
 def X_masked(plan: SessionPlan, heard: Views) -> Float:

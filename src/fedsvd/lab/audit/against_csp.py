@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 import numpy as np
+import scipy.stats
 
 from fedsvd.lab.attacks.alternating import Unmasked, WholeNumbers, aligned, alternating_ica
 from fedsvd.lab.attacks.calibration import side_p_values
 from fedsvd.lab.attacks.constant import label_counts
 from fedsvd.lab.attacks.deaggregate import share_of
+from fedsvd.lab.attacks.opened import columns_by_lattice, ones_from_ratios
 from fedsvd.lab.attacks.procrustes import KnownColumns, from_known_columns
 from fedsvd.lab.attacks.score import exact_entries, gap, score, uniformity
 from fedsvd.lab.attacks.tiles import empty_tiles, tile_spectra
@@ -16,8 +18,10 @@ from fedsvd.lab.attacks.view import Recorded
 from fedsvd.lab.audit.finding import Finding, Picture, Verdict, agreement_picture, null_picture, spread_picture
 from fedsvd.lab.audit.subject import Audited
 from fedsvd.linalg.windows import block_width
-from fedsvd.protocol.ledger import masks_are_haar
-from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.ledger import masks_are_haar, unit
+from fedsvd.protocol.messages import SumShare
+from fedsvd.protocol.parties import CSP as CSP_PARTY
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Task
 from fedsvd.types import Float
 
 CSP = "CSP"
@@ -26,13 +30,49 @@ _GUESSED_WIDTH = 100  # what a CSP that knows of no block takes for one
 
 
 def spectrum(run: Recorded) -> Finding:
-    """What every scheme shows, and under haar masks all there is."""
+    """What a plan shows the CSP by design, and by proof where there is one."""
+    if run.plan.mode is Mode.A:
+        return _relayed(run)
+    if run.plan.mode is Mode.B:
+        count, whose = run.plan.m, "the features' " if run.plan.task is Task.LR else ""
+        text = f"ratios of {whose}{count} singular values, up to one secret factor, and shapes: proven to be all"
+        if run.plan.task is Task.LR:
+            text = text.replace("proven to be all", "of the labels, numbers that a secret vector blinds")
+        return Finding(CSP, "the Gram matrix it opens", Verdict.STATED, text)
     proven = masks_are_haar(run.plan)
     rest = "proven to be all" if proven else "that this is all is tested, not proven"
-    if run.plan.scheme in (Scheme.PAPER):
+    if run.plan.scheme is Scheme.PAPER:
         rest = "and more, below"
     text = f"the {min(run.plan.M, run.plan.N)} singular values up to one factor in [1, 2), and shapes: {rest}"
     return Finding(CSP, "the spectrum of the masked matrix", Verdict.STATED, text)
+
+
+def _relayed(run: Recorded) -> Finding:
+    """Mode A: everything the CSP adds up is under pads; are its bytes uniform?"""
+    words = [np.ravel(said.payload) for _, said in run.csp.heard.of(CSP_PARTY, SumShare)]
+    counts = np.bincount(np.frombuffer(np.concatenate(words).tobytes(), np.uint8), minlength=256)
+    p = float(scipy.stats.chisquare(counts).pvalue)
+    verdict = Verdict.LEAKS if p < LEVEL else Verdict.STATED
+    text = f"shapes, and whether the session stopped; its {counts.sum()} bytes of sums are uniform (p {p:.2g})"
+    return Finding(CSP, "the sums it adds up", verdict, text, p=p)
+
+
+def of_opened_sum(run: Recorded) -> Iterator[Finding]:
+    """Mode B: what an exact Gram matrix under P and c shows beyond ratios."""
+    if run.plan.mode is not Mode.B:
+        return
+    if run.plan.task is not Task.LR:
+        a = ones_from_ratios(run.csp)
+        if a is None:
+            text, verdict = "nothing: no small whole numbers have these ratios", Verdict.NOTHING
+        else:
+            text = f"that entries are whole numbers; if they are zeros and ones, there are {a} ones or a multiple"
+            verdict = Verdict.LEAKS
+        yield Finding(CSP, "whole numbers from ratios", verdict, text, "entries may be whole", figures={"a": a or 0})
+    found = columns_by_lattice(run.csp)
+    text = f"{found} columns of shares" if found else "no column of a share: sums are wider than they are high"
+    verdict = Verdict.RECOVERED if found else Verdict.NOTHING
+    yield Finding(CSP, "lattice reduction of the exact sum", verdict, text, figures={"columns": found})
 
 
 def repeated_ica(subject: Audited, first: Recorded, runs: Iterator[Recorded]) -> Finding:
@@ -128,12 +168,19 @@ def of_published_masks(subject: Audited, run: Recorded) -> Iterator[Finding]:
         error = gap(found @ found.T, X @ X.T)
         width, exact = known.X.shape[1], error < 1e-6
         text = (
-            f"P, and with it everybody's Gram matrix (error {error:.0e})"
+            f"P, and with it every party's Gram matrix (error {error:.0e})"
             if exact
-            else "not P: the columns it knows leave it open"
+            else f"not P: the {unit(run.plan)} it knows leave it open"
         )
         verdict = Verdict.RECOVERED if exact else Verdict.NOTHING
-        yield Finding(CSP, "known plaintext", verdict, text, f"{width} columns of the table", figures={"error": error})
+        yield Finding(
+            CSP,
+            "known plaintext",
+            verdict,
+            text,
+            f"{width} {unit(run.plan, width)} of the table",
+            figures={"error": error},
+        )
     if subject.study.task in (Task.SVD, Task.LSA) and run.plan.releases(Item.OWN_PART):
         rank = np.linalg.matrix_rank(share_of(run.csp, 1))
         text = f"every party's own masked share (party 1's has rank {rank}): nothing stays aggregated"

@@ -1,6 +1,7 @@
 """What a curious user, or colluders, could learn from this plan on this data: party 1 attacks, party 2 is you."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import scipy.stats
@@ -8,6 +9,7 @@ import scipy.stats
 from fedsvd.lab.attacks.alternating import WholeNumbers
 from fedsvd.lab.attacks.binary import binary_columns
 from fedsvd.lab.attacks.collusion import csp_and_user
+from fedsvd.lab.attacks.opened import joint_gram
 from fedsvd.lab.attacks.outputs import (
     Candidates,
     difference,
@@ -22,7 +24,8 @@ from fedsvd.lab.attacks.score import correlations, exact_entries, gap, score
 from fedsvd.lab.attacks.view import Recorded, UserView
 from fedsvd.lab.audit.finding import Finding, Verdict, agreement_picture, null_picture
 from fedsvd.lab.audit.subject import Audited
-from fedsvd.protocol.tasks import Item, Task
+from fedsvd.protocol.ledger import unit
+from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.types import Float
 
 USER, POOL = "a curious party", "CSP and a party (outside the model)"
@@ -78,7 +81,7 @@ def _records(subject: Audited, gram: Float, true: Float, include_data: bool) -> 
     known = WholeNumbers(most=subject.most) if few else None
     count = true.shape[1]
     if count >= len(gram):
-        text = f"{count} of them behind a matrix of {len(gram)} x {len(gram)}: no single one can be told apart"
+        text = f"{count} of them behind a matrix of {len(gram)} x {len(gram)}: no single one stands out"
         return Finding(USER, "records from results, by ICA", Verdict.NOTHING, text, "its own table")
     found = records_from_gram(gram, count, known)
     table = correlations(found.T, true.T)
@@ -87,14 +90,14 @@ def _records(subject: Audited, gram: Float, true: Float, include_data: bool) -> 
     best = table.argmax(axis=0)
     ordered = found[:, best]
     exact = exact_entries(ordered, true)[0] if few else 0.0
-    unit = "columns" if subject.vertical else "records"
-    text = f"{100 * alike:.0f} % of the others' {count} {unit} with a correlation above {_LIKE}"
+    records = "columns" if subject.vertical else "records"
+    text = f"{100 * alike:.0f} % of the others' {count} {records} with a correlation above {_LIKE}"
     text += f"; {100 * exact:.1f} % of their entries that are not zero exactly" if few else ""
     verdict = Verdict.RECOVERED if alike > 0.1 else Verdict.LEAKS if scored.p <= 0.01 else Verdict.NOTHING
     figures = {"alike": alike, "matched": scored.matched, "chance": float(scored.null.mean()), "exact": exact}
     pictures = (
         agreement_picture("a curious party: records recovered from U and S", ordered, true, include_data),
-        null_picture(f"a curious party: matched |correlation| of {unit}", scored.matched, scored.null),
+        null_picture(f"a curious party: matched |correlation| of {records}", scored.matched, scored.null),
     )
     return Finding(USER, "records from results, by ICA", verdict, text, "its own table", scored.p, figures, pictures)
 
@@ -113,7 +116,7 @@ def _binary(subject: Audited, view: UserView) -> Finding:
     theirs = np.concatenate([subject.X_i(i) for i in range(2, len(subject.tables) + 1)], axis=1).T
     there = int(np.sum([np.isin(column, (0.0, 1.0)).all() for column in theirs]))
     right = sum(any(np.array_equal(column, each) for each in theirs) for column in found)
-    text = f"{right} of the others' {there} columns of zeros and ones, exactly"
+    text = f"{right} of the others' {there} {unit(view.plan)} of zeros and ones, exactly"
     verdict = Verdict.RECOVERED if right else Verdict.NOTHING
     return Finding(USER, "binary columns in the span of U", verdict, text, "nothing", figures={"found": right})
 
@@ -146,18 +149,49 @@ def from_two_runs(subject: Audited, run: Recorded) -> Iterator[Finding]:
     yield Finding(USER, "two runs that differ by one record", verdict, text, "both results", figures={"error": error})
 
 
-def of_colluders(subject: Audited, run: Recorded) -> Iterator[Finding]:
-    """The CSP with party 1's masks, against you."""
+def of_colluders(subject: Audited, run: Recorded, include_data: bool) -> Iterator[Finding]:
+    """The CSP with what party 1 knows, against you."""
     if subject.study.task is Task.LR:
+        return
+    if run.plan.mode is not None:
+        yield from _of_opened_sum(subject, run, include_data)
         return
     A_2 = csp_and_user(run.csp, run.masks[0], 1)
     true = subject.X_i(2)
     if subject.study.task is Task.PCA:
         held = run.parties[1]
         true = own_part(UserView(run.plan, 2, true, held))
-    error = gap(A_2 @ A_2.T, true @ true.T)
     raw = run.plan.published
-    what = "your data itself" if raw else "your Gram matrix, and no more of your columns than any rotation shows"
+    error = gap(_in_unit(A_2 @ A_2.T, true @ true.T), true @ true.T)
+    what = (
+        "your data itself" if raw else f"your Gram matrix, and no more of your {unit(run.plan)} than any rotation shows"
+    )
     text = f"{what} (relative error {error:.1e})"
     verdict = Verdict.RECOVERED if raw and error < _EXACT else Verdict.STATED
     yield Finding(POOL, "all masks taken off", verdict, text, "P, Q and c", figures={"error": error})
+
+
+def _of_opened_sum(subject: Audited, run: Recorded, include_data: bool) -> Iterator[Finding]:
+    """The joint Gram matrix less party 1's own: yours where there are two parties, else a sum with yours in it."""
+    view = run.user(1, subject.X_i(1))
+    whose = "yours" if run.plan.k == 2 else f"the sum of {run.plan.k - 1} others', and no other division of it"
+    if run.plan.mode is Mode.A:
+        text = f"nothing more than party 1 alone, which opens the sum and has the Gram matrix, {whose}"
+        yield Finding(POOL, "the opened sum less its own", Verdict.STATED, text, "the joint Gram matrix")
+        return
+    others, own = _others(subject, view), own_part(view)
+    true = others @ others.T
+    joint = joint_gram(run.csp, run.masks[0])
+    found = _in_unit(joint, true + own @ own.T) - own @ own.T
+    error = gap(found, true)
+    text = f"the Gram matrix, {whose}: relative error {error:.1e}"
+    verdict = Verdict.STATED if run.plan.k > 2 else Verdict.LEAKS
+    yield Finding(POOL, "the opened sum less its own", verdict, text, "P and c", figures={"error": error})
+    if error < _EXACT:
+        yield replace(_records(subject, found, others, include_data), role=POOL)
+
+
+def _in_unit(found: Float, true: Float) -> Float:
+    """In the unit, a power of two, that every user has and the record of a session does not."""
+    ratio = float(np.trace(true) / np.trace(found))
+    return found * 2.0 ** np.rint(np.log2(ratio)) if ratio > 0.0 else found

@@ -16,7 +16,7 @@ from fedsvd.lab.audit.widths import Width, attacked_widths, smallest_that_resist
 from fedsvd.protocol.ledger import masks_are_haar
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import what_each_role_learns
-from fedsvd.protocol.tasks import Scheme, Task
+from fedsvd.protocol.tasks import Mode, Scheme, Task
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.planning import plan_study
 
@@ -48,6 +48,7 @@ class Audit:
             "job": self.subject.job.study.name,
             "task": self.plan.task,
             "scheme": self.plan.scheme,
+            "mode": self.plan.mode,
             "parties": self.plan.k,
             "samples": samples,
             "features": features,
@@ -99,13 +100,17 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
 
     take("what results tell a party", lambda: against_users.from_results(subject, first, include_data), 0.1)
     take("two runs", lambda: against_users.from_two_runs(subject, first), 0.1)
-    take("collusion", lambda: against_users.of_colluders(subject, first), 0.05)
+    take("collusion", lambda: against_users.of_colluders(subject, first, include_data), 0.05)
+    take("the opened sum", lambda: against_csp.of_opened_sum(first), 0.05)
     take("block masks", lambda: against_csp.of_published_masks(subject, first), 0.05)
-    if subject.study.task is not Task.LR:
+    masked = first.plan.mode is None and subject.study.task is not Task.LR  # a matrix under masks was uploaded
+    if masked:
         take("ICA over several runs", lambda: _several(subject, first, seed, left, budget), 0.3)
-    told(f"block widths ({max(left(), 0):.0f} s left)")
-    widths = attacked_widths(subject, lambda b: left() > 0.35 * budget)
-    if subject.study.task is not Task.LR:
+    widths: list[Width] = []
+    if first.plan.published:
+        told(f"block widths ({max(left(), 0):.0f} s left)")
+        widths = attacked_widths(subject, lambda b: left() > 0.35 * budget)
+    if masked:
         take("alternating ICA", lambda: iter([against_csp.alternating(subject, first, include_data)]), 0.2)
     scheme, why = recommendation(subject, first.plan)
     order = list(Verdict)
@@ -131,12 +136,18 @@ def _several(
 
 def recommendation(subject: Audited, plan: SessionPlan) -> tuple[str, str]:
     """The scheme to use, and why."""
-    automatic = replace(subject.study, scheme="auto", full_matrices=False, block_size=0)
+    automatic = replace(subject.study, scheme="auto", mode=None, full_matrices=False, block_size=0)
     ours = plan_study(automatic, plan.m, plan.counts, plan.session).plan
-    if masks_are_haar(ours):
+    if ours.mode is Mode.A:
+        why = "the parties open the sum themselves: by proof the CSP learns shapes and no more"
+    elif ours.mode is Mode.B and ours.task is not Task.LR:
+        why = "by proof the CSP learns ratios of singular values and no more"
+    elif ours.mode is Mode.B:
+        why = "the CSP learns ratios of the features' singular values, and blinded numbers of the labels"
+    elif masks_are_haar(ours):
         why = "its masks are dense Haar matrices on both sides: by proof the CSP learns the singular values and no more"
     else:
         why = "no attack here does better on it than chance; for masks this long that is tested, not proven"
-    if plan.scheme in (Scheme.PAPER):
+    if plan.scheme is Scheme.PAPER:
         why += f"; {plan.scheme} shows the CSP more"
     return str(ours.scheme), why

@@ -8,6 +8,7 @@ import numpy as np
 from fedsvd.lab.audit.finding import Picture
 from fedsvd.lab.audit.widths import Width
 from fedsvd.report import svg
+from fedsvd.report.lettering import text_width
 
 _HEIGHT = 260.0
 
@@ -22,16 +23,18 @@ def _null(title: str, data: dict[str, Any]) -> str:
     null, observed = np.array(data["null"]), data["observed"]
     across = svg.widened([*null.tolist(), observed], 0.1)
     counts, edges = np.histogram(null, bins=20, range=across)
-    plane = svg.axes(across, (0.0, float(counts.max())), _HEIGHT, "matched |correlation|", "draws of chance")
+    most = float(counts.max()) or 1.0
+    plane = svg.axes(across, (0.0, most), _HEIGHT, "matched |correlation|", "draws of chance")
     parts = [*plane.parts]
     for count, low, high in zip(counts.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         top = plane.y(count)
         width = plane.x(high) - plane.x(low) - 1.0
         parts.append(svg.rect(plane.x(low), top, width, plane.y(0) - top, "s1", f"{count} draws"))
-    at = plane.x(observed)
-    parts.append(svg.rect(at - 1.5, plane.y(float(counts.max())), 3.0, plane.y(0) - 24.0, "s2", f"{observed:.4f}"))
-    end = at > svg.WIDTH * 0.6
-    parts.append(svg.text(at + (-6 if end else 6), 36, "this attack", anchor="end" if end else "start"))
+    at, top = plane.x(observed), plane.y(most)
+    parts.append(svg.rect(at - 1.5, top - 4, 3.0, plane.y(0) - top + 4, "s2", f"{observed:.4f}"))
+    words = "this attack"
+    end = at + text_width(words) > svg.WIDTH
+    parts.append(svg.text(at, top - 7, words, anchor="end" if end else "start"))  # above every bar
     return svg.drawing(title, svg.WIDTH, _HEIGHT, parts)
 
 
@@ -39,17 +42,20 @@ def _spread(title: str, data: dict[str, Any]) -> str:
     """Best matches from the worst record to the best, beside chance."""
     shares = data["shares"]
     plane = svg.axes((0.0, 1.0), (0.0, 1.0), _HEIGHT, "share of records", "best |correlation|")
-    parts = [*plane.parts]
+    parts, at = [*plane.parts], svg.WIDTH - 4.0
     for name, css in (("chance", "s1"), ("found", "s2")):
         places = [(plane.x(share), plane.y(value)) for share, value in zip(shares, data[name], strict=True)]
         parts.append(svg.dots(places, css))
-        parts.append(svg.text(places[-1][0] - 4, places[-1][1] - 8, name, anchor="end"))
+    for name, css in (("found", "s2"), ("chance", "s1")):  # the legend, from the right
+        at -= text_width(name)
+        parts += [svg.text(at, 13, name), svg.dots([(at - 8, 9)], css)]
+        at -= 24
     return svg.drawing(title, svg.WIDTH, _HEIGHT, parts)
 
 
 def _agreement(title: str, data: dict[str, Any]) -> str:
     """Cells of ranks, darker where more entries fall; a diagonal where recovered and true agree."""
-    side, left, top = 240.0, 52.0, 10.0
+    side, left, top = 240.0, 52.0, 24.0
     cells = data["cells"]
     step = side / len(cells)
     parts = []
@@ -61,7 +67,7 @@ def _agreement(title: str, data: dict[str, Any]) -> str:
     parts.append(svg.line(left, top + side, left + side, top + side, "frame"))
     parts.append(svg.line(left, top, left, top + side, "frame"))
     parts.append(svg.text(left + side, top + side + 18, "true entry, by rank", anchor="end", css="axis"))
-    parts.append(svg.text(left + side + 8, top + 12, "recovered entry, by rank", css="axis"))
+    parts.append(svg.text(4, 13, "recovered entry, by rank", css="axis"))
     return svg.drawing(title, svg.WIDTH, top + side + 30, parts)
 
 

@@ -14,7 +14,7 @@ from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.ours import PAPER
 from fedsvd.lab.experiments.rows import Case, Measurement
 
-METHODS = {"blocks": PAPER, "sum": "FedSVD, compressed", "mask": "FedSVD, mixing", "-": "no scheme"}
+METHODS = {"blocks": PAPER, "sum": "FedSVD, sum", "mask": "FedSVD, mask", "-": "no scheme"}
 _FILMS = 500
 
 

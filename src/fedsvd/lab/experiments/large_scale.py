@@ -21,7 +21,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.rates import DEFAULT as USUAL
 from fedsvd.protocol.rates import Machine
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.calibration import calibrate
+from fedsvd.runtime.calibration import rated
 from fedsvd.runtime.job_data import party_data
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study, plan_study
@@ -102,7 +102,7 @@ def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machin
 
 @cache
 def _this_machine() -> Machine:
-    return calibrate()
+    return rated().machine
 
 
 def _plan(study: Study, m: int, n: int) -> SessionPlan:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fedsvd.errors import ConfigError, VerificationFailed
+from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
@@ -19,7 +19,7 @@ from fedsvd.offload.access import Access
 from fedsvd.offload.block_store import BlockStore
 from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.upload import Keeping, fits_whole, keeping
+from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.secagg import fixed_point, on_device
 from fedsvd.types import Array, Float, Ring
 
@@ -62,7 +62,7 @@ class Whole:
         if plan.whole_shares:
             self.store.write(slice(0, plan.M), slice(0, plan.N), there)
         elif plan.by_rows:
-            self.store.write(plan.left_windows[panel], slice(0, plan.N), there)
+            self.store.write(plan.row_panels[panel], slice(0, plan.N), there)
         else:
             self.store.write(slice(0, plan.M), plan.right_windows[panel].outputs, there)
 
@@ -140,7 +140,7 @@ class LongSide:
 
     def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
         self._store, self._by_rows = store, plan.by_rows
-        self.places = plan.left_windows if plan.by_rows else tuple(window.outputs for window in plan.right_windows)
+        self.places = plan.row_panels if plan.by_rows else tuple(window.outputs for window in plan.right_windows)
 
     def read(self, place: slice) -> Float:
         """Rows ``place`` of the long side, (rows, short side)."""
@@ -161,13 +161,3 @@ def decoded(total: Array) -> Array:
     if not isinstance(total, np.ndarray):
         return on_device.decode(total, fixed_point.BITS)
     return fixed_point.decode(total, fixed_point.BITS)
-
-
-def expect_route(plan: SessionPlan) -> None:
-    """Raise ``ConfigError`` where the CSP could not factorise within its budget."""
-    if keeping(plan) is not Keeping.WHOLE or fits_whole(plan) or plan.components is not None:
-        return
-    raise ConfigError(
-        f"a full SVD of {plan.M} x {plan.N} does not fit a memory budget of {plan.memory} bytes",
-        "ask for a number of components, or allow more memory",
-    )

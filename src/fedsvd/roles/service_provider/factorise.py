@@ -66,6 +66,15 @@ class Solved:
     residual: float
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What the CSP can say of its work: no factor, only how good it is."""
+
+    residual: float
+    orthogonality: float
+    rank: int
+
+
 def factorise(plan: SessionPlan, keeper: Keeper, device: Device | None) -> Factorised | Solved:
     """X' from where its panels went, as the plan's task wants it."""
     if isinstance(keeper, Exact):
@@ -93,15 +102,6 @@ def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Fa
     U_masked = to_numpy(svd.U[:, :kept])
     orthogonality = norm(U_masked.T @ U_masked - np.eye(kept))
     return Factorised(U_masked, to_numpy(svd.sigma[:kept]), found.residual, orthogonality)
-
-
-def planned_size(plan: SessionPlan, found: Factorised) -> tuple[Float, Float]:
-    """U' and S' with zero columns beyond the rank, so that messages have the lengths of the plan."""
-    if plan.published or plan.tall:
-        return found.U_masked, found.sigma_scaled
-    U_masked, sigma = np.zeros((plan.M, plan.planned_rank)), np.zeros(plan.planned_rank)
-    U_masked[:, : found.U_masked.shape[1]], sigma[: len(found.sigma_scaled)] = found.U_masked, found.sigma_scaled
-    return U_masked, sigma
 
 
 def factorise_whole(plan: SessionPlan, store: BlockStore, device: Device | None = None) -> Factorised:
@@ -199,32 +199,27 @@ def _operator(plan: SessionPlan, store: BlockStore, device: Device | None) -> Op
 
 
 def _panels(plan: SessionPlan, store: BlockStore, device: Device | None) -> Iterator[tuple[slice, Array]]:
-    """X' by panels of columns, where it is computed with: the next one is on its way while one is worked on."""
+    """X' by panels as it is stored, where it is computed with: the next is on its way while one is worked on."""
     if isinstance(store, DeviceStore):
         everything = slice(None)
         return iter([(everything, store.read(everything, everything))])
-    panels = store.panels(1, _panel(plan))
+    across = plan.N if plan.by_rows else plan.M
+    panels = store.panels(0 if plan.by_rows else 1, max(1, plan.memory // (8 * 8 * across)))
     if device is None:
         return panels
     places, read = tee(panels)
     return zip((place for place, _ in places), device.ahead(panel for _, panel in read), strict=True)
 
 
-def _panel(plan: SessionPlan) -> int:
-    return max(1, min(plan.N, plan.memory // (8 * 8 * plan.M)))
-
-
 def _start_block(plan: SessionPlan, store: BlockStore, device: Device | None) -> Array:
-    """Columns of X' from every window in turn: from one window alone the iteration could miss what is elsewhere."""
-    width = krylov_start(plan, plan.components or 1)
-    windows = plan.right_windows
-    picked = []
-    for j in range(width):
-        outputs = windows[j % len(windows)].outputs
-        step = j // len(windows)
-        column = outputs.start + (step * 7919) % (outputs.stop - outputs.start)
-        picked.append(store.read(slice(0, plan.M), slice(column, column + 1)))
-    block = namespace(*picked).concat(picked, axis=1)
+    """Columns from all over X': from one of the paper's blocks alone the iteration could miss what is elsewhere."""
+    chosen = np.linspace(0, plan.N - 1, krylov_start(plan, plan.components or 1)).round().astype(int)
+    if plan.by_rows and not isinstance(store, DeviceStore):
+        height = max(1, plan.memory // (8 * 8 * plan.N))
+        block: Array = np.concatenate([np.array(rows[:, chosen]) for _, rows in store.panels(0, height)])
+    else:
+        picked = [store.read(slice(0, plan.M), slice(column, column + 1)) for column in chosen.tolist()]
+        block = namespace(*picked).concat(picked, axis=1)
     return device.put(block) if device is not None and isinstance(block, np.ndarray) else block
 
 

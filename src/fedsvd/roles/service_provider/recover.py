@@ -1,8 +1,10 @@
-"""What users come back for: windows of a long U', and eq. 6 of the paper, ``[Vt_i]^R = Vt' [Q_i^T]^R`` (C1).
+"""What users come back for: panels of a long U', and eq. 6 of the paper, ``[Vt_i]^R = Vt' [Q_i^T]^R`` (C1).
 
-Both go window by window, so that neither U' nor V'^T need be in memory where they are too long for it. Eq. 6 is there
+Both go piece by piece, so that neither U' nor V'^T need be in memory where they are too long for it. Eq. 6 is there
 in the ``paper`` scheme alone.
 """
+
+import numpy as np
 
 from fedsvd.errors import UnexpectedMessage
 from fedsvd.linalg.backend import to_numpy
@@ -13,13 +15,29 @@ from fedsvd.roles.service_provider.factorise import Factorised
 from fedsvd.types import Float, expect_shape
 
 
+def planned_size(plan: SessionPlan, found: Factorised) -> tuple[Float, Float]:
+    """U' and S' with zero columns beyond the rank, as long as the plan says; of a long U' no rows."""
+    if plan.published:
+        return found.U_masked, found.sigma_scaled
+    U_masked, sigma = np.zeros((0 if plan.tall else plan.M, plan.planned_rank)), np.zeros(plan.planned_rank)
+    if not plan.tall:
+        U_masked[:, : found.U_masked.shape[1]] = found.U_masked
+    sigma[: len(found.sigma_scaled)] = found.sigma_scaled
+    return U_masked, sigma
+
+
 def factor_rows(plan: SessionPlan, sender: Party, found: Factorised | None, message: RowsRequest) -> FactorRows:
-    """The rows of U' in one window of P."""
-    windows = plan.left_windows
-    if found is None or found.store is None or not plan.tall or not 0 <= message.panel < len(windows):
-        raise UnexpectedMessage(f"{sender} asks for rows of U' that are not told apart")
-    rows = found.store.read(windows[message.panel], slice(0, len(found.sigma_scaled)))
-    return FactorRows(plan.digest, message.panel, to_numpy(rows))
+    """The rows of U' in one panel, with zero columns beyond the rank."""
+    panels = plan.row_panels
+    if found is None or not plan.tall or not 0 <= message.panel < len(panels):
+        raise UnexpectedMessage(f"{sender} asks for rows of U' that are not sent by themselves")
+    place, r = panels[message.panel], len(found.sigma_scaled)
+    rows = found.U_masked[place] if found.store is None else to_numpy(found.store.read(place, slice(0, r)))
+    if plan.published or r == plan.planned_rank:
+        return FactorRows(plan.digest, message.panel, rows)
+    padded = np.zeros((len(rows), plan.planned_rank))
+    padded[:, :r] = rows
+    return FactorRows(plan.digest, message.panel, padded)
 
 
 def blinded_factor(

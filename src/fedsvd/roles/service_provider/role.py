@@ -6,11 +6,9 @@ relays sealed messages it cannot read and adds up sums it cannot read. In mode A
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
-
-import numpy as np
 
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.backend import namespace
@@ -18,8 +16,10 @@ from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import (
+    ID_WORDS,
     BatchRequest,
     BlindedRightMask,
+    Challenge,
     Computed,
     Countersigned,
     Factors,
@@ -42,10 +42,11 @@ from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
-from fedsvd.protocol.upload import Batch, batches, recovers
-from fedsvd.roles.service_provider.collect import Storage, decoded, expect_route, keeper_for
-from fedsvd.roles.service_provider.factorise import Factorised, Solved, factorise, planned_size
-from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows
+from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
+from fedsvd.roles.service_provider.collect import Storage, decoded, keeper_for
+from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
+from fedsvd.roles.service_provider.multiply import Multiplied
+from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.types import Array, Ring
 
@@ -61,15 +62,6 @@ class State(Enum):
     ANSWERING = auto()
     DONE = auto()
     ABORTED = auto()
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What the CSP can say of its work: no factor, only how good it is."""
-
-    residual: float
-    orthogonality: float
-    rank: int
 
 
 class ServiceProvider(Machine):
@@ -99,12 +91,14 @@ class ServiceProvider(Machine):
         self._batch = 0
         self._panel: Array | None = None
         self._finished: dict[Party, bytes] = {}
+        self._multiplied = Multiplied(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
         self._complete: deque[tuple[int, Array]] = deque()  # panels of X' on their way to the keeper
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
+        self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
         if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
@@ -150,20 +144,19 @@ class ServiceProvider(Machine):
         return self.state, tuple(Send(party, relayed) for party in to)
 
     def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
-        """Compare the keyed hashes of the rows; say that they differ, never which or how many."""
+        """Compare the keyed hashes of the users' id columns; all there is to say is that they differ."""
         if sender in self._rows:
             raise RepeatedShare(f"{sender} sent its row ids twice")
-        if message.hashes.shape != (self.plan.m,):
-            raise ShapeError(f"{sender} hashed {message.hashes.shape[0]} rows, the plan has {self.plan.m}")
-        self._rows[sender] = message.hashes
+        if message.hashed.shape != (ID_WORDS,):
+            raise ShapeError(f"a hash of row ids of {sender} has another length than {ID_WORDS} words")
+        self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()
-        every = np.stack([self._rows[party] for party in self.plan.users])
-        if (every != every[0]).any():
-            # Neither which rows differ nor how many: that would answer questions about membership.
+        if len({hashed.tobytes() for hashed in self._rows.values()}) > 1:
             raise RowsDiffer(
                 "rows have different ids at different parties, or stand in another order",
-                "sort every party's table by the id column and leave only the ids that all parties have",
+                "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
+                'that all have; ids = "trust", if the rows belong together and their ids need not agree',
             )
         return self.state, self._to_all(RowsAgree(self.plan.digest))
 
@@ -255,6 +248,7 @@ class ServiceProvider(Machine):
             self._panel[batch.rows, :] = X_masked
             panel = self._panel
         self._batch += 1
+        self.progress("aggregating", self._batch, len(self._batches))
         more = self._batch < len(self._batches)
         # The next batch is asked for first: the users mask it while this panel is folded in or stored.
         requests = self._request_batch() if more else ()
@@ -277,7 +271,10 @@ class ServiceProvider(Machine):
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
     def _factorise(self) -> Factorised | Solved:
-        return factorise(self.plan, self._keeper, self._device)
+        self.progress("factorise", 0, 1)
+        found = factorise(self.plan, self._keeper, self._device)
+        self.progress("factorise", 1, 1)
+        return found
 
     # --- the answer -----------------------------------------------------------------------------------------------
 
@@ -292,8 +289,8 @@ class ServiceProvider(Machine):
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
-        asked_again = found.store is not None or recovers(self.plan)
-        self._found = replace(found, U_masked=found.U_masked[:0]) if asked_again else None
+        if self.plan.tall or found.store is not None or recovers(self.plan):
+            self._found = found if self.plan.tall else replace(found, U_masked=found.U_masked[:0])
         U_masked, sigma = planned_size(self.plan, found)
         released = sigma if self.plan.releases(Item.SPECTRUM) else None
         reply = Factors(digest, U_masked, released, found.residual, found.orthogonality)
@@ -304,8 +301,12 @@ class ServiceProvider(Machine):
         return State.ANSWERING, (Send(sender, blinded_factor(self.plan, sender, self._found, message)),)
 
     def _on_rows_request(self, sender: Party, message: RowsRequest) -> Step:
-        """One window of U', where it is too long to be told at once."""
+        """One panel of U', where it is too long for one message."""
         return State.ANSWERING, (Send(sender, factor_rows(self.plan, sender, self._found, message)),)
+
+    def _on_challenge(self, sender: Party, message: Challenge) -> Step:
+        """Step 7 on split columns: the vectors that users check a solution with, multiplied under P."""
+        return self.state, self._multiplied.add(sender, message)
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has signed the same certificate, sign it too, and the session is over."""
@@ -342,5 +343,6 @@ class ServiceProvider(Machine):
         (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
         (State.ANSWERING, BlindedRightMask, Role.USER, _on_blinded_mask, {State.ANSWERING}),
         (State.ANSWERING, RowsRequest, Role.USER, _on_rows_request, {State.ANSWERING}),
+        (State.ANSWERING, Challenge, Role.USER, _on_challenge, {State.ANSWERING}),
         (State.ANSWERING, Finished, Role.USER, _on_finished, {State.ANSWERING, State.DONE}),
     )

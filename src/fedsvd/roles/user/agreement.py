@@ -12,7 +12,7 @@ that the CSP cannot test a guess against it. A CSP that shows users different th
 import hashlib
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,12 +63,12 @@ class Group:
 
     # --- data commitments -----------------------------------------------------------------------------------------
 
-    def data_commitment(self, content: bytes) -> bytes:
+    def data_commitment(self, commit: Callable[[], bytes]) -> bytes:
         """Our commitment to the data, the first time we are asked; nothing after that."""
         if self._commitment is not None:
             return b""
-        self._commitment = content
-        return content
+        self._commitment = commit()
+        return self._commitment
 
     def read_commitments(self, commitments: tuple[bytes, ...]) -> None:
         """Take in all users' commitments with the first total; ours must be among them, in its place."""

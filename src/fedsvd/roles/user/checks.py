@@ -25,10 +25,10 @@ from fedsvd.protocol.tasks import Scheme
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.statistics import Prepared, panels_of, squared_norm
-from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum
+from fedsvd.roles.user.statistics import Prepared, panels_of
+from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, checked_sum, total_sum, within_bounds
 from fedsvd.roles.user.work import Dense, Work
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 ROUNDING = 2.0**-53
 
@@ -49,8 +49,9 @@ def check_factors(work: Work, prepared: Prepared, U: Float, sigma: Float | None)
     """
     plan, F1 = work.plan, prepared.F1
     F = unit(F1)
-    products: _Products = yield Local("checks", lambda: _products(work, prepared.A_i, U))
-    residual = _eigen_residual(work, U, products)
+    g = _secret_vectors(work, U.shape[1])
+    products: _Products = yield Local("checks", lambda: _products(work, prepared.A_i, U, g))
+    residual = _eigen_residual(work, U, g, products)
     total = yield from checked_sum(plan, "eigen", residual / F**2, work.own, math.ldexp((F1 / F) ** 2, -52))
     eigen_tolerance = 64 * math.sqrt(plan.m * plan.k) * ROUNDING * (F1 / F) ** 2
     _expect(bool(np.abs(total[:-1]).max(initial=0.0) <= eigen_tolerance), "the vectors")
@@ -64,8 +65,7 @@ def check_factors(work: Work, prepared: Prepared, U: Float, sigma: Float | None)
     expected[: len(sigma)] = sigma**2
     diag_tolerance = 64 * (plan.k + math.sqrt(plan.m)) * ROUNDING * F1**2
     _expect(bool(np.abs(diag - expected).max(initial=0.0) <= diag_tolerance), "the singular values")
-    own = np.array([products.norm / F**2])
-    trace = float((yield from total_sum(plan, "trace", own, work.own, SPECTRUM_WIDTH))[0]) * F**2
+    trace = yield from joint_trace(work, products.norm, F)
     slack = plan.k * math.ldexp(F**2, SPECTRUM_WIDTH - 100)
     left = trace + slack - float(np.sum(sigma**2))
     proved = len(sigma) < plan.planned_rank or left <= float(sigma[-1]) ** 2
@@ -75,13 +75,19 @@ def check_factors(work: Work, prepared: Prepared, U: Float, sigma: Float | None)
     return Checked(proved, least, trace)
 
 
+def joint_trace(work: Work, norm: float, F: float) -> Script:
+    """The squared joint norm, from this user's own part of it, both in units of 2^2E."""
+    own = np.array([norm / F**2])
+    return float((yield from total_sum(work.plan, "trace", own, work.own, SPECTRUM_WIDTH))[0]) * F**2
+
+
 def _check_small(work: Work, A_i: Operand, U: Float, sigma: Float) -> Script:
     """``S^-1 U^T G U S^-1 = I`` for all S_j above the level of rounding; the least S_j it covers, relative to S_1."""
     plan, r = work.plan, work.plan.planned_rank
     covered = int(np.count_nonzero(sigma > 64 * plan.m * ROUNDING * sigma[0]))
     C_i = yield Local("checks", lambda: _in_own_basis(work, A_i, U[:, :covered] / sigma[:covered]))
     own = np.zeros((r, r))
-    own[:covered, :covered] = C_i
+    own[:covered, :covered] = within_bounds(C_i)
     upper = np.triu_indices(r)
     total = yield from total_sum(plan, "C", own[upper], work.own, NORM_WIDTH)
     expected = np.zeros((r, r))
@@ -111,44 +117,48 @@ def check_solution(work: Work, prepared: Prepared, w: Float, features: int) -> S
 
 @dataclass(frozen=True, repr=False)
 class _Products:
-    """``M_i = A_i A_i^T U`` (m, rho), ``||A_i^T u_j||^2`` (rho,), and ``||A_i||^2``."""
+    """``A_i A_i^T U g`` (m, 3) for the secret g, ``||A_i^T u_j||^2`` (rho,), and ``||A_i||^2``."""
 
-    M_i: Float
+    turned: Float
     energies: Float
     norm: float
 
 
-def _products(work: Work, A_i: Operand, U: Float) -> _Products:
-    there = work.put(U)
-    norm = squared_norm(work, A_i)
-    if work.plan.by_rows and not isinstance(A_i, Dense):
-        W = _accumulated(work, A_i, U)
-        M_i = np.empty_like(U)
-        for part, _ in work.row_panels("checks"):
-            M_i[part] = to_numpy(A_i.rows(part.start, part.stop) @ work.put(W))
-        return _Products(M_i, np.einsum("ij,ij->j", W, W), norm)
-    total, energies = None, np.zeros(U.shape[1])
-    for panel in panels_of(work, A_i):
-        W_p = namespace(panel).matrix_transpose(panel) @ there
-        total = panel @ W_p if total is None else total + panel @ W_p
-        energies += to_numpy(backend.column_norms(W_p)) ** 2
-    return _Products(np.zeros_like(U) if total is None else to_numpy(total), energies, norm)
-
-
-def _accumulated(work: Work, A_i: Operand, U: Float) -> Float:
-    """``A_i^T U`` of a matrix that is read by rows."""
-    W: Float = np.zeros((work.n_i, U.shape[1]))
+def _products(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
+    """One pass over A_i by columns; two by rows, where U may lie on disk and is met in the same panels."""
+    if not work.plan.reads_rows or isinstance(A_i, Dense):
+        return _by_columns(work, A_i, U, g)
+    W, squares = np.zeros((work.n_i, U.shape[1])), []
     for part, _ in work.row_panels("checks"):
         rows = A_i.rows(part.start, part.stop)
-        W += to_numpy(namespace(rows).matrix_transpose(rows) @ work.put(U[part]))
-    return W
+        W += to_numpy(namespace(rows).matrix_transpose(rows) @ work.put(np.ascontiguousarray(U[part])))
+        squares.append(backend.norm(rows) ** 2)
+    turned, Wg = np.empty((U.shape[0], EIGEN_VECTORS)), work.put(W @ g)
+    for part, _ in work.row_panels("checks"):
+        turned[part] = to_numpy(A_i.rows(part.start, part.stop) @ Wg)
+    return _Products(turned, np.einsum("ij,ij->j", W, W), math.fsum(squares))
 
 
-def _eigen_residual(work: Work, U: Float, products: _Products) -> Float:
-    """``M_i g - U (diag(U^T M_i) o g)`` for three secret g, and one number more where columns of U are missing."""
+def _by_columns(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
+    there, g_there = work.put(np.ascontiguousarray(U)), work.put(g)
+    turned: Array = work.put(np.zeros((U.shape[0], EIGEN_VECTORS)))
+    energies, squares = np.zeros(U.shape[1]), []
+    for panel in panels_of(work, A_i):
+        W_p = namespace(panel).matrix_transpose(panel) @ there
+        turned = turned + panel @ (W_p @ g_there)
+        energies += to_numpy(backend.column_norms(W_p)) ** 2
+        squares.append(backend.norm(panel) ** 2)
+    return _Products(to_numpy(turned), energies, math.fsum(squares))
+
+
+def _secret_vectors(work: Work, rho: int) -> Float:
+    return Keystream(work.checks.derive("g", "gram")).normal((work.plan.planned_rank, EIGEN_VECTORS))[:rho]
+
+
+def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Float:
+    """``A_i A_i^T U g - U (diag(U^T A_i A_i^T U) o g)``, and one number more where columns of U are missing."""
     r, rho = work.plan.planned_rank, U.shape[1]
-    g = Keystream(work.checks.derive("g", "gram")).normal((r, EIGEN_VECTORS))[:rho]
-    v = products.M_i @ g - U @ (products.energies[:, None] * g)
+    v = products.turned - U @ (products.energies[:, None] * g)
     missing = products.norm - float(products.energies.sum()) if rho < r else 0.0
     return np.append(v.ravel(), missing)
 

@@ -1,7 +1,7 @@
 """User i's columns as a vertical regression has them: centred, scaled by powers of two, with its share of the ridge.
 
 A user owns whole columns, so centring and scaling are local. A ridge is rows ``sqrt(alpha) I`` (label 0) below the
-data; every window of P takes its fraction of them, so that none is a window of its own.
+data, one to each column of all users; P mixes them with the data.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ class Columns:
 
     work: Work
     mean: Float
+    rest: Float  # of the mean: what is below its last digit
     inverse: Float  # of the scales; zero for a constant column
     constant: tuple[int, ...]
     label_mean: Float
@@ -31,23 +32,26 @@ class Columns:
 
     @classmethod
     def of(cls, work: Work) -> "Columns":
-        """One or two passes over the columns: means, then energies about them."""
+        """One or two passes over the columns: means, then energies about them, and what the means are off."""
         plan, m = work.plan, work.plan.m
         sums, mean = np.zeros(work.n_i), np.zeros(work.n_i)
         if plan.centre and not plan.biased:
             for _, X in work.row_panels("columns"):
                 sums += to_numpy(namespace(X).sum(X, axis=0))
             mean = sums / m
-        energy = np.zeros(work.n_i)
+        energy, rest = np.zeros(work.n_i), np.zeros(work.n_i)
         about = work.put(mean)
         for _, X in work.row_panels("columns"):
             energy += _energy(X - about)
-        _expect_finite(energy)
+            rest += to_numpy(namespace(X).sum(X - about, axis=0))
+        rest = rest / m if plan.centre and not plan.biased else np.zeros(work.n_i)
+        energy = np.maximum(_expect_finite(energy) - m * rest**2, 0.0)
         deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         inverse = inverse_powers(penalised(deviation, plan.alpha, m))
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
         if plan.biased and work.i == plan.k - 1:
             mean, inverse, energy = np.append(mean, 0.0), np.append(inverse, 1.0), np.append(energy, float(m))
+            rest = np.append(rest, 0.0)
         label_mean, label_scale = np.zeros(t), np.zeros(t)
         if work.labels is not None:
             label_mean = work.labels.mean(axis=0) if plan.centre and not plan.biased else label_mean
@@ -55,7 +59,7 @@ class Columns:
                 deviation = np.sqrt(_expect_finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
             label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
         constant = tuple(int(j) for j in zeros)
-        return cls(work, mean, inverse, constant, label_mean, label_scale, energy * inverse**2)
+        return cls(work, mean, rest, inverse, constant, label_mean, label_scale, energy * inverse**2)
 
     @property
     def width(self) -> int:
@@ -72,6 +76,7 @@ class Columns:
         if self.width > X.shape[1]:
             X = np.concatenate((X, np.ones((stop - start, 1))), axis=1)
         scaled = X - self._mean
+        scaled -= self._rest
         scaled *= self._inverse
         return scaled
 
@@ -80,48 +85,49 @@ class Columns:
         return self.work.put(self.mean)
 
     @cached_property
+    def _rest(self) -> Array:
+        return self.work.put(self.rest)
+
+    @cached_property
     def _inverse(self) -> Array:
         return self.work.put(self.inverse)
 
-    def rows(self, w: int) -> Array:
-        """The rows of A_i in window w of P: data rows, then this window's share of the ridge."""
-        groups = self.work.plan.row_windows[w].columns
-        A_rows = self.data(groups[0].start, groups[0].stop)
-        if len(groups) == 1:
+    def rows(self, start: int, stop: int) -> Array:
+        """Rows of A_i: data rows, then those of the ridge."""
+        m = self.work.plan.m
+        A_rows = self.data(min(start, m), min(stop, m))
+        if stop <= m:
             return A_rows
-        start, stop = groups[1].start, groups[1].stop
+        return namespace(A_rows).concat((A_rows, self.work.put(self._ridge(max(start, m) - m, stop - m))), axis=0)
+
+    def columns(self, start: int, stop: int) -> Array:
+        """Columns of A_i, ridge rows included."""
+        return self.rows(0, self.work.plan.M)[:, start:stop]
+
+    def _ridge(self, start: int, stop: int) -> Float:
+        """Rows of the ridge: this user's part of the diagonal."""
         ridge = np.zeros((stop - start, self.width))
         offset = sum(self.work.plan.counts[: self.work.i])
         own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
         ridge[own - start, own - offset] = np.sqrt(self.work.plan.alpha) * self.inverse[own - offset]
-        return namespace(A_rows).concat((A_rows, self.work.put(ridge)), axis=0)
+        return ridge
+
+    def times(self, w: Float) -> Float:
+        """``A_i w``, in one pass over the data."""
+        work, M = self.work, self.work.plan.M
+        product, there, height = np.empty((M, w.shape[1])), work.put(w), work.panel(self.width)
+        for start in range(0, M, height):
+            stop = min(start + height, M)
+            product[start:stop] = to_numpy(self.rows(start, stop) @ there)
+        return product
 
     def blinded_labels(self, a_i: Float) -> Float:
-        """``X_i a_i``, and y on top of it at the label holder; ridge rows come on top of that in ``label_rows``."""
+        """``A_i a_i``, ridge rows included, and y on top of it at the label holder."""
         work = self.work
-        y_i = np.zeros((work.plan.m, work.plan.targets))
-        if np.any(a_i):
-            a, height = work.put(a_i), work.panel(work.n_i)
-            for start in range(0, work.plan.m, height):
-                stop = min(start + height, work.plan.m)
-                y_i[start:stop] = to_numpy(self.data(start, stop) @ a)
+        y_i = self.times(a_i) if np.any(a_i) else np.zeros((work.plan.M, work.plan.targets))
         if work.labels is not None:
-            y_i += (work.labels - self.label_mean) / self.label_scale
-        ridge = np.sqrt(work.plan.alpha) * self.inverse[: work.n_i, None] * a_i[: work.n_i]
-        return np.concatenate((y_i, ridge)) if work.plan.ridge_rows else y_i
-
-    def label_rows(self, y_i: Float, w: int) -> Float:
-        """The rows of the blinded labels in window w of P."""
-        groups, m = self.work.plan.row_windows[w].columns, self.work.plan.m
-        rows = y_i[groups[0]]
-        if len(groups) == 1:
-            return rows
-        start, stop = groups[1].start, groups[1].stop
-        ridge = np.zeros((stop - start, y_i.shape[1]))
-        offset = sum(self.work.plan.counts[: self.work.i])
-        own = np.arange(max(start, offset), min(stop, offset + self.work.n_i))
-        ridge[own - start] = y_i[m + own - offset]
-        return np.concatenate((rows, ridge), axis=0)
+            y_i[: work.plan.m] += (work.labels - self.label_mean) / self.label_scale
+        return y_i
 
 
 def _expect_finite(energy: Float) -> Float:

@@ -24,7 +24,7 @@ from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import joint_factor, upload_gram
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
-from fedsvd.roles.user.upload import column_or_row_panels, entry_bound, masked_upload
+from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.types import Array, Float
 
@@ -58,6 +58,7 @@ def script(work: Work) -> Script:
     fit: Fit = yield from routes[plan.mode](work, prepared, rows)
     d_y = 1.0 / np.where(rows.inverse[f:] > 0, rows.inverse[f:], 1.0)
     w = fit.w * rows.inverse[:f, None] * d_y
+    w[:, deviation[f:] == 0] = 0.0  # constant labels are met by the intercept alone
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
     return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant)
 
@@ -130,9 +131,9 @@ class Blinded:
 
 
 def _under_masks(work: Work, prepared: Prepared, rows: _Rows) -> Script:
-    """The mask family and the paper's scheme: ``[X y]^T`` goes up under masks, label rows beside P's rows."""
+    """The paper's scheme: ``[X y]^T`` goes up under masks, label rows beside P's rows."""
     B = entry_bound(work, prepared.F1)
-    solution: Solution = yield masked_upload(work, column_or_row_panels(work, prepared.A_i, B))
+    solution: Solution = yield masked_upload(work, panels_of_operand(work, prepared.A_i, B))
     w = to_numpy(unmask_left(work.put(solution.w_masked), work.masks.P)) - rows.a
     if solution.null_masked.shape[1]:
         w = _least_norm(rows, to_numpy(unmask_left(work.put(solution.null_masked), work.masks.P)), w)

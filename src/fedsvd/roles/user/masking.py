@@ -1,12 +1,12 @@
-"""One user's masks in one session, and the panels of Y_i they make (step 2 of the paper).
+"""One user's masks in one session (step 2 of the paper).
 
     Y_i = c P (A_i T_i) Q_i
 
-P, Q and c follow from the mask seed, T_i from this user's own. In the ``paper`` scheme there is no T_i and no c, and
-the slices Q_i come from the TA.
+P, Q and c follow from the mask seed, T_i from this user's own; P, Q and T_i stand over whole sides. In the ``paper``
+scheme there is no T_i and no c, P and Q are blocks, and the slices Q_i come from the TA.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -41,60 +41,49 @@ class Masks:
     on: Array | None = None  # an array where the masks are to be; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
     dealt_left: Orthogonal | None = None  # P, where it was dealt as a matrix
-    _turned: list[Array] = field(init=False, default_factory=list, compare=False)
 
     def __repr__(self) -> str:
         return f"Masks(user={self.i + 1})"
 
     @cached_property
     def P(self) -> LeftMask:
-        # By rows each window of P is met once, and there may be many; by columns all are met again to take P off.
+        # By rows each of the paper's blocks is met once, and there may be many; else all are met again to take P off.
         plan, seed = self.plan, self.seed.derive("P")
-        cuts = plan.left_windows
-        keep = not plan.by_rows
-        left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, plan.window, self.on, keep, cuts, self.each)
+        keep = not (plan.published and plan.by_rows)
+        left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, self.on, keep, self.each, stored=self._stored)
         return left if self.dealt_left is None else replace(left, dealt=self.dealt_left)
 
     @cached_property
     def Q(self) -> RightMask | DealtRightMask:
         if self.dealt is not None:
             return self.dealt
-        keep = len(self.plan.right_windows) == 1 or self.plan.by_rows
         plan, seed = self.plan, self.seed.derive("Q")
-        return RightMask(plan.right, plan.widths, seed, plan.block, plan.window, self.on, keep, self.each)
+        keep = len(plan.right_windows) == 1 or plan.by_rows
+        return RightMask(plan.right, plan.widths, seed, plan.block, self.on, keep, self.each, self._stored)
+
+    @property
+    def _stored(self) -> int:
+        """Bytes that the drawn blocks of one mixing mask may take."""
+        return self.plan.memory // 8
 
     @cached_property
     def c(self) -> float:
         return 1.0 if self.plan.published else secret_scale(self.seed.derive("c"))
 
     @cached_property
-    def whole(self) -> Orthogonal | None:
-        """T_i over all windows, for a user no wider than one; None where each window is rotated by itself.
-
-        Window by window such a user has few columns in each, or one, which a rotation of its own only gives a sign.
-        """
-        width, windows = self.plan.widths[self.i], len(self.plan.right_windows)
-        if self.plan.published or windows == 1 or width > self.plan.window:
+    def T_i(self) -> Orthogonal | None:
+        """The rotation of this user's own columns; none in the paper's scheme."""
+        if self.plan.published:
             return None
-        return local_rotation(width, self.own.derive("T"), self.on, self.each)
-
-    def rotation(self, w: int) -> Orthogonal | None:
-        """T_i inside column window w; None where there is nothing to rotate there."""
-        own = self.plan.right_windows[w].columns[self.i]
-        if self.plan.published or own.stop == own.start or self.whole is not None:
-            return None
-        return local_rotation(own.stop - own.start, self.own.derive("T", w), self.on, self.each)
-
-    @cached_property
-    def rotations(self) -> tuple[Orthogonal | None, ...]:
-        """All of T_i, for tasks that come back to it."""
-        return tuple(self.rotation(w) for w in range(len(self.plan.right_windows)))
+        width, seed = self.plan.widths[self.i], self.own.derive("T")
+        return local_rotation(width, seed, self.on, self.each, self._stored, self.plan.block)
 
     @cached_property
     def written_out(self) -> Array | None:
         """``c T_i Q_i`` as a matrix, (w_i, N), where it pays; None where reflectors and mixing are the better way."""
-        T_i = self.rotation(0) if writes_out(self.plan, self.i) else None
-        return None if T_i is None else self.c * self.Q.right(0, self.i, T_i.explicit())
+        if self.T_i is None or not writes_out(self.plan, self.i):
+            return None
+        return self.c * self.Q.right(0, self.i, self.T_i.explicit())
 
     @cached_property
     def _written_out_with_labels(self) -> Array | None:
@@ -108,36 +97,30 @@ class Masks:
         return both
 
     def forget_right(self) -> None:
-        """Let go of T_i and Q, which will be drawn again should anybody ask; slices that were dealt stay."""
-        for drawn in ("Q", "whole", "rotations", "written_out", "_written_out_with_labels"):
+        """Drop T_i and Q, which are drawn again should they be needed; slices that were dealt stay."""
+        for drawn in ("Q", "T_i", "written_out", "_written_out_with_labels"):
             self.__dict__.pop(drawn, None)
-        self._turned.clear()
+
+    def under_right(self, rows: Array) -> Array:
+        """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that P has met already."""
+        if self._written_out_with_labels is not None:
+            return rows @ self._written_out_with_labels
+        xp, width = namespace(rows), self.plan.widths[self.i]
+        A = rows[:, :width]
+        A = A if self.T_i is None else self.T_i.right(A)
+        windows = self.plan.right_windows
+        parts = [self.Q.right(v, self.i, A[:, window.columns[self.i]]) for v, window in enumerate(windows)]
+        if rows.shape[1] > width:
+            parts.append(rows[:, width:])
+        joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
+        if self.c != 1.0:
+            joined *= self.c  # made here, so changed in place
+        return joined
 
     def column_panel(self, A_i: Operand, w: int) -> Array:
-        """Column window w of Y_i."""
-        masked = self._from_left(self._columns(A_i, w))
-        if self.written_out is not None:
-            return masked @ self.written_out
-        masked *= self.c  # made here, so changed in place
-        return self._to_right(masked, w)
-
-    def _columns(self, A_i: Operand, w: int) -> Array:
-        """This user's columns in window w; those of a short user, rotated as a whole, are kept until the last."""
+        """Column window w of Y_i, in the paper's scheme."""
         own = self.plan.right_windows[w].columns[self.i]
-        if self.whole is None:
-            return A_i.columns(own.start, own.stop)
-        if not self._turned:
-            self._turned.append(self.whole.right(A_i.columns(0, self.plan.widths[self.i])))
-        A_iw = self._turned[0][:, own]
-        if w == len(self.plan.right_windows) - 1:
-            self._turned.clear()
-        return A_iw
-
-    def _to_right(self, masked: Array, w: int) -> Array:
-        """``masked T_iw Q_iw``; by rows every window comes back many times, by columns once."""
-        T_iw = self.rotations[w] if self.plan.by_rows else self.rotation(w)
-        rotated = masked if T_iw is None else T_iw.right(masked)
-        return self.Q.right(w, self.i, rotated)
+        return self.Q.right(w, self.i, self._from_left(A_i.columns(own.start, own.stop)))
 
     def _from_left(self, A_iw: Array) -> Array:
         """``P A_iw``; the label rows of a horizontal regression below it pass as they are, blinded before."""
@@ -146,18 +129,9 @@ class Masks:
             return self.P.left(A_iw)
         return namespace(A_iw).concat((self.P.left(A_iw[:rows, :]), A_iw[rows:, :]), axis=0)
 
-    def row_panel(self, A_i_rows: Array, y_i_rows: Array, w: int) -> Array:
-        """Row window w of ``[Y_i, c P y_i]``, from the same rows of A_i and of the labels."""
-        xp = namespace(A_i_rows)
-        masked = self.P.window(w).left(xp.concat((A_i_rows, y_i_rows), axis=1))
-        if self._written_out_with_labels is not None:
-            return masked @ self._written_out_with_labels
-        masked *= self.c  # made here, so changed in place
-        width, windows = A_i_rows.shape[1], self.plan.right_windows
-        rows, labels = masked[:, :width], masked[:, width:]
-        rows = rows if self.whole is None else self.whole.right(rows)
-        parts = [self._to_right(rows[:, window.columns[self.i]], v) for v, window in enumerate(windows)]
-        return xp.concat((*parts, labels), axis=1)
+    def row_panel(self, rows: Array, w: int) -> Array:
+        """Row window w of ``[Y_i, c P y_i]``, from the same rows of ``[A_i, y_i]``, in the paper's scheme."""
+        return self.under_right(self.P.window(w).left(rows))
 
     def own_part(self, W_masked: Array) -> Array:
         """``T_i Q_i W'``: rows of the users' columns, back from under the masks, (N, t) to (n_i, t)."""
@@ -167,8 +141,6 @@ class Masks:
         parts = []
         for v, window in enumerate(self.plan.right_windows):
             block = W_masked[window.outputs, :]
-            own = xp.matrix_transpose(self.Q.right_t(v, self.i, xp.matrix_transpose(block)))
-            T_iv = self.rotations[v]
-            parts.append(own if T_iv is None else T_iv.left(own))
+            parts.append(xp.matrix_transpose(self.Q.right_t(v, self.i, xp.matrix_transpose(block))))
         joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-        return joined if self.whole is None else self.whole.left(joined)
+        return joined if self.T_i is None else self.T_i.left(joined)

@@ -75,7 +75,7 @@ def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
     W = U if scales is None else U * _inverse(scales)[:, None]
     keep: Keep = work.keep or InMemory()
     keep.open(U.shape[1], work.n_i)
-    if work.plan.by_rows:
+    if work.plan.reads_rows:
         keep.put(_scores_by_rows(work, mean, W).T)
     else:
         W, centre = work.put(W), work.put(mean[:, None])

@@ -10,6 +10,7 @@ import numpy as np
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.backend import to_numpy
+from fedsvd.protocol.sums import FINE_STEP
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import bound_sum, total_sum
 from fedsvd.roles.user.work import Work
@@ -41,7 +42,9 @@ def summed_for_label_holder(work: Work, w_i: Float, intercept: Float) -> Script:
     E = yield from bound_sum("score bound", math.frexp(size)[1] if size else None, work.own)
     if E is None:
         E = 0
-    summed = yield from total_sum(work.plan, "scores", np.ldexp(scores_i, -E), work.own, 0)
+    # Noise of our largest score's last digit, in all rows: digits would show which rows are zero at all others but one.
+    width = max(0, FINE_STEP + math.frexp(math.ulp(size))[1] - E) if size else 0
+    summed = yield from total_sum(work.plan, "scores", np.ldexp(scores_i, -E), work.own, width)
     return None if summed is None else np.ldexp(summed, E) + intercept
 
 

@@ -9,16 +9,19 @@ In the ``paper`` scheme the last user appends the column of ones and y' = P y go
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
+from fedsvd.roles.user.challenge import Sizes, check_solution, solution_norm
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
+from fedsvd.roles.user.masked_rows import Beside, RowsUnderP
 from fedsvd.roles.user.prediction import summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
@@ -34,7 +37,7 @@ def script(work: Work) -> Script:
 
 
 def vertical(work: Work) -> Script:
-    """Columns are split: rows stream in panels of whole windows of P; user i ends with its own w_i."""
+    """Columns are split: rows go up in panels; user i ends with its own w_i."""
     plan, masks, t = work.plan, work.masks, work.plan.targets
     columns: Columns = yield Local("scale", lambda: Columns.of(work))
     a_i = np.zeros((columns.width, t)) if plan.published else _blinds(work, columns.width)
@@ -54,18 +57,19 @@ def vertical(work: Work) -> Script:
     B_y = power_above(size if plan.certain_bound else bound(1.0, size, plan.smallest_window[0], 1))
     B = entry_bound(work, F1)
 
-    def panel(w: int) -> Array:
-        return masks.row_panel(columns.rows(w), work.put(columns.label_rows(y_i, w)), w)
-
-    solution: Solution = yield masked_upload(work, Panels(panel, (B, B_y)))
+    solution: Solution = yield masked_upload(work, Panels(_panels(work, columns, y_i), (B, B_y)))
     scale = B_y / B if B else 1.0
-    w_i = (to_numpy(masks.own_part(work.put(solution.w_masked))) * scale - a_i) * columns.inverse[:, None]
+    scaled_i = to_numpy(masks.own_part(work.put(solution.w_masked))) * scale
+    if plan.challenges:
+        sizes = Sizes(F1, F_y, solution_norm(solution.w_masked, scale))
+        yield from check_solution(work, columns, y_i, scaled_i, sizes)
+    w_i = (scaled_i - a_i) * columns.inverse[:, None]
     null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
     w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)
     w_i = w_i * d_y
     if plan.biased:
         return (yield from _biased(work, w_i, solution, columns))
-    partial = -(columns.mean @ w_i) + columns.label_mean
+    partial = columns.label_mean - columns.mean @ w_i - columns.rest @ w_i
     intercept = np.zeros(t)
     if plan.centre:
         intercept = yield from wide_sum_of_floats("intercept", partial, work.own)
@@ -73,6 +77,21 @@ def vertical(work: Work) -> Script:
     if plan.releases(Item.SCORE):
         fitted = yield from summed_for_label_holder(work, w_i, intercept)
     return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant, fitted)
+
+
+def _panels(work: Work, columns: Columns, y_i: Float) -> Callable[[int], Array]:
+    """Rows of ``[A_i, y_i]`` under the masks, panel by panel."""
+    plan, masks = work.plan, work.masks
+    if not plan.published:
+        under = RowsUnderP(work, Beside(work, columns, y_i), columns.width + plan.targets)
+        return lambda w: masks.under_right(under.panel(w))
+
+    def panel(w: int) -> Array:
+        place = plan.row_panels[w]
+        A_rows = columns.rows(place.start, place.stop)
+        return masks.row_panel(namespace(A_rows).concat((A_rows, work.put(y_i[place])), axis=1), w)
+
+    return panel
 
 
 def _powers_of_two(noisy: Float) -> Float:

@@ -63,5 +63,13 @@ class Fetch:
     r: int
 
 
-Request = Local | Sum | Upload | Common | Recover | Fetch
+@dataclass(frozen=True, repr=False)
+class Multiply:
+    """Columns under P, panel by panel: the last times the others. Answer: the products, at the label holder alone."""
+
+    batch: Callable[[int], Ring]
+    count: int
+
+
+Request = Local | Sum | Upload | Common | Recover | Fetch | Multiply
 Script = Generator[Request, Any, Any]

@@ -22,12 +22,14 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.sums import NORM_WIDTH, total_sum
+from fedsvd.roles.user.sums import NORM_WIDTH, total_sum, within_bounds
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
 # Below this ratio S_1 / S_r, S^-1 U^T X_i is orthonormal to 16 eps as it is, and the sum is spared.
 _WELL_CONDITIONED = 16.0
+# An entry of V^T V, which is 0 or 1 but for rounding, beyond this comes from singular values that are not the data's.
+_FAR_FROM_ONE = 1024.0
 
 
 class Keep(Protocol):
@@ -87,7 +89,7 @@ class OwnVectors:
 def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
     """This user's rows of V, transposed: kept, corrected and verified as plan and keeper ask for."""
     ill = len(sigma) > 0 and bool(sigma[0] > _WELL_CONDITIONED * sigma[-1])
-    if work.plan.by_rows:
+    if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
     if work.keep is None and work.plan.check is Check.NONE:
@@ -176,10 +178,12 @@ def _joint_gram(work: Work, name: str, gram: Float | None) -> Script:
     r, rho = work.plan.planned_rank, 0 if gram is None else len(gram)
     own = np.zeros((r, r))
     if gram is not None:
-        own[:rho, :rho] = gram
+        own[:rho, :rho] = within_bounds(gram)
     total = yield from total_sum(work.plan, name, own[np.triu_indices(r)], work.own, NORM_WIDTH)
     if gram is None:
         return None
+    if not np.abs(total).max(initial=0.0) <= _FAR_FROM_ONE:
+        raise VerificationFailed("the right singular vectors are not orthonormal by far", "nothing is released")
     joint = np.zeros((r, r))
     joint[np.triu_indices(r)] = total
     joint += np.triu(joint, 1).T

@@ -19,6 +19,7 @@ from fedsvd.protocol.messages import (
     Begin,
     BlindedRightFactor,
     BlindedRightMask,
+    Challenge,
     Computed,
     Countersigned,
     FactorRows,
@@ -26,6 +27,7 @@ from fedsvd.protocol.messages import (
     Finished,
     KeyBook,
     PaddedBatch,
+    Product,
     Ready,
     Relay,
     Relayed,
@@ -40,9 +42,10 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.agreement import Agreement
-from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_rows
-from fedsvd.roles.user.requests import Common, Fetch, Local, Recover, Request, Sum, Upload
+from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_products, expect_rows
+from fedsvd.roles.user.requests import Common, Fetch, Local, Multiply, Recover, Request, Sum, Upload
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
+from fedsvd.roles.user.work import Progress, commitment_salt, reported
 from fedsvd.types import Ring
 
 # Where a computation may lead: to the state of what the script asks for next, or of its end.
@@ -51,6 +54,7 @@ _COMPUTED = {
     State.SUMMING,
     State.UPLOADING,
     State.RECOVERING,
+    State.CHALLENGING,
     State.RELAYING,
     State.AGREEING,
     State.SIGNING,
@@ -73,6 +77,12 @@ class User(Seeding):
         self._totals: list[Ring] = []
         self._result: Any = None
         self.agreement: Agreement | None = None
+        self._progress: Progress | None = (inputs.extras or {}).get("progress")
+
+    @property
+    def salt(self) -> bytes:
+        """What opens our data commitment, to an auditor."""
+        return commitment_salt(self._own)
 
     def _on_rows_agree(self, sender: Party, message: RowsAgree) -> Step:
         return self._go_on(None)
@@ -109,10 +119,13 @@ class User(Seeding):
                 return State.FETCHING, (Send(CSP, RowsRequest(digest, panel)),)
             case Recover(Qt_i_blinded):
                 return State.RECOVERING, (Send(CSP, BlindedRightMask(digest, Qt_i_blinded)),)
+            case Multiply():
+                self._batch = 0
+                return self._challenge()
 
     def _compute(self, label: str, work: Callable[[], Any], then: Callable[[Any], Step]) -> Step:
         self._then = then
-        return State.COMPUTING, (Compute(label, work),)
+        return State.COMPUTING, (Compute(label, reported(self._progress, label, work)),)
 
     def _on_computed(self, sender: Party, message: Computed) -> Step:
         then, self._then = self._then, None
@@ -132,7 +145,7 @@ class User(Seeding):
     def _send_share(self, made: tuple[Ring, Ring]) -> Step:
         request = self._asked(Sum)
         planned = self._planned[request.name]
-        committed = self._group.data_commitment(self._work.commitment())
+        committed = self._group.data_commitment(self._work.commitment)
         effects: tuple[Effect, ...] = (
             Send(CSP, SumShare(self.plan.digest, request.name, self._batch, *made, committed)),
         )
@@ -183,6 +196,8 @@ class User(Seeding):
 
     def _on_batch(self, sender: Party, message: Computed) -> Step:
         last = self._next == self._asked(Upload).count
+        if self._progress is not None:
+            self._progress("uploading", self._next, self._asked(Upload).count)
         reply = Send(CSP, PaddedBatch(self.plan.digest, self._next - 1, message.value))
         return State.WAITING if last else State.UPLOADING, (reply,)
 
@@ -202,6 +217,31 @@ class User(Seeding):
     def _on_blinded(self, sender: Party, message: BlindedRightFactor) -> Step:
         expect_blinded(self.plan, self.me.index - 1, message)
         return self._go_on(message.Vt_i_blinded)
+
+    def _challenge(self) -> Step:
+        """Make the next padded panel of the columns that check a solution."""
+        request, number = self._asked(Multiply), self._batch
+        work = lambda: self._sums.padded(request.batch(number), "challenge vectors", number)  # noqa: E731
+        return self._compute("challenge", work, self._send_challenge)
+
+    def _send_challenge(self, payload: Ring) -> Step:
+        effects: tuple[Effect, ...] = (Send(CSP, Challenge(self.plan.digest, self._batch, payload)),)
+        self._batch += 1
+        if self._batch < self._asked(Multiply).count or self.me.index == self.plan.label_user:
+            return State.CHALLENGING, effects
+        state, more = self._go_on(None)  # the products are not ours to read
+        return state, effects + more
+
+    def _on_challenge(self, sender: Party, message: BatchRequest) -> Step:
+        if message.batch != self._batch or message.batch >= self._asked(Multiply).count:
+            raise UnexpectedMessage(f"panel {message.batch} of a challenge requested, {self._batch} is next")
+        return self._challenge()
+
+    def _on_product(self, sender: Party, message: Product) -> Step:
+        if self._batch < self._asked(Multiply).count or self.me.index != self.plan.label_user:
+            raise UnexpectedMessage("products that this user does not wait for")
+        expect_products(self.plan, message)
+        return self._go_on(message.products)
 
     # --- messages to all users ------------------------------------------------------------------------------------
 
@@ -282,6 +322,9 @@ class User(Seeding):
         (State.FETCHING, Relayed, Role.CSP, _on_relayed, {State.FETCHING}),
         (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.AGREEING, State.SIGNING}),
         (State.RECOVERING, Relayed, Role.CSP, _on_relayed, {State.RECOVERING}),
+        (State.CHALLENGING, BatchRequest, Role.CSP, _on_challenge, {State.COMPUTING}),
+        (State.CHALLENGING, Product, Role.CSP, _on_product, _COMPUTED),
+        (State.CHALLENGING, Relayed, Role.CSP, _on_relayed, {State.CHALLENGING}),
         (State.RELAYING, Relayed, Role.CSP, _on_relayed, _AFTER_COMMON),
         (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING}),
         (State.SIGNING, Relayed, Role.CSP, _on_relayed, {State.SIGNING, State.FINISHING}),

@@ -57,6 +57,7 @@ class State(Enum):
     WAITING = auto()
     FETCHING = auto()
     RECOVERING = auto()
+    CHALLENGING = auto()
     RELAYING = auto()
     AGREEING = auto()
     SIGNING = auto()

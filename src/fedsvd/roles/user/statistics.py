@@ -1,7 +1,7 @@
 """Step 3: means, the common unit, scales and the joint norm, exactly, by sums; then A_i, centred and scaled.
 
 In the sum family centring costs one sum and no pass: the factor of ``[1, (X_i - s_i)^T]``, s_i this user's own shift,
-carries the local mean as an exact pair ``s_i + delta_i``. Without compression a pass for the means comes first. From
+carries the local mean as an exact pair ``s_i + delta_i``. In the mask family a pass for that pair comes first. From
 ``bound`` on everything is in units of 2^E.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvd.compress.centre import at_offset, deviations, own_shift, row_energy, unit_scales
 from fedsvd.compress.reduce import Reduced
-from fedsvd.errors import ConstantData, FixedPointOverflow
+from fedsvd.errors import ConstantData, FixedPointOverflow, NumericalError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS, namespace, to_numpy
 from fedsvd.protocol.plan import SessionPlan
@@ -23,6 +23,8 @@ from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum, w
 from fedsvd.roles.user.work import Dense, Streamed, Work
 from fedsvd.secagg import noise, wide
 from fedsvd.types import Array, Float
+
+_MOST_EXPONENT = 507  # of a user's norm: squares of the norms of 500 users are then below 2^1024
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,13 +49,15 @@ def centred(work: Work) -> Script:
     if plan.compress:
         shift = yield Local("first mean", lambda: own_shift(work.source))
         reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
+        _expect_squares(_exponent_of([reduced.L_i]))
         mean, offset = yield from _joint_mean(work, reduced)
         return Prepared(Dense(at_offset(reduced, offset)), mean=mean)
-    sums = yield Local("means", lambda: _row_sums(work))
-    widths = [noise.value_width(value) for value in sums.tolist()]
-    total = yield from wide_sum("mean", wide.integers(sums), widths, work.own)
+    own: _OwnMean = yield Local("means", lambda: _own_mean(work))
+    total = yield from _summed_means(work, own)
     mean = wide.rounded(total, plan.n)
-    return Prepared(Streamed(work.source, mean, device=work.device), mean=mean)
+    # What float64 has no digits for in a large mean is taken off by itself.
+    rest = wide.rounded([joint - plan.n * high for joint, high in zip(total, wide.integers(mean), strict=True)], plan.n)
+    return Prepared(Streamed(work.source, mean, device=work.device, rest=rest), mean=mean)
 
 
 def uncentred(work: Work) -> Script:
@@ -68,14 +72,30 @@ def _joint_mean(work: Work, reduced: Reduced) -> Script:
     """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
     assert reduced.shift is not None
     assert reduced.offset_i is not None
-    pair = zip(wide.integers(reduced.shift), wide.integers(reduced.offset_i), strict=True)
-    own = [shift + offset for shift, offset in pair]
-    n, n_i = work.plan.n, work.n_i
-    spread = zip(deviations(reduced).tolist(), reduced.offset_i.tolist(), strict=True)
-    widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
-    total = yield from wide_sum("mean", [n_i * value for value in own], widths, work.own)
-    offset = wide.rounded([n * value - joint for value, joint in zip(own, total, strict=True)], n)
+    own, n = _OwnMean(reduced.shift, reduced.offset_i, deviations(reduced)), work.plan.n
+    total = yield from _summed_means(work, own)
+    offset = wide.rounded([n * value - joint for value, joint in zip(own.exact(), total, strict=True)], n)
     return wide.rounded(total, n), offset
+
+
+@dataclass(frozen=True, repr=False)
+class _OwnMean:
+    """This user's mean of every row as an exact pair, a shift of its own and the rest, and the rows' deviations."""
+
+    shift: Float
+    offset: Float
+    deviation: Float
+
+    def exact(self) -> list[int]:
+        """``shift + offset`` in units of 2^-1074."""
+        return [high + low for high, low in zip(wide.integers(self.shift), wide.integers(self.offset), strict=True)]
+
+
+def _summed_means(work: Work, own: _OwnMean) -> Script:
+    """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2.5)."""
+    n_i, spread = work.n_i, zip(own.deviation.tolist(), own.offset.tolist(), strict=True)
+    widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
+    return (yield from wide_sum("mean", [n_i * value for value in own.exact()], widths, work.own))
 
 
 def in_common_unit(work: Work, prepared: Prepared) -> Script:
@@ -128,7 +148,8 @@ def expect_variance(plan: SessionPlan, prepared: Prepared) -> None:
     rounding = 0.0
     if prepared.mean is not None and prepared.scales is None:
         rounding = math.ldexp(8.0 * EPS * backend.norm(prepared.mean) * math.sqrt(plan.n), -prepared.E)
-    if rounding >= prepared.F1:
+    varies = prepared.scales is None or bool(prepared.scales.any())
+    if prepared.zero or not varies or rounding >= prepared.F1:
         raise ConstantData("no column of the joint table varies", "PCA needs a column that is not the same in all rows")
 
 
@@ -160,9 +181,20 @@ def _scaled(work: Work, A_i: Operand, *factors: float | Float) -> Operand:
 
 
 def _exponent(work: Work, A_i: Operand) -> int | None:
-    """The exponent of ``||A_i||_F`` as ``frexp`` has it, None for zero; powers are taken out before squares."""
+    """The exponent of ``||A_i||_F`` as ``frexp`` has it, None for zero; squares of larger norms have no float64."""
+    return _expect_squares(_exponent_of(panels_of(work, A_i)))
+
+
+def _expect_squares(exponent: int | None) -> int | None:
+    if exponent is not None and exponent > _MOST_EXPONENT:
+        raise NumericalError("the squared norm of a table leaves the range of float64", "scale the data down")
+    return exponent
+
+
+def _exponent_of(panels: Iterable[Array]) -> int | None:
+    """The exponent of the norm of all panels together; powers are taken out before squares."""
     exponents, norms = [], []
-    for panel in panels_of(work, A_i):
+    for panel in panels:
         xp = namespace(panel)
         largest = float(xp.max(xp.abs(panel))) if panel.shape[0] and panel.shape[1] else 0.0
         if largest == 0.0:
@@ -193,27 +225,40 @@ def panels_of(work: Work, A_i: Operand) -> Iterable[Array]:
         return [A_i.A_i]
     plan = work.plan
     width = work.n_i if isinstance(A_i, Streamed) else plan.widths[work.i]  # the latter with a ridge's columns
-    length, across, read = (plan.M, width, A_i.rows) if plan.by_rows else (width, plan.M, A_i.columns)
+    length, across, read = (plan.M, width, A_i.rows) if plan.reads_rows else (width, plan.M, A_i.columns)
     step = work.panel(across)
     return (read(start, min(start + step, length)) for start in range(0, length, step))
 
 
-def _row_sums(work: Work) -> Float:
-    sums = np.zeros(work.source.shape[0])
-    if work.plan.by_rows:
+def _own_mean(work: Work) -> _OwnMean:
+    """One pass: sums and squares of every row, less its first entry, which saves the digits of a large mean."""
+    rows, n_i = work.source.shape
+    shift, sums, squares = np.empty(rows), np.zeros(rows), np.zeros(rows)
+    if work.plan.reads_rows:
         for part, X in work.row_panels("means"):
-            sums[part] = to_numpy(namespace(X).sum(X, axis=1))
-        return sums
-    for _, X in work.panels("means"):
-        sums += to_numpy(namespace(X).sum(X, axis=1))
-    return sums
+            shift[part] = to_numpy(X[:, 0])
+            sums[part], squares[part] = _moments(X - X[:, :1])
+    else:
+        for part, X in work.panels("means"):
+            if part.start == 0:
+                shift = np.array(to_numpy(X[:, 0]))
+            more = _moments(X - work.put(shift[:, None]))
+            sums, squares = sums + more[0], squares + more[1]
+    offset = sums / n_i
+    deviation = np.sqrt(np.maximum(squares / n_i - offset**2, 0.0))
+    # A spread that is all rounding counts as none.
+    return _OwnMean(shift, offset, np.where(deviation**2 > 8 * EPS * offset**2, deviation, 0.0))
+
+
+def _moments(X: Array) -> tuple[Float, Float]:
+    return to_numpy(namespace(X).sum(X, axis=1)), row_energy(X)
 
 
 def _energy(work: Work, A_i: Operand) -> Float:
     if isinstance(A_i, Dense):
         return row_energy(A_i.A_i)
     energy = np.zeros(work.source.shape[0])
-    if work.plan.by_rows:
+    if work.plan.reads_rows:
         for part, _ in work.row_panels("variances"):
             energy[part] = row_energy(A_i.rows(part.start, part.stop))
         return energy

@@ -28,6 +28,7 @@ NORM_WIDTH = 50
 SPECTRUM_WIDTH = 46
 """Noise of ``diag`` and ``trace``: uniform within 2^46 steps."""
 
+_MOST = 2.0**16  # of 500 users still below what a total holds
 
 Draw = Callable[[int, Keystream], NDArray[np.int64]]
 
@@ -115,6 +116,17 @@ def _total(plan: SessionPlan, name: str, values: Float, step: int, draw: Draw, o
 
     total = yield Sum(name, encoded)
     return None if total is None else words128.to_numbers(total, step).reshape(np.shape(values))
+
+
+def within_bounds(values: Float) -> Float:
+    """These numbers, which an honest answer makes about 1, cut at 2^16.
+
+    A CSP that answers with a singular value that is too small makes them as large as it likes. Were they not cut, a
+    user whose own part exceeds what a sum holds would stop alone, and the CSP would learn whose part that is. Cut, they
+    spoil the total in the same way for all.
+    """
+    cut: Float = np.clip(np.nan_to_num(values, nan=_MOST, posinf=_MOST, neginf=-_MOST), -_MOST, _MOST)
+    return cut
 
 
 def bound_sum(name: str, exponent: int | None, own: Seed) -> Script:

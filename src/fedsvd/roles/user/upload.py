@@ -1,8 +1,8 @@
 """The upload of a masked matrix, and U' on its way back: the mask family and the paper's scheme (steps 5 and 6).
 
-Words of the upload are in units of B, a power of two that the CSP is not told: it answers in these units. By columns,
-where the matrix fits or is long the other way, P stands over all rows and U' comes as one message. By rows, where a
-tall matrix does not fit, U' comes in panels and is unmasked into an array that may lie on disk.
+Words of the upload are in units of B, a power of two that the CSP is not sent: it answers in these units. Masks stand
+over whole sides, and Y_i goes up by rows; U' comes as one message, or in panels of rows where it is long, and is
+unmasked into an array that may lie on disk. The paper's scheme goes by its blocks.
 """
 
 import math
@@ -12,17 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError
-from fedsvd.linalg.answers import rank_shown
+from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import to_numpy
-from fedsvd.masks.remove import unmask_left
+from fedsvd.linalg.widen import unit
 from fedsvd.protocol.messages import Factors
+from fedsvd.protocol.tasks import Item, Task
 from fedsvd.protocol.upload import batches
-from fedsvd.roles.user.checks import Checked, check_factors
+from fedsvd.roles.user.checks import Checked, check_factors, joint_trace
 from fedsvd.roles.user.encoding import encoded
+from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs
-from fedsvd.roles.user.requests import Fetch, Script, Upload
-from fedsvd.roles.user.statistics import Prepared, in_data_units
+from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
+from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import fixed_point
 from fedsvd.secagg.dither import least_filled
@@ -41,20 +43,29 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
     """U and S of the joint matrix, from its sum under the masks; checked, but for the paper's scheme."""
     plan, masks = work.plan, work.masks
     B = entry_bound(work, prepared.F1)
-    factors: Factors = yield masked_upload(work, column_or_row_panels(work, prepared.A_i, B))
-    r = factors.U_masked.shape[1] if plan.tall or plan.published else rank_shown(factors.U_masked)
-    U: Float = yield from left_vectors(work, factors, r)
-    sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:r] * (B / masks.c)
+    factors: Factors = yield masked_upload(work, panels_of_operand(work, prepared.A_i, B))
+    sigma = factors.sigma_scaled
+    if sigma is not None and not plan.published:
+        expect_energy(sigma, 1.001 * masks.c * prepared.F1 / B)
+    U: Float = yield from left_vectors(work, factors)
+    r = U.shape[1]
+    sigma = None if sigma is None else _within_rank(sigma, U, plan.full_matrices) * (B / masks.c)
     checked: Checked | None = None
     if not plan.published:
         checked = yield from check_factors(work, prepared, U, sigma)
     signs: Float = yield from common_signs(work, U)
     U *= signs
-    energy = in_data_units(prepared.F1**2, prepared.E)
-    if checked is not None and checked.trace is not None:
-        energy = in_data_units(checked.trace, prepared.E)
+    trace = None if checked is None else checked.trace
+    if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
+        trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
+    energy = None if trace is None else in_data_units(trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
     return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs)
+
+
+def _within_rank(sigma: Float, U: Float, full: bool) -> Float:
+    """S' without the zeros beyond the rank; with ``full_matrices`` U may have more columns than S' has numbers."""
+    return sigma if full else sigma[: U.shape[1]]
 
 
 def masked_upload(work: Work, panels: Panels) -> Upload:
@@ -69,7 +80,7 @@ def masked_upload(work: Work, panels: Panels) -> Upload:
             held.clear()  # before the next is made: a panel is as large as the memory allows
             held[place.panel] = panels.panel(place.panel)
         Y = held[place.panel][place.rows, :]
-        matrix = Y.shape[1] - (plan.targets if plan.by_rows else 0)
+        matrix = Y.shape[1] - (plan.targets if plan.stacks_labels else 0)
         least = least_filled(*plan.smallest_window, plan.certain_bound)
         columns = slice(0, matrix), slice(matrix, Y.shape[1])
         parts = [
@@ -99,33 +110,33 @@ def power_above(size: float) -> float:
     return math.ldexp(1.0, power - 1 if mantissa == 0.5 else power)
 
 
-def column_or_row_panels(work: Work, A_i: Operand, B: float) -> Panels:
-    """A_i under its masks, in the order the plan says; A_i, T_i and Q are let go with the last panel of Y_i."""
-    held: list[Operand | None] = [A_i]
-    masks, last = work.masks, len(work.plan.panels) - 1
+def panels_of_operand(work: Work, A_i: Operand, B: float) -> Panels:
+    """A_i under its masks, in the order the plan says; A_i, T_i and Q are dropped with the last panel of Y_i."""
+    last = len(work.plan.panels) - 1
+    held: list[Callable[[int], Array] | None] = [_panels(work, A_i)]
 
-    def panel(w: int) -> Float:
-        Y_iw = _panel(work, held[0], w)
+    def panel(w: int) -> Array:
+        if held[0] is None:
+            raise LocalProtocolError("a panel of Y_i was asked for after the last one")
+        Y_iw = held[0](w)
         if w == last:
             held[0] = None
-            masks.forget_right()
+            work.masks.forget_right()
         return Y_iw
 
     return Panels(panel, (B, 0.0))
 
 
-def _panel(work: Work, A_i: Operand | None, w: int) -> Float:
-    if A_i is None:
-        raise LocalProtocolError("a panel of Y_i was asked for after the last one")
-    if work.plan.whole_shares:
-        return _whole(work, A_i)
-    if not work.plan.by_rows:
-        columns: Float = work.masks.column_panel(A_i, w)
-        return columns
-    place = work.plan.left_windows[w]
-    no_labels = work.put(np.empty((place.stop - place.start, 0)))
-    rows: Float = work.masks.row_panel(A_i.rows(place.start, place.stop), no_labels, w)
-    return rows
+def _panels(work: Work, A_i: Operand) -> Callable[[int], Array]:
+    plan, masks = work.plan, work.masks
+    if not plan.published:
+        under = RowsUnderP(work, A_i, plan.widths[work.i])
+        return lambda w: masks.under_right(under.panel(w))
+    if plan.whole_shares:
+        return lambda w: _whole(work, A_i)
+    if not plan.by_rows:
+        return lambda w: masks.column_panel(A_i, w)
+    return lambda w: masks.row_panel(A_i.rows(plan.row_panels[w].start, plan.row_panels[w].stop), w)
 
 
 def _whole(work: Work, A_i: Operand) -> Float:
@@ -136,13 +147,34 @@ def _whole(work: Work, A_i: Operand) -> Float:
     return Y_i
 
 
-def left_vectors(work: Work, factors: Factors, r: int) -> Script:
-    """U (m, r) from under P; signs are still the solver's."""
+def left_vectors(work: Work, factors: Factors) -> Script:
+    """U (m, rho) from under P, without the zero columns beyond the rank; signs are still the solver's."""
     plan, P = work.plan, work.masks.P
-    if not plan.tall:
-        return to_numpy(unmask_left(work.put(factors.U_masked[:, :r]), P))
-    U = work.allocate((plan.m, r))
-    for w, place in enumerate(plan.left_windows):
+    if plan.tall and plan.published:
+        return (yield from _in_blocks(work, factors.U_masked.shape[1]))
+    if plan.tall:
+        return (yield from _in_lines(work))
+    rho = factors.U_masked.shape[1] if plan.published else rank_shown(factors.U_masked)
+    return (yield Local("unmask", lambda: to_numpy(P.left_t(work.put(factors.U_masked[:, :rho])))))
+
+
+def _in_blocks(work: Work, r: int) -> Script:
+    """U of a tall matrix in the paper's scheme, one block of P at a time."""
+    U = work.allocate((work.plan.m, r))
+    for w, place in enumerate(work.plan.row_panels):
         rows: Float = yield Fetch(w, r)
-        U[place] = to_numpy(P.window(w).left_t(work.put(rows)))
+        U[place] = to_numpy(work.masks.P.window(w).left_t(work.put(rows)))
     return U
+
+
+def _in_lines(work: Work) -> Script:
+    """U of a tall matrix: panels of U' as they come, then P's passes backwards; in memory, or in a private file."""
+    plan, r, passes = work.plan, work.plan.planned_rank, passes_of(work)
+    lines, gram = work.allocate((r, plan.m)), np.zeros((r, r))
+    for w, place in enumerate(plan.row_panels):
+        rows: Float = yield Fetch(w, r)
+        gram += rows.T @ rows
+        lines[:, place] = to_numpy(passes.last_t(place, work.put(rows))).T
+    rho = expect_orthonormal(gram, plan.m)
+    yield Local("unmask", lambda: passes.backward(lines[:rho]))
+    return lines[:rho].T

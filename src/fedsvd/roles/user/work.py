@@ -24,6 +24,11 @@ from fedsvd.types import Array, Float, Ring
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
 
+def commitment_salt(own: Seed) -> bytes:
+    """What a user opens, to an auditor, to show what it committed to; 32 bytes of its own."""
+    return own.derive("commitment").reveal()
+
+
 @dataclass(frozen=True, repr=False)
 class Work:
     """One user's side of one task; ``i`` counts from 0."""
@@ -58,10 +63,11 @@ class Work:
         return self.i + 1 == self.plan.label_user
 
     def commitment(self) -> bytes:
-        """A salted commitment to the data: to its contents where the source can name them, else to its shape."""
-        named = getattr(self.source, "content_digest", lambda: b"")()
-        salt = self.own.derive("commitment").reveal()
-        return hashlib.sha256(salt + repr(self.source.shape).encode() + named).digest()
+        """A salted commitment to the data: to its contents where the source hashes them, else to its shape."""
+        content = self.source.content_digest()
+        if content and self.labels is not None:
+            content += hashlib.sha256(np.ascontiguousarray(self.labels, "<f8").data).digest()
+        return hashlib.sha256(commitment_salt(self.own) + repr(self.source.shape).encode() + content).digest()
 
     def once(self, words: Ring, work: Callable[[], Any]) -> Any:
         """What ``work`` makes of these words; made once where users of one process share a memo."""
@@ -125,6 +131,20 @@ class Work:
         return (lambda done, total: None) if tell is None else (lambda done, total: tell(stage, done, total))
 
 
+def reported(progress: Progress | None, stage: str, work: Callable[[], Any]) -> Callable[[], Any]:
+    """The same work, with its beginning and its end reported."""
+    if progress is None:
+        return work
+
+    def told() -> Any:
+        progress(stage, 0, 1)
+        value = work()
+        progress(stage, 1, 1)
+        return value
+
+    return told
+
+
 @dataclass(frozen=True, repr=False)
 class Dense:
     """A_i in memory, or on the device."""
@@ -146,6 +166,7 @@ class Streamed:
     mean: Float | None = None
     inverse: Float | None = None
     device: Device | None = None
+    rest: Float | None = None  # of the mean: what is below its last digit
 
     def columns(self, start: int, stop: int) -> Array:
         return self._adjusted(columns_of(self.source, start, stop, self.device), slice(None))
@@ -156,4 +177,6 @@ class Streamed:
     def _adjusted(self, X: Array, rows: slice) -> Array:
         if self.mean is not None:
             X = X - host_or(self.device, self.mean[rows, None])
+        if self.rest is not None:
+            X -= host_or(self.device, self.rest[rows, None])
         return X if self.inverse is None else X * host_or(self.device, self.inverse[rows, None])

@@ -1,0 +1,139 @@
+"""Columns that are probably not measurements: row ids, and lists of ratings given where a matrix is meant.
+
+An id among the columns drowns everything else (a patient number is nearly all of the first component), and no residual
+shows it: the numbers are exact, of the wrong table. What is found here is pointed out to the user before a study runs
+and is never an error, since a column may look like ids and be data. A few megabytes from the beginning of a table
+decide; nothing is read to its end. No text carries an entry, only names and places.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import MatrixSource, Without
+from fedsvd.data.sparse import SparsePanels
+from fedsvd.errors import DataError
+from fedsvd.types import Float
+
+FEWEST_ROWS = 20  # a smaller table proves nothing
+_LOOKED_AT_BYTES = 1 << 22
+_MANY_ROWS = 1000  # so many whole numbers, all distinct and in no order, are hardly counts
+_MOST_UNNAMED = 2  # more such columns in one table are measurements of a large scale
+_ENDS = {"id", "ids", "uuid", "guid", "key", "pk", "number", "nr", "identifier", "pseudonym"}
+_WHOLE_NAMES = {
+    *("", "index", "row", "rowname", "rownames", "record", "case", "subject", "patient", "participant", "person"),
+    *("customer", "client", "member", "user", "account", "household", "mrn", "ssn"),
+}
+
+
+def is_id_name(name: str) -> bool:
+    """Whether people call row ids by such a name: ``id``, ``customer_id``, ``PatientID``, ``patient``, an index."""
+    # "customerId" has two words, and so has "PatientID".
+    parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
+    words = [word for word in re.split(r"[^a-z0-9]+", parts.lower()) if word]
+    if name.startswith(("Unnamed: ", "__index_level_")) or "_".join(words) in _WHOLE_NAMES:
+        return True
+    return words[-1] in _ENDS or (words[0] == "id" and len(words) == 2)
+
+
+def id_columns(source: MatrixSource) -> tuple[str, ...]:
+    """The columns that look like row ids, as a user would call them: distinct whole numbers, by name or by order."""
+    looked_at = _beginning(source)
+    if looked_at is None:
+        return ()
+    rows, positions = looked_at
+    distinct = _distinct_whole(rows)
+    names = source.names
+    named = [bool(names is not None and is_id_name(names[j])) for j in positions]
+    by_name = [int(j) for j, flag, known in zip(positions, distinct, named, strict=True) if flag and known]
+    others = [
+        int(j)
+        for place, (j, flag, known) in enumerate(zip(positions, distinct, named, strict=True))
+        if flag and not known and _numbers_rows(rows[:, place], source.shape[0])
+    ]
+    found = sorted([*by_name, *(others if len(others) <= _MOST_UNNAMED else ())])
+    return tuple(repr(names[j]) if names is not None else f"{j} (counted from 0)" for j in found)
+
+
+def is_list_of_ratings(source: MatrixSource) -> bool:
+    """Whether each row is one rating: a user, an item, a mark out of few, and perhaps a time."""
+    if source.shape[1] not in (3, 4):
+        return False
+    looked_at = _beginning(source)
+    if looked_at is None:
+        return False
+    rows, _ = looked_at
+    users, items, marks = rows[:, 0], rows[:, 1], rows[:, 2]
+    if not _whole(rows[:, :2]).all():
+        return False
+    repeated = len(np.unique(users)) < len(rows) or len(np.unique(items)) < len(rows)
+    each_once = len(np.unique(rows[:, :2], axis=0)) == len(rows)
+    return bool(repeated and each_once and len(np.unique(marks)) <= min(100, len(rows) // 2))
+
+
+def shared_id(sources: Sequence[MatrixSource]) -> str | None:
+    """The column that is the row ids of every one of these tables, or None: one name, distinct values in each.
+
+    It is text, or has a name that ids have; whether the values agree is for the parties' comparison to say.
+    """
+    first, *others = sources
+    for name in first.names or ():
+        if all(name in (other.names or ()) for other in others) and all(_holds_ids(each, name) for each in sources):
+            return name
+    return None
+
+
+def _holds_ids(source: MatrixSource, name: str) -> bool:
+    if name in source.text_names:
+        # It has to be left out in any case: reading it to the end costs no study anything.
+        try:
+            values = source.column(name)
+        except DataError:
+            return False
+        return len(np.unique(values)) == len(values)
+    if not is_id_name(name):
+        return False
+    looked_at = _beginning(Without(source, [(source.names or ()).index(name)]), fewest=2)
+    return looked_at is not None and bool(_distinct_whole(looked_at[0])[0])
+
+
+def _beginning(source: MatrixSource, fewest: int = FEWEST_ROWS) -> tuple[Float, NDArray[np.intp]] | None:
+    """The first rows of the columns that are worth a look, and which these are; None where there is nothing to find."""
+    if source.shape[0] < fewest or source.made_up or isinstance(source, SparsePanels) or source.lazy() is not None:
+        return None
+    positions = np.arange(source.shape[1])
+    if 8 * fewest * len(positions) > _LOOKED_AT_BYTES:
+        # A table this wide is judged by its names: twenty rows of it would be no small piece.
+        positions = np.array([j for j, name in enumerate(source.names or ()) if is_id_name(name)][:64], dtype=np.intp)
+        if not positions.size:
+            return None
+        source = Without(source, positions.tolist())
+    try:
+        rows = source.rows(0, min(source.shape[0], _LOOKED_AT_BYTES // (8 * len(positions))))
+    except DataError:
+        return None  # the study's own reading will refuse it, with the place
+    return rows, positions
+
+
+def _whole(rows: Float) -> NDArray[np.bool_]:
+    """Which columns hold numbers to count with: whole, not negative, exact in float64."""
+    whole: NDArray[np.bool_] = ((rows >= 0) & (rows < 2.0**53) & (rows == np.floor(rows))).all(axis=0)
+    return whole
+
+
+def _distinct_whole(rows: Float) -> NDArray[np.bool_]:
+    found = _whole(rows)
+    places = np.flatnonzero(found)
+    sorted_columns = np.sort(np.ascontiguousarray(rows[:, places].T), axis=1)
+    found[places] = (np.diff(sorted_columns, axis=1) > 0).all(axis=1)
+    return found
+
+
+def _numbers_rows(column: Float, n: int) -> bool:
+    """Whether distinct whole numbers number the rows: in order, without gaps, or very many of them."""
+    steps = np.diff(column)
+    if (steps > 0).all() or (steps < 0).all() or len(column) >= _MANY_ROWS:
+        return True
+    return len(column) == n and float(column.max() - column.min()) == n - 1

@@ -1,0 +1,99 @@
+"""Which rows belong together where features are split, by what the tables themselves call their rows.
+
+A pandas index names rows unless it only counts them: 0, 1, 2, ... is what every frame gets that was not given another,
+and says nothing. An index of whole numbers that is not that one (a shuffled or a filtered frame) does say something,
+also beside one that is. Parties' labels become row ids, which the session compares under a key (``RowIds``).
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.frames import index_labels
+from fedsvd.data.open import open_source
+from fedsvd.errors import RowsDiffer
+from fedsvd.protocol.tasks import Split
+
+Labels = NDArray[Any] | None
+_FIX = 'bring the rows into one order (sort_index, or frame.reindex(other.index)); ids="trust" if they are in one'
+
+
+def labels_of(table: Any) -> Labels:
+    """What a table in memory calls its rows; a file is not opened for that, and has no index."""
+    return None if isinstance(table, str | os.PathLike) else open_source(table).row_labels()
+
+
+def ids_from(labels: Sequence[Labels]) -> tuple[Labels, ...]:
+    """Row ids for all parties, or for none where their labels do not tell whether rows belong together.
+
+    Where some parties have no labels, those that have are compared here: a difference among them is an error too.
+    """
+    known = [own for own in labels if own is not None and not _only_counts(own)]
+    whole = all(own.dtype.kind in "iu" for own in known)
+    # A plain count beside names or dates is a frame without ids; beside other whole numbers it is another order.
+    usable = [own if own is not None and (whole or not _only_counts(own)) else None for own in labels]
+    if not known:
+        return (None,) * len(labels)
+    if all(own is not None for own in usable):
+        return tuple(own if own is None else _numbered(own) for own in usable)
+    first, *others = [own for own in usable if own is not None]
+    for other in others:
+        expect_same(first, other, "the indexes of two parties' tables")
+    return (None,) * len(labels)
+
+
+def expect_labels_fit(y: Any, tables: Sequence[Labels], split: Split, holder: int) -> None:
+    """Refuse a y whose index is not that of the table it belongs to; one array for all samples, or a list by party."""
+    if split is Split.VERTICAL:
+        _expect_fit(y, tables[holder], f"party {holder + 1}'s table, which holds it (label_party),")
+    elif isinstance(y, list | tuple):
+        for number, (own, table) in enumerate(zip(y, tables, strict=False), start=1):
+            _expect_fit(own, table, f"party {number}'s table")
+    elif all(own is not None for own in tables):
+        _expect_fit(y, np.concatenate([np.asarray(own) for own in tables]), "the parties' tables together")
+
+
+def expect_same(one: NDArray[Any], other: NDArray[Any], what: str) -> None:
+    """Raise ``RowsDiffer`` unless two tables call their rows alike, in one order."""
+    if one.shape != other.shape:
+        return  # the number of rows is checked elsewhere, with a message of its own
+    differ = int(np.count_nonzero(one.astype(np.str_) != other.astype(np.str_)))
+    if differ:
+        raise RowsDiffer(f"{what} differ in {differ} of {len(one)} rows", _FIX)
+
+
+def _expect_fit(y: Any, table: Labels, whose: str) -> None:
+    index = getattr(y, "index", None)
+    own = None if index is None or callable(index) else index_labels(index)
+    if own is None or table is None or own.shape != table.shape:
+        return
+    if any(_only_counts(each) for each in (own, table)) and not _both_count(own, table):
+        return  # one of the two was never given an index, or lost it
+    expect_same(own, table, f"the index of y and that of {whose}")
+
+
+def _both_count(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether both number the same rows 0, 1, 2, ..., be it in different orders."""
+    return all(each.dtype.kind in "iu" and np.array_equal(np.sort(each), np.arange(len(each))) for each in (one, other))
+
+
+def _only_counts(labels: NDArray[Any]) -> bool:
+    """Whether this index is the one that no one gave: 0, 1, 2, ...; or says the same of every row."""
+    if labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels))):
+        return True
+    return len(labels) > 1 and bool((labels == labels[0]).all())
+
+
+def _numbered(labels: NDArray[Any]) -> NDArray[np.str_]:
+    """The labels as text; where some occur twice, each with its place among its like, since ids are distinct."""
+    text = labels.astype(np.str_)
+    _, group, counts = np.unique(text, return_inverse=True, return_counts=True)
+    if len(counts) == len(text):
+        return text
+    order = np.argsort(group, kind="stable")
+    place = np.empty(len(text), dtype=np.int64)
+    place[order] = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.strings.add(np.strings.add(text, "#"), place.astype(np.str_))

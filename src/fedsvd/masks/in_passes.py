@@ -1,0 +1,90 @@
+"""``P X`` and ``P^T X`` of a matrix that memory does not hold (specification, section 6.2).
+
+The matrix lies in ``lines``, (columns, n): a column of X is a line there, in memory or on a disk. What stands before a
+round of blocks takes whole columns, some at a time; blocks take rows of all columns at once, some at a time. Every pass
+writes where it read, so there is one file, not two. The last round of the way forward, which is the first of the way
+back, is left to the caller: it meets rows as they are sent, or as they come.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from fedsvd.linalg.backend import like, namespace, to_numpy
+from fedsvd.linalg.block_diagonal import Orthogonal
+from fedsvd.masks.permute import ROUNDS, Mixing, groups_of_blocks
+from fedsvd.types import Array, Float
+
+WORKING = 4
+"""Copies of a column that are alive at once: as read, transformed, its places, as written."""
+
+
+@dataclass(frozen=True, repr=False)
+class Passes:
+    """The passes of an orthogonal P over lines, within ``memory`` bytes; arrays are moved to where ``on`` lies."""
+
+    P: Orthogonal
+    memory: int
+    on: Array | None = None
+
+    def __repr__(self) -> str:
+        return f"Passes({self.P!r})"
+
+    def forward(self, lines: Float) -> None:
+        """All of P but the blocks of its last round, on columns that lie in ``lines``."""
+        if not isinstance(self.P, Mixing):
+            self._over_columns(lines, self.P.left)
+            return
+        P = self.P
+        for t in range(ROUNDS):
+            self._over_columns(lines, partial(P.before, t))
+            if t < ROUNDS - 1:
+                self._over_rows(lines, t, transposed=False)
+
+    def backward(self, lines: Float) -> None:
+        """All of ``P^T`` after the blocks of what was the last round."""
+        if not isinstance(self.P, Mixing):
+            self._over_columns(lines, self.P.left_t)
+            return
+        P = self.P
+        for t in reversed(range(ROUNDS)):
+            self._over_columns(lines, partial(P.before_t, t))
+            if t:
+                self._over_rows(lines, t - 1, transposed=True)
+
+    def last(self, rows: slice, X: Array) -> Array:
+        """``B X`` for these rows, which are whole blocks of the last round."""
+        return X if not isinstance(self.P, Mixing) else self.P.blocks[-1].left(X, self._first(rows))
+
+    def last_t(self, rows: slice, X: Array) -> Array:
+        """``B^T X`` for the same."""
+        return X if not isinstance(self.P, Mixing) else self.P.blocks[-1].left_t(X, self._first(rows))
+
+    def _first(self, rows: slice) -> int:
+        assert isinstance(self.P, Mixing)
+        return int(np.searchsorted(self.P.blocks[-1].starts, rows.start))
+
+    def _over_columns(self, lines: Float, step: Callable[[Array], Array]) -> None:
+        count, n = lines.shape
+        width = max(1, min(count, self.memory // (WORKING * 8 * n)))
+        cuts = [count * j // -(-count // width) for j in range(-(-count // width) + 1)]
+        for start, stop in pairwise(cuts):
+            lines[start:stop] = self._back(step(self._there(lines[start:stop])))
+
+    def _over_rows(self, lines: Float, t: int, transposed: bool) -> None:
+        assert isinstance(self.P, Mixing)
+        blocks = self.P.blocks[t]
+        apply = blocks.left_t if transposed else blocks.left
+        for first, rows in groups_of_blocks(blocks.starts, self.memory // (WORKING * 8 * lines.shape[0])):
+            lines[:, rows] = self._back(apply(self._there(lines[:, rows]), first))
+
+    def _there(self, part: Float) -> Array:
+        """Lines as columns, where they are computed with."""
+        columns = np.array(part).T
+        return columns if self.on is None else like(columns, self.on)
+
+    def _back(self, columns: Array) -> Float:
+        return to_numpy(namespace(columns).matrix_transpose(columns))

@@ -1,0 +1,94 @@
+"""Rows of ``P A`` on their way up (specification, section 6.2).
+
+P stands over the whole side, so that no row of P A is there before all of A has been read. Where A fits the memory
+budget that is one product. Where it does not, it passes in lines of a private file, a column a line: what stands before
+P's blocks by columns, the blocks by rows, the last of them as rows are sent.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import LocalProtocolError
+from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.masks.in_passes import WORKING, Passes
+from fedsvd.protocol.tasks import Split
+from fedsvd.roles.user.masking import Operand
+from fedsvd.roles.user.work import Work
+from fedsvd.types import Array, Float
+
+_COPIES = 3  # of A alive at once in memory: as read, as a DCT makes it, as permuted
+
+
+class RowsUnderP:
+    """``P A`` by the plan's panels of rows, in order; A has ``width`` columns and is dropped with the last panel."""
+
+    def __init__(self, work: Work, A: Operand, width: int) -> None:
+        self._work, self._A, self._width = work, A, width
+        self._passes = passes_of(work)
+        self._whole: Array | None = None  # P A, in memory
+        self._lines: Float | None = None  # the same but for the blocks of its last round, columns as lines
+        self._over = False
+
+    def panel(self, w: int) -> Array:
+        """The rows of panel w."""
+        if self._over:
+            raise LocalProtocolError("a panel was asked for after the last one")
+        work, rows = self._work, self._work.plan.row_panels[w]
+        if self._whole is None and self._lines is None:
+            self._under_left()
+        if self._whole is not None:
+            masked = self._whole[rows, :]
+        else:
+            assert self._lines is not None
+            masked = self._passes.last(rows, work.put(np.array(self._lines[:, rows]).T))
+        if w == len(work.plan.row_panels) - 1:
+            self._whole, self._lines, self._over = None, None, True
+            del self._A
+        return masked
+
+    def _under_left(self) -> None:
+        work, M = self._work, self._work.plan.M
+        if _COPIES * 8 * M * self._width <= work.plan.memory:
+            self._whole = work.masks.P.left(self._A.rows(0, M))
+            return
+        self._lines = work.allocate((self._width, M))
+        self._fill(self._lines)
+        self._passes.forward(self._lines)
+
+    def _fill(self, lines: Float) -> None:
+        """A into lines, along the side by which tables are stored: records."""
+        plan = self._work.plan
+        if plan.split is Split.VERTICAL:
+            for start, stop in _cuts(plan.M, self._width, plan.memory):
+                lines[:, start:stop] = to_numpy(self._A.rows(start, stop)).T
+        else:
+            for start, stop in _cuts(self._width, plan.M, plan.memory):
+                lines[start:stop] = to_numpy(self._A.columns(start, stop)).T
+
+
+@dataclass(frozen=True, repr=False)
+class Beside:
+    """``[A_i, y_i]``: labels, in memory, beside the columns of an operand."""
+
+    work: Work
+    A_i: Operand
+    y_i: Float
+
+    def rows(self, start: int, stop: int) -> Array:
+        A_rows = self.A_i.rows(start, stop)
+        return namespace(A_rows).concat((A_rows, self.work.put(self.y_i[start:stop])), axis=1)
+
+    def columns(self, start: int, stop: int) -> Array:
+        return self.rows(0, self.work.plan.M)[:, start:stop]
+
+
+def passes_of(work: Work) -> Passes:
+    """P in passes over lines, within half of the budget."""
+    on = None if work.device is None else work.device.like
+    return Passes(work.masks.P.window(0), work.plan.memory // 2, on)
+
+
+def _cuts(length: int, across: int, memory: int) -> list[tuple[int, int]]:
+    step = max(1, memory // (2 * WORKING * 8 * across))
+    return [(start, min(start + step, length)) for start in range(0, length, step)]

@@ -1,0 +1,105 @@
+"""Views of sessions that open a Gram matrix: what the CSP adds up, what users open, and what a coalition subtracts.
+
+``Opened`` runs sessions and records totals that users opened and the words of every share before it was padded. The
+totals are what all users hold. Of the shares an attacker is given those of its own coalition; all others are the
+referee's.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from fedsvd.protocol.messages import PaddedBatch
+from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.roles.user import opening
+from fedsvd.roles.user.agreement import Group
+from fedsvd.roles.user.requests import Sum
+from fedsvd.roles.user.role import User
+from fedsvd.secagg.words128 import add_into, to_integers
+from fedsvd.testing.federation import Federation
+
+MODULUS = 2**128
+
+
+def signed(value: int) -> int:
+    """An integer modulo 2^128 as the signed number it stands for."""
+    value %= MODULUS
+    return value - MODULUS if value >= MODULUS // 2 else value
+
+
+class Opened:
+    """The last session's totals by name, shares of the Gram matrix and units by user, and numbers of other sums."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.totals: dict[str, np.ndarray] = {}
+        self.slices: dict[int, object] = {}
+        self.units: dict[int, object] = {}
+        self.own: dict[tuple[int, str], np.ndarray] = {}
+        self.works: dict[int, object] = {}
+        self.received: dict[tuple[int, str], np.ndarray] = {}  # totals for one receiver
+        witness, share, ask, summed = Group.witness, opening.share, User._ask, User._summed
+
+        def received(role, total):
+            if total is not None:
+                self.received[role.me.index, role._request.name] = np.array(total)
+            return summed(role, total)
+
+        def witnessed(group, name, content):
+            if isinstance(content, np.ndarray):
+                self.totals[name] = np.array(content)
+            return witness(group, name, content)
+
+        def shared(work, L_i, F1, common):
+            made = share(work, L_i, F1, common)
+            self.slices[work.i + 1], self.units[work.i + 1], self.works[work.i + 1] = made, common, work
+            return made
+
+        def asked(role, request):
+            self.works.setdefault(role.me.index, role._work)
+            if isinstance(request, Sum) and request.name != "gram":
+                self.own[role.me.index, request.name] = request.share(0)
+            return ask(role, request)
+
+        monkeypatch.setattr(Group, "witness", witnessed)
+        monkeypatch.setattr(opening, "share", shared)
+        monkeypatch.setattr(User, "_ask", asked)
+        monkeypatch.setattr(User, "_summed", received)
+
+    def run(self, tables: Sequence[np.ndarray], task: Task = Task.SVD, seed: int = 1, **study) -> Federation:
+        self.works.clear()
+        split = study.pop("split", Split.HORIZONTAL)
+        federation = Federation(tables, task, split, insecure_seed=seed.to_bytes(32, "big"), **study)
+        federation.run()
+        return federation
+
+    def shared_integers(self, i: int) -> np.ndarray:
+        """Z_i, user i's share on its grid, as Python integers."""
+        S = [part.astype(object) for part in self.slices[i].parts]
+        whole = np.vectorize(int, otypes=[object])
+        return whole(S[0]) * 2**42 + whole(S[1]) * 2**21 + whole(S[2])
+
+    def gram_of(self, *users: int) -> list[int]:
+        """The upper triangle of the sum of these users' exact Gram matrices."""
+        m = self.shared_integers(users[0]).shape[0]
+        total = sum(self.shared_integers(i) @ self.shared_integers(i).T for i in users)
+        return [int(total[i, j]) for i in range(m) for j in range(i, m)]
+
+
+def seen_by_csp(federation: Federation) -> list[int]:
+    """Mode B: the sum of all users' padded words modulo 2^128, as the CSP reads it."""
+    batches: dict[int, np.ndarray] = {}
+    for _, message in federation.views.of(CSP, PaddedBatch):
+        if message.batch not in batches:
+            batches[message.batch] = np.zeros_like(message.payload)
+        add_into(batches[message.batch], message.payload)
+    return to_integers(np.concatenate([batches[number] for number in sorted(batches)]))
+
+
+def square(triangle: Sequence[int], m: int) -> np.ndarray:
+    """The symmetric matrix behind its upper triangle, of Python integers."""
+    G = np.empty((m, m), dtype=object)
+    for i, j, value in zip(*np.triu_indices(m), triangle, strict=True):
+        G[i, j] = G[j, i] = value
+    return G

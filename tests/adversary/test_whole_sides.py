@@ -1,0 +1,191 @@
+"""Masks of the mask family against the attacks that read windows (specification, 6.4, tests 24 and 26).
+
+A window is a block, whether its rows are neighbours or drawn at random: the Gram matrices of slices of Y, which Q turns
+all alike, are read by joint diagonalisation, and sparse whole numbers by alternating ICA. Under masks over whole sides
+the same attacks find what they find under Haar masks, whose view is a function of S. Not zero: that is the null.
+"""
+
+import numpy as np
+import pytest
+from tests.adversary.scores import same_law
+from tests.explicit import seed
+from tests.tolerances import ACCEPTED, REJECTED
+from tests.unit.lab.ratings import ratings as ratings_of
+
+from fedsvd.lab.attacks.alternating import WholeNumbers, alternate, refined
+from fedsvd.lab.attacks.joint_diagonal import jointly_diagonal
+from fedsvd.lab.attacks.unmix import Cuts
+from fedsvd.linalg.windows import Form, block_sizes
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.roles.user.masking import Masks
+from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.types import SessionId
+
+M, COUNTS, SLICES = 8209, (9, 7), 24  # a prime number of rows; the CSP cuts what it sees into so many slices
+N = sum(COUNTS)
+
+
+def ratings(rng):
+    return np.where(rng.random((M, N)) < 0.03, rng.integers(1, 6, (M, N)), 0).astype(float)
+
+
+def one_hot(rng):
+    return np.eye(N)[np.minimum(rng.geometric(0.15, M) - 1, N - 1)]
+
+
+def drifting(rng):
+    return rng.normal(size=(M, N)) * np.exp(2.0 * np.cos(np.outer(np.linspace(0, 3, M), np.arange(1, N + 1))))
+
+
+def thirty_ones(rng):
+    X = np.zeros((M, N))
+    for j in range(N):
+        X[rng.choice(M, 30, replace=False), j] = 1.0
+    return X
+
+
+DATA = [ratings, one_hot, drifting, thirty_ones]
+
+
+def masks(number):
+    """What two users of a plan, as it is made for this shape, mask with."""
+    plan = plan_study(Study(Task.SVD, Split.VERTICAL, scheme="mask"), M, COUNTS, SessionId("s")).plan
+    assert (plan.left, plan.right) == (Form.MIXING, Form.HAAR)
+    return [Masks(plan, i, seed(number), seed(1000 * number + i + 1)) for i in range(len(COUNTS))]
+
+
+def right_side(users):
+    """``diag(T_1, T_2) Q``, (N, N)."""
+    Q = users[0].Q.window(0).explicit()
+    T = np.zeros((N, N))
+    for user, place in zip(users, (slice(0, COUNTS[0]), slice(COUNTS[0], N)), strict=True):
+        T[place, place] = user.T_i.explicit()
+    return T @ Q
+
+
+def read_of(Y, right):
+    """The cosine of every row of the right mask with the nearest vector that joint diagonalisation finds."""
+    grams = np.array([part.T @ part for part in np.array_split(Y, SLICES)])
+    grams -= grams.mean(axis=0)
+    found = jointly_diagonal(grams / np.linalg.norm(grams, axis=(1, 2))[:, None, None])
+    return np.abs(found @ right.T).max(axis=0)
+
+
+def haar_view(X, right, rng):
+    """``P X`` has the law of a Haar frame times the singular values when P is Haar."""
+    _, s, Vt = np.linalg.svd(X, full_matrices=False)
+    return np.linalg.qr(rng.normal(size=(M, N)))[0] * s @ Vt @ right
+
+
+def window_view(X, right, rng):
+    """Windows of random rows, each under a Haar matrix of its own."""
+    order, Y = rng.permutation(M), np.empty((M, N))
+    for place in np.array_split(np.arange(M), SLICES):
+        rows = X[order[place]]
+        Y[place] = np.linalg.qr(rng.normal(size=(len(place), N)))[0] @ np.linalg.qr(rows)[1]
+    return Y @ right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", DATA, ids=lambda data: data.__name__)
+def test_joint_diagonalisation_reads_windows_and_finds_no_more_under_our_masks_than_under_haar(data):
+    ours, haar, windows = [], [], []
+    for number in range(1, 9):
+        rng = np.random.default_rng(number)
+        X, users = data(rng), masks(number)
+        right = right_side(users)
+        ours.append(read_of(users[0].P.left(X) @ right, right))
+        haar += [read_of(haar_view(X, right, rng), right) for _ in range(4)]
+        windows.append(read_of(window_view(X, right, rng), right))
+    read, shown, null = (np.mean(np.concatenate(cosines) > 0.9) for cosines in (windows, ours, haar))
+    assert read > 0.5 > 0.1 > null
+    assert shown <= null + 0.02
+    medians = [np.median(cosines) for cosines in haar]
+    assert min(medians) - 0.05 <= np.median(ours) <= max(medians) + 0.05
+    assert same_law(np.concatenate(ours), np.concatenate(haar)) > ACCEPTED
+
+
+# Alternating ICA, with whole numbers known: at a size where it reads blocks in seconds.
+
+ROWS, COLUMNS, BLOCK = 280, 300, 12
+
+
+def outstanding(Y, X, cuts):
+    """The share of energy in as many entries of the estimate as X has; 1 where X itself was found."""
+    found = refined(Y, cuts, alternate(Y, cuts), WholeNumbers(passes=40)).found
+    energies = np.sort(np.ravel(found**2))[::-1]
+    return energies[: np.count_nonzero(X)].sum() / energies.sum()
+
+
+def mixed_view(X, number):
+    study = Study(Task.SVD, Split.VERTICAL, scheme="mask", forms=(Form.MIXING, Form.MIXING), block_size=128)
+    plan = plan_study(study, ROWS, (COLUMNS // 2, COLUMNS // 2), SessionId("s")).plan
+    masks = Masks(plan, 0, seed(number), seed(number + 1))
+    return masks.Q.window(0).right(masks.P.left(X))
+
+
+def rotated(X, rng, left, right):
+    """X under Haar blocks of these sizes."""
+    for sizes in (left, right):
+        parts = np.split(X, np.cumsum(sizes)[:-1])
+        X = np.vstack([np.linalg.qr(rng.normal(size=(len(part), len(part))))[0] @ part for part in parts]).T
+    return X
+
+
+@pytest.mark.slow
+def test_alternating_ica_reads_windows_of_random_rows_and_finds_under_our_masks_what_haar_shows():
+    rng, cuts = np.random.default_rng(5), Cuts.of_width((ROWS, COLUMNS), BLOCK)
+    X = ratings_of(ROWS, COLUMNS, seed=2)
+    shuffled = X[rng.permutation(ROWS)][:, rng.permutation(COLUMNS)]
+    windows = rotated(shuffled, rng, block_sizes(ROWS, BLOCK), block_sizes(COLUMNS, BLOCK))
+    haar = [outstanding(rotated(X, rng, (ROWS,), (COLUMNS,)), X, cuts) for _ in range(4)]
+    ours = [outstanding(mixed_view(X, number), X, cuts) for number in (1, 2, 3, 4)]
+    assert outstanding(windows, X, cuts) > 0.95
+    assert max(ours) < min(haar) + 0.02
+    assert abs(np.mean(ours) - np.mean(haar)) < 4 * np.std(haar + ours)
+
+
+# What goes into the last round.
+
+
+def columns_of(kind, rng):
+    """Five orthonormal columns that a mask could have a hard time with."""
+    place = np.arange(M)
+    if kind == "spikes":
+        X = np.zeros((M, 5))
+        X[rng.choice(M, 5, replace=False), np.arange(5)] = 1.0
+    elif kind == "one-hot":
+        X = np.eye(5)[rng.integers(0, 5, M)]
+    elif kind == "constant":
+        X = np.stack([np.ones(M), *(np.cos(np.pi * k * (place + 0.5) / M) for k in (1, 7, 400, M - 1))], axis=1)
+    elif kind == "sorted":
+        X = np.sort(rng.normal(size=(M, 5)), axis=0) ** np.arange(1, 6)
+    else:
+        X = np.zeros((M, 5))
+        for j in range(5):
+            X[rng.choice(M, 30, replace=False), j] = 1.0
+    return np.linalg.qr(X)[0]
+
+
+def block_grams(Z):
+    """Entries of the Gram matrices of the last round's blocks: those on the diagonal, and the others."""
+    upper = np.triu_indices(5, 1)
+    grams = [part.T @ part for part in np.split(Z, np.cumsum(block_sizes(M, 256))[:-1])]
+    return np.ravel([np.diag(gram) for gram in grams]), np.ravel([gram[upper] for gram in grams])
+
+
+@pytest.mark.parametrize("kind", ["spikes", "one-hot", "constant", "sorted", "thirty ones"])
+def test_what_meets_the_last_blocks_looks_like_haar(kind):
+    """After Haar blocks the law of P U depends on these Gram matrices alone: all that could show is here."""
+    rng, ours, haar, once = np.random.default_rng(3), [], [], []
+    for number in range(1, 11):
+        U, P = columns_of(kind, rng), masks(number)[0].P.window(0)
+        ours.append(block_grams(P.before(1, P.blocks[0].left(P.before(0, U)))))
+        haar.append(block_grams(np.linalg.qr(rng.normal(size=(M, 5)))[0]))
+        once.append(block_grams(U))
+    for ours_, haar_, once_ in zip(
+        zip(*ours, strict=True), zip(*haar, strict=True), zip(*once, strict=True), strict=True
+    ):
+        assert same_law(np.concatenate(ours_), np.concatenate(haar_)) > ACCEPTED
+        if kind != "one-hot":  # whose rows are in random order already
+            assert same_law(np.concatenate(once_), np.concatenate(haar_)) < REJECTED

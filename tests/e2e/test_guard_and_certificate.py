@@ -1,0 +1,269 @@
+"""Between institutions: rosters and approvals are remembered; certificates are signed by all, and hold."""
+
+import hashlib
+import json
+import threading
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import pytest
+from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table, until
+from typer.testing import CliRunner
+
+from fedsvd.cli.main import cli
+from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
+from fedsvd.identity.pins import unpin
+from fedsvd.protocol.release import Policy
+from fedsvd.roles.service_provider.role import ServiceProvider
+from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.jobbook import JobState
+from fedsvd.runtime.member_node import MemberNode
+from fedsvd.runtime.signed_certificate import verify_certificate
+from fedsvd.runtime.site import Site
+
+PARTIES = ("a", "b", "c", "d")
+POLICY = Policy(records_for_full=1, records=1, consent_to_two=True)
+
+
+@contextmanager
+def csp_here(house):
+    site = Site.at(house.kits["csp/csp"])
+    how = {"patience": house.patience, "keep": site.keep_account, "identity": site.kit.signing_key}
+    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, **how)
+    node.start()
+    house.csp = f"127.0.0.1:{node.port}"
+    try:
+        yield node
+    finally:
+        node.stop()
+
+
+@contextmanager
+def members_here(house, *names, yes=True):
+    """Parties in this process."""
+    with ExitStack() as stack:
+        for name in names:
+            site = Site.at(house.kits[f"party/{name}"], yes)
+            dialling = site.dialling(house.csp, house.patience)
+            node = MemberNode(f"party/{name}", dialling, site.kit.signing_key, site.facts(), site, site.state)
+            thread = threading.Thread(target=node.run, daemon=True)
+            thread.start()
+            stack.callback(thread.join, GENEROUS)
+            stack.callback(node.stop)
+        yield
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    root = tmp_path_factory.mktemp("guard")
+    _, tables = split_table(200, 4, PARTIES)
+    with institutions(root, PARTIES, tables, policy=POLICY) as house, csp_here(house) as csp:
+        yield house, csp
+
+
+def finished(house, csp, job):
+    with house.connect() as line:
+        id = line.submit(job)
+    until(lambda: csp.book.get(id).state in (JobState.DONE, JobState.BROKEN))
+    return csp.book.get(id)
+
+
+def code_at(csp, id, attempt=1):
+    """The code with which an attempt was broken."""
+    until(lambda: csp.book.get(id).attempt == attempt and csp.book.get(id).state is JobState.BROKEN)
+    return csp.book.get(id).failures[0]["code"]
+
+
+@pytest.fixture(scope="module")
+def study(federation):
+    """One finished study of four parties."""
+    house, csp = federation
+    with members_here(house, *PARTIES):
+        job = finished(house, csp, file_of("svd", PARTIES, name="study"))
+    assert job.state is JobState.DONE, job.failures
+    return house, csp, job
+
+
+def certificate(study, party):
+    house, _, job = study
+    return house.folder(party, job.id) / "certificate.json"
+
+
+def test_every_party_holds_one_certificate_that_all_and_the_csp_signed(study):
+    house, _, job = study
+    bodies = set()
+    for name in PARTIES:
+        signed = verify_certificate(certificate(study, name), Site.at(house.kits[f"party/{name}"]).kit.pins())
+        assert signed.names == {**{f"user-{i}": party for i, party in enumerate(PARTIES, 1)}, "csp": "csp"}
+        assert signed.body["plan"] == job.plan_digest
+        bodies.add(json.dumps(signed.body))
+    assert len(bodies) == 1
+
+
+def test_a_commitment_opens_to_the_partys_data_and_to_no_other(study):
+    house, _, _ = study
+    body = json.loads(certificate(study, "b").read_bytes())["body"]
+    salts = house.kits["party/b"] / "state" / "commitments"
+    salt = bytes.fromhex((salts / f"{body['session']}.salt").read_text())
+    rows = np.load(house.root / "b.npy")
+
+    def committed(rows):
+        head = np.array((4, len(rows), 1), "<u8").tobytes()  # X_i is (features, records), column after column
+        content = hashlib.sha256(head + np.ascontiguousarray(rows, "<f8").tobytes()).digest()
+        return hashlib.sha256(salt + repr((4, len(rows))).encode() + content).hexdigest()
+
+    assert committed(rows) == body["commitments"][1]
+    rows[5, 2] = np.nextafter(rows[5, 2], np.inf)
+    assert committed(rows) != body["commitments"][1]
+    assert len(set(body["commitments"])) == 4
+
+
+def _altered(path, tmp_path, change):
+    record = json.loads(path.read_bytes())
+    change(record)
+    target = tmp_path / "certificate.json"
+    target.write_text(json.dumps(record))
+    return target
+
+
+def _swap(record):
+    signatures = record["signatures"]
+    signatures["user-1"], signatures["user-2"] = signatures["user-2"], signatures["user-1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda record: record["body"].update(release="00" * 32), NotSealed),
+        (lambda record: record["body"].update(mode="Z"), NotSealed),
+        (lambda record: record["body"]["commitments"].reverse(), NotSealed),
+        (lambda record: record["body"]["sums"].pop(), NotSealed),
+        (lambda record: record["body"]["identities"].reverse(), NotSealed),
+        (lambda record: record["signatures"].update(csp=record["signatures"]["user-1"]), NotSealed),
+        (lambda record: record["signatures"].pop("csp"), NotSealed),
+        (lambda record: record["signatures"].update({"user-1": "zz"}), NotSealed),
+        (_swap, NotSealed),
+        (lambda record: record["body"].update(extra=1), StorageError),
+        (lambda record: record["body"].pop("release"), StorageError),
+        (lambda record: record.update(format="fedsvd-certificate/1"), StorageError),
+    ],
+)
+def test_an_altered_certificate_is_refused(study, tmp_path, change, error):
+    path = certificate(study, "a")
+    verify_certificate(_altered(path, tmp_path, lambda record: record["local"].clear()))  # nobody signed that part
+    with pytest.raises(error):
+        verify_certificate(_altered(path, tmp_path, change))
+
+
+def test_a_key_given_twice_in_the_file_is_refused(study, tmp_path):
+    text = certificate(study, "a").read_text().replace('"body": {', '"body": {"release": "00",', 1)
+    (tmp_path / "twice.json").write_text(text)
+    with pytest.raises(StorageError):
+        verify_certificate(tmp_path / "twice.json")
+
+
+def test_a_signer_who_is_not_pinned_is_refused_by_a_kit(study):
+    house, _, _ = study
+    kit = house.kits["party/d"]
+    before = (kit / "pins.toml").read_bytes()
+    unpin(kit, "b")
+    try:
+        with pytest.raises(NotAuthenticated, match="user-2 that this kit has not pinned"):
+            verify_certificate(certificate(study, "d"), Site.at(kit).kit.pins())
+    finally:
+        (kit / "pins.toml").write_bytes(before)
+
+
+def test_the_command_says_so_and_exits_with_1_unless_all_signatures_hold(study, tmp_path):
+    house, _, _ = study
+    path = certificate(study, "a")
+    words = ["verify", str(path), "--kit", str(house.kits["party/a"]), "--format", "json"]
+    told = CliRunner().invoke(cli, words)
+    assert told.exit_code == 0, told.output
+    shown = json.loads(told.stdout)
+    assert (shown["valid"], shown["pinned"]) == (True, True)
+    assert [each["name"] for each in shown["signed_by"]] == [*PARTIES, "csp"]
+    assert "all signatures hold" in CliRunner().invoke(cli, ["verify", str(path)]).stdout
+    forged = _altered(path, tmp_path, _swap)
+    told = CliRunner().invoke(cli, ["verify", str(forged), "--format", "json"])
+    assert (told.exit_code, json.loads(told.stdout)["error"]["code"]) == (1, "FSVD-416")
+
+
+def test_how_long_a_party_took_is_told_to_no_other(study):
+    """F14: seconds by stage show whether a party compressed its data, and how."""
+    house, csp, job = study
+    for name in PARTIES:
+        told = csp.book.progress(job.id)[f"party/{name}"]
+        assert not {"seconds_by_stage", "began_by_stage", "peak_memory"} & set(told)
+        assert told["bytes_by_link"]
+        manifest = json.loads((house.folder(name, job.id) / "manifest.json").read_bytes())
+        assert manifest["certificate"]["seconds_by_stage"]
+
+
+def test_a_roster_of_one_party_less_is_refused_on_the_same_records(study):
+    """F5: {A,B,C,D} then {A,B,C} would give D's Gram matrix to each of them."""
+    house, csp, _ = study
+    with members_here(house, *PARTIES):
+        job = finished(house, csp, file_of("svd", PARTIES[:3], name="less"))
+    assert job.state is JobState.BROKEN
+    assert {failure["code"] for failure in job.failures} == {"FSVD-110"}
+    who = job.failures[0]["who"].partition("/")[2]
+    why = Site.at(house.kits[f"party/{who}"]).failure({"id": job.id, "attempt": 1})
+    assert "roster" in why["fault"]
+    assert all(not failure["text"] for failure in job.failures)  # the reason stays where it is
+
+
+def test_a_finished_job_that_is_shown_again_is_refused_and_results_stay_as_they_are(study):
+    """F6: version 0.1.0 ran it again as often as the CSP wished."""
+    house, csp, job = study
+    before = certificate(study, "a").read_bytes()
+    again = {"state": JobState.RECRUITING, "attempt": 2, "enlisted": {}, "plan": None, "finished": (), "failures": ()}
+    csp.book.change(job.id, **again)
+    with members_here(house, *PARTIES):
+        assert code_at(csp, job.id, attempt=2) == "FSVD-113"
+    assert certificate(study, "a").read_bytes() == before
+
+
+def test_data_that_changed_after_it_was_approved_is_not_brought(study):
+    """F7: a file changed between attempts; the change is far below what the rows rule sees."""
+    house, csp, _ = study
+    path = house.root / "a.npy"
+    rows = np.load(path)
+    with members_here(house, "a", "b", "c"), house.connect() as line:
+        id = line.submit(file_of("svd", PARTIES, name="changed"))
+        until(lambda: len(csp.book.get(id).enlisted) == 3)
+        other = rows.copy()
+        other[0, 0] = np.nextafter(other[0, 0], np.inf)
+        np.save(path, other)
+        with members_here(house, "d"):
+            assert code_at(csp, id) == "FSVD-211"
+            np.save(path, rows)
+            line.resume(id)
+            until(lambda: csp.book.get(id).state in (JobState.DONE, JobState.BROKEN))
+        assert csp.book.get(id).state is JobState.DONE, csp.book.get(id).failures
+
+
+def test_a_plan_with_another_key_for_the_csp_is_refused(study, monkeypatch):
+    house, csp, _ = study
+    monkeypatch.setattr(csp, "_identity", None)
+    monkeypatch.setattr(ServiceProvider, "_signer", None, raising=False)
+    with members_here(house, *PARTIES):
+        job = finished(house, csp, file_of("svd", PARTIES, name="unsigned"))
+    assert job.failures[0]["code"] == "FSVD-503"
+
+
+def test_parties_of_one_organisation_count_once(tmp_path):
+    """7.4: four parties of two organisations are two; and a site more of one organisation is no new roster."""
+    _, tables = split_table(200, 4, PARTIES)
+    of = {"a": "North", "b": "North", "c": "South", "d": "South"}
+    made = institutions(tmp_path, PARTIES, tables, Policy(records_for_full=1, records=1), of)
+    with made as house, csp_here(house) as csp, members_here(house, *PARTIES):
+        job = finished(house, csp, file_of("svd", PARTIES, name="full"))
+        assert job.failures[0]["code"] == "FSVD-110"
+        who = job.failures[0]["who"].partition("/")[2]
+        why = Site.at(house.kits[f"party/{who}"]).failure({"id": job.id, "attempt": 1})
+        assert "the 4 parties belong to 2 organisation(s), 3 are asked for" in why["fault"]
+        job = finished(house, csp, file_of("pca", PARTIES, name="four", components=1))
+        assert job.state is JobState.DONE, job.failures
+        job = finished(house, csp, file_of("pca", PARTIES[:3], name="three", components=1))
+        assert job.state is JobState.DONE, job.failures

@@ -1,0 +1,175 @@
+"""A party whose process dies: noticed when its connection closes, and every other party is told, done or not.
+And jobs that must not stop a party.
+
+The CSP and one party are threads here, the victim is a process. Patience is a minute, so what ends sooner was noticed
+by the connection alone. A connection that is merely cut, and comes back, is in ``test_transport_trouble.py`` and
+``test_chaos_troubles.py``: it must not be taken for a death.
+"""
+
+import json
+import threading
+import warnings
+from time import monotonic
+
+import pytest
+from tests.e2e.institutions import GENEROUS, command, file_of, until
+from tests.e2e.test_prod_rung import HeldCsp, csp_here, expect_right, member_here, stage_of, two
+
+import fedsvd
+from fedsvd.errors import FedSVDError
+from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.jobbook import JobState
+from fedsvd.runtime.questions import Desk
+from fedsvd.runtime.session import Player
+from fedsvd.runtime.site import Site
+from fedsvd.transport.grpc_client import Line
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
+SOON = 30.0  # seconds: half of the patience
+
+
+class LateCsp(HeldCsp):
+    """A CSP at which party b has its results, and does not get through with saying so."""
+
+    late = False
+
+    def _tell(self, caller, id, progress):
+        CspNode._tell(self, caller, id, progress)
+        if caller == "party/b" and "bytes_by_link" in progress and self.hold is not None:
+            self.late = True
+            self.gate.wait(GENEROUS)
+
+
+def failures(node, id):
+    return {failure["who"]: failure for failure in node.book.get(id).failures}
+
+
+@pytest.mark.slow
+@pytest.mark.chaos(
+    "a lost party",
+    "kill -9 in the middle",
+    "FSVD-501 at the CSP in seconds, FSVD-415 at the other; resumed, right",
+)
+def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(tmp_path):
+    with two(tmp_path) as house, csp_here(house) as node, member_here(house, "party/a"):
+        node.hold_at("party/b", "uploading")
+        house.start("party/b")
+        with house.connect() as researcher:
+            id = researcher.submit(file_of("svd", ("a", "b")))
+            until(lambda: stage_of(node, id, "party/b") == "uploading")
+            house.kill("party/b")
+            killed = monotonic()
+            until(lambda: "party/a" in failures(node, id), "the other party was never told")
+            assert monotonic() - killed < SOON
+            told = failures(node, id)
+            assert (told["csp"]["code"], told["party/a"]["code"]) == ("FSVD-501", "FSVD-415")
+            assert "the connection of user 2 closed" in told["csp"]["text"]
+            node.release()
+            shown = command("job", "watch", id, "--kit", house.kits["researcher/res"], "--csp", house.csp)
+            assert shown.returncode == 1
+            assert "FSVD-501: csp in" in shown.stderr
+            assert "the connection of party b closed" in shown.stderr
+            house.start("party/b")
+            researcher.resume(id)
+            assert researcher.wait(id, timeout=120).state == "done"
+        expect_right(house, id)
+
+
+@pytest.mark.chaos(
+    "a lost party",
+    "kill -9 after another party was done",
+    "FSVD-501 at the CSP; the other's results are marked; resumed, right",
+)
+def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_so(tmp_path):
+    with two(tmp_path) as house, csp_here(house, LateCsp, grace=1.5) as node, member_here(house, "party/a"):
+        node.hold_at("party/b", "done")
+        house.start("party/b")
+        with house.connect() as researcher:
+            id = researcher.submit(file_of("svd", ("a", "b")))
+            until(lambda: node.book.get(id).finished == ("party/a",))
+            until(lambda: node.late)
+            house.kill("party/b")
+            killed = monotonic()
+            manifest, mark = (house.folder("a", id) / name for name in ("manifest.json", "NOT-FINISHED.txt"))
+            until(lambda: "not_finished" in manifest.read_text(), "the results of the other party were never marked")
+            assert monotonic() - killed < SOON
+            node.release()
+            assert node.book.get(id).state is JobState.BROKEN
+            assert "is broken: FSVD-501" in mark.read_text()
+            assert "the connection of party b closed" in mark.read_text()
+            assert json.loads(manifest.read_text())["not_finished"] == mark.read_text().strip()
+            with pytest.warns(UserWarning, match="is broken: FSVD-501"):
+                fedsvd.load(house.folder("a", id))
+            shown = command(
+                "job", "results", id, "--kit", house.kits["party/a"], "--csp", house.csp, "--format", "json"
+            )
+            assert json.loads(shown.stdout)["warning"] == mark.read_text().strip()
+            house.start("party/b")
+            until((house.folder("b", id) / "NOT-FINISHED.txt").exists, "the party that came back has unmarked results")
+            researcher.resume(id)
+            assert researcher.wait(id, timeout=120).state == "done"
+        expect_right(house, id)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for name in ("a", "b"):
+                fedsvd.load(house.folder(name, id))
+
+
+@pytest.mark.chaos(
+    "a lost party",
+    "kill -9 while the CSP factorises",
+    "FSVD-501 at the CSP and FSVD-415 at the other before the CSP is through",
+)
+def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch):
+    computing, go_on, compute = threading.Event(), threading.Event(), Player._compute
+
+    def held(player, label, work):
+        if label == "factorise":
+            computing.set()
+            go_on.wait(GENEROUS)
+        compute(player, label, work)
+
+    monkeypatch.setattr(Player, "_compute", held)
+    with two(tmp_path) as house, csp_here(house, grace=1.5) as node, member_here(house, "party/a"):
+        house.start("party/b")
+        try:
+            with house.connect() as researcher:
+                id = researcher.submit(file_of("svd", ("a", "b")))
+                assert computing.wait(GENEROUS)
+                house.kill("party/b")
+                until(lambda: "party/a" in failures(node, id), "the other party was never told")
+        finally:
+            go_on.set()
+        told = failures(node, id)
+        assert (told["csp"]["code"], told["csp"]["stage"]) == ("FSVD-501", "factorising")
+        assert told["party/a"]["code"] == "FSVD-415"
+        until(lambda: not [thread for thread in threading.enumerate() if thread.name == f"job-{id}"])
+        assert [failure["who"] for failure in node.book.get(id).failures].count("csp") == 1
+        assert not (house.kits["party/a"] / "results").exists()
+
+
+def test_no_submitted_job_and_no_number_of_them_stops_a_party(tmp_path):
+    """What was seen before: a job with an id column of 900 kB, and every party of it ended at its next look."""
+    with two(tmp_path) as house:
+        house.start("csp/csp", "party/a", "party/b")
+        site = Site.at(house.kits["researcher/res"])
+        desk = Desk(Line(site.dialling(house.csp, GENEROUS)))
+        file = file_of("svd", ("a", "b"))
+        try:
+            for column in ("x" * 900_000, "x" * 200_000, "\x1b]0;x\x07"):
+                with pytest.raises(FedSVDError, match="FSVD-100"):
+                    desk.ask("submit", file={**file, "job": {**file["job"], "id": column}})
+            with pytest.raises(FedSVDError, match="FSVD-100"):
+                desk.ask("submit", file={**file, "job": {**file["job"], "id": "x" * (2 << 20)}})
+            # These wait for a party that is not there, each as large as a job may be.
+            waiting = {**file, "job": {**file["job"], "id": "x" * 1000}, "party": [*file["party"], {"name": "c"}]}
+            for _ in range(250):
+                desk.ask("submit", file=waiting)
+            assert len(desk.jobs()) == 250
+        finally:
+            desk.close()
+        with house.connect() as researcher:
+            id = researcher.submit(file)
+            assert researcher.wait(id, timeout=GENEROUS).state == "done"
+        assert all(process.popen.poll() is None for process in house.processes.values())
+        expect_right(house, id)

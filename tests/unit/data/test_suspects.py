@@ -1,0 +1,166 @@
+"""Columns that look like ids, and lists of ratings, are found at the beginning of a table; data that counts is not."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+from fedsvd.data.open import open_source
+from fedsvd.data.suspects import id_columns, is_id_name, is_list_of_ratings, shared_id
+
+ROWS = 300
+
+
+def table(rows=ROWS, **columns):
+    """Two measurements, and further columns of these names."""
+    rng = np.random.default_rng(5)
+    return pd.DataFrame({"weight": rng.normal(70, 9, rows), "dose": rng.normal(2, 1, rows), **columns})
+
+
+def shuffled(rows=ROWS, first=1000, step=1, seed=1):
+    return np.random.default_rng(seed).permutation(first + step * np.arange(rows))
+
+
+NAMES = ("id", "ID", "customer_id", "CustomerID", "customerId", "patient", "Patient", "subject-id", "id_patient", "mrn")
+INDEXES = ("Unnamed: 0", "__index_level_0__", "", "index", "row_key", "account number", "uuid")
+
+
+@pytest.mark.parametrize("name", [*NAMES, *INDEXES])
+def test_names_that_people_give_to_ids(name):
+    assert is_id_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["age", "paid", "acid", "fluid", "idle", "body_mass_index", "identity_score", "x0", "video"]
+)
+def test_names_that_only_sound_like_ids(name):
+    assert not is_id_name(name)
+
+
+FOUND = {
+    "a patient id in order": ("patient_id", 1000 + np.arange(ROWS)),
+    "a patient id in no order, with gaps": ("patient_id", shuffled(step=17)),
+    "ids read as floats": ("id", shuffled(step=3).astype(float)),
+    "rows that are counted under another name": ("visit", np.arange(ROWS)),
+    "rows that are counted backwards": ("visit", np.arange(ROWS)[::-1] + 5),
+    "a permutation of a run under another name": ("ticket", shuffled()),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_a_column_of_distinct_whole_numbers_that_name_the_rows_is_found(case):
+    name, values = FOUND[case]
+    assert id_columns(open_source(table(**{name: values}))) == (repr(name),)
+
+
+def test_the_id_is_found_in_every_format_and_by_its_place_where_there_are_no_names(tmp_path):
+    frame = table(patient_id=shuffled(step=17))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    np.save(tmp_path / "t.npy", table(rows=2000, number=shuffled(rows=2000, step=17)).to_numpy())
+    for data in (
+        tmp_path / "t.csv",
+        tmp_path / "t.parquet",
+        pl.from_pandas(frame),
+        open_source(frame).reordered(range(ROWS)),
+    ):
+        assert id_columns(open_source(data)) == ("'patient_id'",)
+    assert id_columns(open_source(tmp_path / "t.npy")) == ("2 (counted from 0)",)
+    assert id_columns(open_source(frame).without(["patient_id"])) == ()
+
+
+rng = np.random.default_rng(11)
+LEGITIMATE = {
+    "counts with repeats": ("cells", rng.poisson(400, ROWS)),
+    "a measurement in whole numbers": ("income", 100 * rng.integers(150, 900, ROWS)),
+    "an indicator called patient": ("patient", rng.integers(0, 2, ROWS)),
+    "a few hundred distinct counts in no order": ("reads", shuffled(step=977)),
+    "distinct numbers that are not whole": ("id", np.arange(ROWS) + 0.5),
+    "differences, some of them negative": ("change", shuffled(first=-150)),
+    "ids that repeat, as of visits": ("patient_id", np.repeat(np.arange(ROWS // 2), 2)),
+}
+
+
+@pytest.mark.parametrize("case", LEGITIMATE)
+def test_data_is_not_taken_for_ids(case):
+    name, values = LEGITIMATE[case]
+    assert id_columns(open_source(table(**{name: values}))) == ()
+
+
+def test_a_table_of_large_counts_is_no_table_of_ids():
+    counts = np.random.default_rng(3).integers(0, 10**9, (1500, 40))
+    assert id_columns(open_source(counts)) == ()
+
+
+def test_a_small_a_sparse_and_an_unreadable_table_are_left_alone(tmp_path):
+    assert id_columns(open_source(table(rows=19, id=np.arange(19)))) == ()
+    assert id_columns(open_source(table(rows=20, id=np.arange(20)))) == ("'id'",)
+    assert id_columns(open_source(sparse.csr_array(np.diag(np.arange(40.0))))) == ()
+    assert id_columns(open_source("synthetic://100x3?seed=1")) == ()
+    assert id_columns(open_source(table(id=np.arange(ROWS), note=["x"] * ROWS))) == ()  # refused when it is read
+
+
+def test_only_the_beginning_of_a_long_table_is_read():
+    class Counted(type(open_source(np.zeros((2, 2))))):
+        def _cells(self, rows, columns):
+            read.append(rows.stop - rows.start)
+            return super()._cells(rows, columns)
+
+    read = []
+    D = np.random.default_rng(1).normal(size=(2_000_000, 4))
+    D[:, 0] = np.arange(len(D))
+    assert id_columns(Counted(D)) == ("0 (counted from 0)",)
+    assert read == [(1 << 22) // 32]  # 4 MiB of 64 MB
+
+
+def test_a_very_wide_table_is_judged_by_its_names():
+    rng = np.random.default_rng(2)
+    D = np.column_stack([shuffled(rows=50, step=9), rng.integers(0, 3, (50, 30_000))])
+    names = ["sample_id", *(f"rs{j}" for j in range(30_000))]
+    assert id_columns(open_source(D, names=names)) == ("'sample_id'",)
+    assert id_columns(open_source(D)) == ()
+
+
+def ratings(rows=3000, users=60, items=90, seed=4):
+    rng = np.random.default_rng(seed)
+    listed = pd.DataFrame(
+        {"user": rng.integers(1, users, rows), "item": rng.integers(1, items, rows)}
+    ).drop_duplicates()
+    return listed.assign(rating=rng.integers(1, 6, len(listed)))
+
+
+def test_a_list_of_ratings_is_found_with_and_without_times_and_names():
+    listed = ratings()
+    assert is_list_of_ratings(open_source(listed))
+    assert is_list_of_ratings(open_source(listed.to_numpy()))
+    assert is_list_of_ratings(open_source(listed.assign(time=881_250_949 + np.arange(len(listed)))))
+    assert is_list_of_ratings(open_source(listed.assign(rating=listed["rating"] / 2)))
+
+
+def test_tables_of_three_or_four_columns_are_no_lists_of_ratings():
+    from sklearn.datasets import load_iris
+
+    rng = np.random.default_rng(6)
+    assert not is_list_of_ratings(open_source(load_iris().data))
+    assert not is_list_of_ratings(open_source(rng.poisson(2, (500, 3))))  # three words in five hundred texts
+    assert not is_list_of_ratings(open_source(rng.integers(0, 2, (500, 4))))
+    assert not is_list_of_ratings(open_source(ratings()[:15]))
+    assert not is_list_of_ratings(open_source(np.column_stack([ratings(), rng.normal(size=(len(ratings()), 2))])))
+
+
+def test_the_ids_of_all_tables_are_the_column_they_share():
+    ids = shuffled(step=17)
+    one, two = table(customer_id=ids), pd.DataFrame({"calls": np.ones(ROWS), "customer_id": ids[::-1]})
+    assert shared_id([open_source(one), open_source(two)]) == "customer_id"
+    names = [f"c{number}" for number in ids]
+    assert shared_id([open_source(frame.assign(customer_id=names)) for frame in (one, two)]) == "customer_id"
+    assert shared_id([open_source(frame.assign(account=names)) for frame in (one, two)]) in ("customer_id", "account")
+    assert shared_id([open_source(one), open_source(two.drop(columns="customer_id"))]) is None
+    assert shared_id([open_source(one), open_source(two.assign(customer_id=np.repeat(ids[:150], 2)))]) is None
+
+
+def test_measurements_and_repeated_texts_of_one_name_are_no_ids():
+    one = table(town=["a", "b", "c"] * (ROWS // 3))
+    assert shared_id([open_source(one), open_source(one)]) is None
+    assert shared_id([open_source(one.to_numpy()[:, :2].astype(float))] * 2) is None
