@@ -58,9 +58,3 @@ def unit_scales(energy: Float, count: int, mean: Float) -> Float:
     constant = variance <= count * EPS * variance + (count * EPS * mean) ** 2
     scales: Float = np.where(constant, 0.0, np.sqrt(variance))
     return scales
-
-
-def to_unit_variance(A_i: Array, scales: Float) -> Array:
-    """A_i with rows divided by their scales; rows without variance become exactly zero."""
-    inverse = np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0)
-    return backend.like(inverse[:, None], A_i) * A_i

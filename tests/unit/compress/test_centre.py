@@ -3,6 +3,8 @@
 The reference is centred in extended precision: in float64 the mean of large numbers is itself not known well enough.
 """
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,10 +12,9 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import StandardScaler
 from tests import tolerances
 
-from fedsvd.compress.centre import first_mean, row_energy, to_joint_mean, to_unit_variance, unit_scales
-from fedsvd.compress.reduce import Reduced, compress
+from fedsvd.compress.centre import at_offset, deviations, own_shift, row_energy, unit_scales
+from fedsvd.compress.reduce import compress
 from fedsvd.data.open import open_source
-from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.device import Device
 
 M = 10
@@ -25,14 +26,22 @@ def centred(X):
 
 
 def federated(parts, panel=50, device=None):
-    """What the users do: a common shift, one pass each, sums of counts and means, and the column that moves each."""
+    """What the users do: a shift of their own, one pass each, the exact joint mean, and the column that moves each."""
     sources = [open_source(X_i) for X_i in parts]
-    heads = [first_mean(source) for source in sources]
-    shift = sum(count * mean for count, mean in heads) / sum(count for count, _ in heads)
-    reduced = [compress(source, shift=shift, panel=panel, device=device) for source in sources]
+    reduced = [compress(source, shift=own_shift(source), panel=panel, device=device) for source in sources]
     count = sum(part.count for part in reduced)
-    mean = sum(part.count * part.mean_i for part in reduced) / count
-    return [to_joint_mean(part, mean) for part in reduced], mean, count
+    means = [[Fraction(s) + Fraction(d) for s, d in zip(*pair(part), strict=True)] for part in reduced]
+    joint = [
+        sum(p.count * mean[j] for p, mean in zip(reduced, means, strict=True)) / count for j in range(len(means[0]))
+    ]
+    offsets = [np.array([float(own - all_) for own, all_ in zip(mean, joint, strict=True)]) for mean in means]
+    A = [at_offset(part, offset) for part, offset in zip(reduced, offsets, strict=True)]
+    return A, np.array([float(value) for value in joint]), count
+
+
+def pair(reduced):
+    """The local mean as an exact pair: the shift, and the offset from it."""
+    return reduced.shift.tolist(), reduced.offset_i.tolist()
 
 
 def parts_of(widths, ratio, apart, seed=3):
@@ -42,7 +51,7 @@ def parts_of(widths, ratio, apart, seed=3):
     return [scale * (rng.normal(size=(M, n_i)) + ratio + apart * rng.normal(size=(M, 1))) for n_i in widths]
 
 
-@pytest.mark.parametrize("ratio", [0.0, 1.0, 1e4, 1e8])
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 1e4, 1e8, 1e11])
 @pytest.mark.parametrize("apart", [0.0, 1.0, 10.0])
 def test_the_joint_factor_is_that_of_the_jointly_centred_matrix_however_large_the_mean(ratio, apart):
     parts = parts_of((300, 500, 7, 1), ratio, apart)
@@ -92,30 +101,39 @@ def test_it_works_in_every_library(library):
         joint, reference = library.numpy(A_i), E_i
         bound = tolerances.gram(80) * np.linalg.norm(reference, 2) ** 2
         np.testing.assert_allclose(joint @ joint.T, reference @ reference.T, rtol=0, atol=bound)
-        scaled = library.numpy(to_unit_variance(A_i, scales))
-        np.testing.assert_allclose(scaled, joint / scales[:, None], rtol=tolerances.digits_lost(2))
+    assert scales.shape == (M,)
+    assert scales.min() > 0
 
 
-def test_the_first_mean_is_that_of_the_first_columns():
+def test_the_own_shift_is_the_mean_of_the_first_columns():
     X = np.random.default_rng(4).normal(size=(3, 5000))
-    for few in (7, 4096):
-        count, mean = first_mean(open_source(X[:, :few]))
-        assert count == few
-        tolerances.assert_close(mean, X[:, :few].mean(axis=1), tolerances.digits_lost(2))
+    for few in (7, 4096, 5000):
+        np.testing.assert_allclose(
+            own_shift(open_source(X[:, :few])),
+            X[:, : min(few, 4096)].mean(axis=1),
+            rtol=0,
+            atol=tolerances.digits_lost(2),
+        )
 
 
-def test_the_mean_of_a_part_is_rounded_to_about_a_deviation_because_exact_it_would_show_the_rest():
-    rng = np.random.default_rng(4)
-    X = np.array([[1.0], [1e-3], [1e5], [1.0]]) * rng.normal(size=(4, 5000)) + np.array([[3.0], [1e5], [0.0], [7.0]])
-    X[3] = 7.0  # without a deviation of its own: the least of the others'
-    count, mean = first_mean(open_source(X))
-    first = X[:, :4096]
-    assert count == 4096
-    step = 2.0 ** np.ceil(np.log2(np.append(first[:3].std(axis=1), first[1].std())))
-    assert np.array_equal(mean, step * np.rint(mean / step))
-    assert (np.abs(mean - first.mean(axis=1)) <= step / 2).all()
-    assert first_mean(open_source(np.full((2, 5000), 3.1)))[1] == pytest.approx([3.1, 3.1], rel=2.0**-19)
-    assert np.array_equal(first_mean(open_source(np.zeros((2, 5000))))[1], np.zeros(2))
+def test_local_deviations_are_those_of_the_users_own_columns():
+    X = parts_of((400,), 1e8, 0.0)[0]
+    reduced = compress(open_source(X), shift=own_shift(open_source(X)), panel=50)
+    np.testing.assert_allclose(
+        deviations(reduced), np.sqrt(np.mean(centred(X) ** 2, axis=1)), rtol=tolerances.digits_lost(4)
+    )
+
+
+@pytest.mark.parametrize("first", [3.0, 1e6])
+def test_a_first_chunk_that_is_not_typical_costs_no_digits(first):
+    """The shift is far from the mean then, and the offset carries what is between."""
+    X = parts_of((6000,), 5.0, 0.0)[0]
+    X[:, :4096] += first
+    reduced = compress(open_source(X), shift=own_shift(open_source(X)), panel=500)
+    exact = X.astype(np.longdouble).mean(axis=1)
+    shift, offset = (np.array(part, dtype=np.longdouble) for part in pair(reduced))
+    size = np.abs(X).max(axis=1)
+    assert np.max(np.abs(shift + offset - exact) / size) < 1e-14
 
 
 # Unit variance.
@@ -141,8 +159,8 @@ def test_unit_variance_is_scikit_learns_on_the_joint_data_constant_rows_included
     np.testing.assert_array_equal(scales == 0, constant)
     np.testing.assert_allclose(scales[~constant], scaler.scale_[~constant], rtol=tolerances.digits_lost(4))
 
-    scaled = np.concatenate([to_unit_variance(A_i, scales) for A_i in A], axis=1)
-    assert np.all(scaled[constant] == 0.0), "a row without variance is exactly zero"
+    inverse = np.divide(1.0, scales, out=np.zeros(M), where=scales > 0)
+    scaled = np.concatenate(A, axis=1) * inverse[:, None]
     Z = scaler.transform(X.T).T
     Z[constant] = 0.0
     np.testing.assert_allclose(
@@ -168,17 +186,10 @@ def test_a_constant_row_is_noticed_even_when_the_shift_is_far_off():
     X = np.random.default_rng(6).normal(size=(3, 200))
     X[1] = 12.3
     reduced = compress(open_source(X), shift=np.full(3, -40.0), panel=30)
-    A = to_joint_mean(reduced, reduced.mean_i)
+    A = at_offset(reduced, np.zeros(3))
     np.testing.assert_array_equal(unit_scales(row_energy(A), 200, reduced.mean_i) == 0, [False, True, False])
 
 
 def test_row_energies_are_sums_of_squares():
     A = np.random.default_rng(7).normal(size=(5, 9))
     np.testing.assert_allclose(row_energy(A), np.sum(A * A, axis=1), rtol=tolerances.digits_lost(2))
-
-
-def test_a_factor_without_a_mean_cannot_be_moved_to_another():
-    with pytest.raises(LocalProtocolError, match="without its mean"):
-        to_joint_mean(compress(open_source(np.ones((2, 5)))), np.zeros(2))
-    with pytest.raises(LocalProtocolError, match="without its mean"):
-        to_joint_mean(Reduced(np.eye(2), 2), np.zeros(2))

@@ -6,7 +6,7 @@ from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import FixedPointOverflow
-from fedsvd.protocol.messages import PaddedBatch
+from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task, Trust
@@ -16,6 +16,7 @@ from fedsvd.runtime.planning import Study
 SILENT = Policy(warn=False)
 X = np.random.default_rng(0).normal(size=(5, 9))
 SVD = Study(Task.SVD, Split.VERTICAL)
+MASKED = Study(Task.SVD, Split.VERTICAL, scheme="mask")
 
 
 def parties(cuts=(4,)):
@@ -27,8 +28,8 @@ def run(study=SVD, **options):
 
 
 def payload(outcome):
-    """The first padded share the CSP heard."""
-    return outcome.views.of(CSP, PaddedBatch)[0][1].payload
+    """The first padded share of the Gram matrix that the CSP heard."""
+    return next(message.payload for _, message in outcome.views.of(CSP, SumShare) if message.name == "gram")
 
 
 def test_each_run_has_its_own_session_keys_masks_and_pads():
@@ -48,7 +49,7 @@ def test_a_random_state_repeats_every_bit_and_another_one_none():
 
 def test_parties_have_secrets_of_their_own():
     outcome = run(random_state=0, record=True)
-    shares = [message.payload for _, message in outcome.views.of(CSP, PaddedBatch)]
+    shares = [message.payload for _, message in outcome.views.of(CSP, SumShare) if message.name == "gram"]
     assert not np.any(shares[0] == shares[1])
     assert len(set(outcome.plan.identities)) == 3
 
@@ -56,34 +57,33 @@ def test_parties_have_secrets_of_their_own():
 @pytest.fixture
 def narrow(monkeypatch):
     """A usual bound that entries exceed, which chance alone would do once in 1e26."""
-    monkeypatch.setattr("fedsvd.roles.user.work.bound", lambda c, F, w_m, w_n: 0.01 * c * F)
+    monkeypatch.setattr("fedsvd.secagg.fixed_point.bound", lambda c, F, w_m, w_n: 0.01 * c * F)
 
 
 @pytest.mark.usefixtures("narrow")
 def test_an_overflow_of_the_usual_bound_starts_again_under_the_certain_one():
-    outcome = run(record=True)
+    outcome = run(MASKED, record=True)
     assert outcome.plan.certain_bound
     assert_close(outcome.parties[0].sigma, np.linalg.svd(X, compute_uv=False), digits_lost(3))
 
 
 def test_the_second_try_is_a_session_of_its_own(request):
-    usual = run(random_state=5)
+    usual = run(MASKED, random_state=5)
     request.getfixturevalue("narrow")
-    again = run(random_state=5)
+    again = run(MASKED, random_state=5)
     assert (usual.plan.certain_bound, again.plan.certain_bound) == (False, True)
     assert usual.plan.session != again.plan.session
 
 
 def test_an_overflow_of_the_certain_bound_is_an_error(monkeypatch):
-    monkeypatch.setattr("fedsvd.roles.user.work.bound", lambda *sizes: 1e-9)
     monkeypatch.setattr("fedsvd.roles.user.upload.entry_bound", lambda work, F: 1e-9)
     with pytest.raises(FixedPointOverflow, match="beyond the bound"):
-        run()
+        run(MASKED)
 
 
 def test_progress_names_party_stage_and_how_far():
     seen = []
-    run(progress=lambda *told: seen.append(told))
+    run(MASKED, progress=lambda *told: seen.append(told))
     assert {party for party, *_ in seen} == {"user-1", "user-2", "csp"}
     assert ("user-1", "right vectors", 4, 4) in seen
     assert all(0 <= done <= total for _, _, done, total in seen)
