@@ -69,6 +69,7 @@ def _record(considered: Considered) -> dict[str, Any]:
         "task": considered.job.study.task,
         "submitter": record["submitter"],
         "data": None if considered.data is None else str(considered.data),
+        "approved_before": considered.before,
         "members": [
             {"member": peer.member, "key": grouped(peer.fingerprint), "standing": peer.standing}
             for peer in considered.peers
@@ -108,6 +109,8 @@ def _show(console: Console, considered: Considered, told: dict[str, Any]) -> Non
         brings = ", ".join(f"{name} {count}" for name, count in told["brings"].items())
         about |= {"size": told["size"], "brings": brings}
         about |= {"our data": told["data"], "scheme": f"{plan.scheme}, masks dealt by {plan.trust}"}
+    if considered.before:
+        about["before"] = considered.before
     console.print(facts(about))
     rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
     console.print(listing(("who else", "key", "fingerprint: compare new ones with their owners"), rows))

@@ -61,6 +61,7 @@ class Considered:
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
     found: tuple[Finding, ...] = ()
     brought: Brought | None = None  # the data as it was read for this look
+    before: str = ""  # what became of an earlier approval of this job
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
@@ -99,7 +100,7 @@ def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Ma
     assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
     brought = site.compare(record, own, plan)
     found = (*findings(plan, site.policy()), *brought.found, *_unlike(brought))
-    return Considered(record, job, peers, path, plan, assumed, found, brought)
+    return Considered(record, job, peers, path, plan, assumed, found, brought, site.history(record))
 
 
 def _unlike(brought: Brought) -> tuple[Finding, ...]:

@@ -42,6 +42,15 @@ class Approval:
         repeated = {attempt["certain"] for attempt in counted} == {False, True}
         return len(counted) - repeated
 
+    @property
+    def history(self) -> str:
+        """What became of it, in words; empty where no session has begun."""
+        if self.finished:
+            return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go beside them"
+        if not self.attempts:
+            return ""
+        return f"approved {self.when}, {len(self.attempts)} attempt(s) failed here, of which {self.failed} count"
+
     def expect_unspent(self, failed_attempts: int) -> None:
         """Raise ``ApprovalSpent`` where the owner must be asked again."""
         again = "look at what happened, then approve it again: fedsvd job approve"

@@ -83,6 +83,7 @@ class Attempt:
         member.sessions.claim(plan.session)
         machine = self._machine = self._role(plan, own)
         member.owner.begin(record, brought)
+        member.note("began", job=record["id"], attempt=int(record["attempt"]), session=plan.session)
         self._transport = Dialled(member.dialling, plan.session, longest_message(plan))
         metered = Metered(self._transport, machine.me, teller.meter)
         played = Player(machine, metered, watch=teller.stage, alive=self._alive).play()

@@ -150,6 +150,11 @@ class Site:
         """The owner agrees to this job as it stands, with the data as it is."""
         self._approvals().give(record, source, unlike)
 
+    def history(self, record: Mapping[str, Any]) -> str:
+        """What became of an earlier approval of this job, in words."""
+        approval = self._approvals().of(record)
+        return "" if approval is None else approval.history
+
     def expect_unspent(self, record: Mapping[str, Any]) -> None:
         """The approval of this job is not used up."""
         if self.kit.identity.role is KitRole.PARTY and (approval := self._approval(record)) is not None:
