@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -27,6 +28,7 @@ from fedsvd.identity import files
 from fedsvd.identity.certificates import organisation_of
 from fedsvd.protocol.release import Compared, Finding, Policy, earlier_findings, version_findings
 from fedsvd.protocol.tasks import Split
+from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.enlisting import party_caller
 from fedsvd.runtime.folder import private_file
@@ -98,6 +100,10 @@ class EarlierStudies:
         when = now or datetime.now(UTC)
         return self._judged(asked, digest.hexdigest(), ours, compared, complete, policy, when)
 
+    def alone(self) -> AbstractContextManager[None]:
+        """While this lasts, no other study is compared and begun."""
+        return files.locked(self._folder)
+
     def begin(self, brought: Brought) -> None:
         """A session with this data begins: from now on its study is an earlier one."""
         version = brought.version
@@ -155,8 +161,7 @@ class EarlierStudies:
         if any(column not in known for column in columns):
             for column, step in zip(columns, hasher.steps(panels()).tolist(), strict=True):
                 known.setdefault(column, step)
-            coming = self._folder / "steps.coming"
-            coming.unlink(missing_ok=True)
+            coming = self._folder / f"steps.{fresh_bytes(8).hex()}.coming"
             with private_file(coming) as file:
                 np.savez(file, columns=np.array(list(known), np.uint64), steps=np.array(list(known.values())))
             coming.replace(path)

@@ -154,6 +154,11 @@ class Site:
         """The owner agrees to this job as it stands, with the data as it is."""
         self._approvals().give(record, source, unlike)
 
+    def history(self, record: Mapping[str, Any]) -> str:
+        """What became of an earlier approval of this job, in words."""
+        approval = self._approvals().of(record)
+        return "" if approval is None else approval.history
+
     def expect_unspent(self, record: Mapping[str, Any]) -> None:
         """The approval of this job is not used up."""
         if self.kit.identity.role is KitRole.PARTY and (approval := self._approval(record)) is not None:
@@ -193,7 +198,18 @@ class Site:
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
         return replace(brought, found=(*found, *brought.found))
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
+        """This data is what was approved, and gives nothing away beside that of an earlier study."""
+        self._fresh(record, own, None)
+
+    def bring(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan) -> None:
+        """The same, and from now on it is an earlier study; no other study of this site is compared meanwhile, or two
+        at once would each not know of the other."""
+        studies = self._studies()
+        with studies.alone():
+            studies.begin(self._fresh(record, own, plan))
+
+    def _fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None) -> Brought:
         """This data is what was approved, and gives no record and no party away beside that of an earlier study."""
         brought, approval = self.compare(record, own, plan), self._approval(record)
         if brought.found:
@@ -213,10 +229,9 @@ class Site:
             self._approvals().bring(approval, brought.source)
         return brought
 
-    def begin(self, record: Mapping[str, Any], brought: Brought | None) -> None:
-        """What is brought to this attempt is now an earlier study, and the attempt counts."""
-        if brought is not None:
-            self._studies().begin(brought)
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """This attempt counts."""
+        if self.kit.identity.role is KitRole.PARTY:
             self._approvals().begin(record)
 
     def expect_allowed(self, plan: SessionPlan) -> None:
