@@ -82,6 +82,7 @@ def studies(seed):
         "regression, B": {**labelled(seed, 7, 5), "task": Task.LR, **horizontal},
         "ridge, B": {**labelled(seed, 7, 5), "task": Task.LR, "alpha": 0.5, **horizontal},
         "svd, masks": {"tables": side_by_side(seed), "task": Task.SVD, "ids": ids, "check_ids": True},
+        "regression, masks": {"tables": side_by_side(seed), "task": Task.LR, "labels": [y, None]},
         "prediction": {
             "tables": side_by_side(seed),
             "task": Task.PREDICT,

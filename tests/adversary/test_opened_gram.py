@@ -15,7 +15,9 @@ from tests.adversary.scores import same_law, same_spread
 from tests.tolerances import ACCEPTED, REJECTED, digits_lost
 
 from fedsvd.lab.attacks.lattice import columns_from_gram, shortest
+from fedsvd.lab.attacks.opened import ones_from_ratios
 from fedsvd.lab.attacks.score import gap
+from fedsvd.lab.attacks.view import CspView
 from fedsvd.linalg.exact_gram import sliced
 from fedsvd.linalg.widen import dither_deviation, unit
 from fedsvd.masks.orthogonal import secret_scale
@@ -24,6 +26,7 @@ from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import EIGEN_VECTORS
 from fedsvd.protocol.tasks import Mode, Task
+from fedsvd.protocol.views import Views
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import share as share_module
@@ -260,16 +263,9 @@ def test_eight_sessions_of_one_study_do_not_narrow_the_largest_singular_value(op
 # --- ratios -----------------------------------------------------------------------------------------------------------
 
 
-def ones_from_ratios(federation, m, most=60):
-    """The least a for which ``a^2 / ratio`` is a whole number: for small tables of zeros and ones, how many ones."""
-    G = square(seen_by_csp(federation), m).astype(float)
-    strengths = np.maximum(np.linalg.eigvalsh(G / np.trace(G)), 0.0)
-    ratio = 1.0 / np.sum(strengths**2)
-    for a in range(2, most):
-        b = a * a / ratio
-        if abs(b - round(b)) < digits_lost(7) * a * a:
-            return a
-    return None
+def csp_of(federation):
+    """The CSP's view, as the lab's attacks take it."""
+    return CspView(federation.plan, Views({CSP: federation.views.heard[CSP]}))
 
 
 def test_integrality_of_small_tables_is_read_from_ratios_and_this_is_stated(opened):
@@ -278,14 +274,14 @@ def test_integrality_of_small_tables_is_read_from_ratios_and_this_is_stated(open
     for seed in range(6):
         flags = [(rng.random((5, 4)) < 0.4).astype(float) for _ in range(2)]
         flags[0][0, 0] = flags[1][0, 1] = 1.0
-        a = ones_from_ratios(opened.run(flags, seed=seed, components=2), 4)
+        a = ones_from_ratios(csp_of(opened.run(flags, seed=seed, components=2)), most=60)
         ones = int(sum(F.sum() for F in flags))
         assert a is not None  # it is seen that entries are whole numbers
         assert ones % a == 0 or a == ones
         read += a == ones
     assert read >= 3  # and mostly how many ones there are
     real = [table(9, 5, 4), table(10, 5, 4)]
-    assert ones_from_ratios(opened.run(real, components=2), 4) is None
+    assert ones_from_ratios(csp_of(opened.run(real, components=2)), most=60) is None
 
 
 def overlaps(federations, m):

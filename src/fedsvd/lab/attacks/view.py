@@ -93,12 +93,12 @@ class Recorded:
 
     @cached_property
     def _unit(self) -> float:
-        """Under the paper's masks, which have no secret factor, the unit is a power of two that the CSP can try."""
+        """The power of two that uploads under masks are in: any user has it, and a CSP can try the few there are."""
         released = getattr(self.parties[0], "sigma", None)
-        if not self.plan.published or released is None or not len(released):
+        if self.plan.mode is not None or released is None or not len(released):
             return 1.0
         seen = np.linalg.svd(X_masked(self.plan, self.views), compute_uv=False)
-        return float(2.0 ** np.rint(np.log2(released[0] / seen[0])))
+        return float(2.0 ** np.rint(np.log2(self.masks[0].c * released[0] / seen[0])))
 
     def user(self, index: int, X_own: Float) -> UserView:
         """User ``index``'s; its own data is handed in because a role keeps none."""
