@@ -98,4 +98,4 @@ def test_the_overlap_of_a_bare_share_would_be_noticed(X, truth):
     for i, rank in zip((1, 2, 3), WIDTHS, strict=True):
         bare, share = truth.bare[i, "upload", 0], truth.share(outcome, i)
         assert np.linalg.matrix_rank(share) == rank
-        assert overlap(bare, share) > 1.0 - rank / sum(WIDTHS) - 1e-6
+        assert overlap(bare, share) > 1.0 - rank / sum(WIDTHS) - digits_lost(10)

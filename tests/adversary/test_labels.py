@@ -38,7 +38,7 @@ def test_the_csp_learns_residual_norms_and_this_is_stated(data):
     X, y = data
     outcome = watched(columns(X, WIDTHS), Task.LR, scheme="mask", labels=[y, None], **VERTICAL)
     power = np.log2(label_unit(X_masked(outcome.plan, csp_view(outcome)), X, y))
-    assert power == pytest.approx(np.rint(power), abs=1e-9)
+    assert power == pytest.approx(np.rint(power), abs=digits_lost(7))
 
 
 def label_unit(joint, X, y):
@@ -82,4 +82,4 @@ def test_regressions_on_split_rows_hide_the_fit_from_the_csp(data):
     assert np.linalg.norm(w_masked) > 2.0 * np.linalg.norm(true)
     residual = G[-1, -1] - w_masked @ G[:-1, -1]
     ratio = residual / np.linalg.eigvalsh(G[:-1, :-1])[-1]
-    assert ratio == pytest.approx((own / np.linalg.svd(X, compute_uv=False)[0]) ** 2, rel=1e-6)  # stated
+    assert ratio == pytest.approx((own / np.linalg.svd(X, compute_uv=False)[0]) ** 2, rel=digits_lost(10))  # stated
