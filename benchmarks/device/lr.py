@@ -2,7 +2,7 @@
 
     python -m benchmarks.device.lr --device cuda --out benchmarks/results/h200-lr-50m.json
 
-Rows go up in windows of 65,536, mixed by P; the CSP folds each into a triangular factor of 1001 columns and forgets it.
+Rows go up in panels, under a P that mixes all of them; the CSP folds each into a triangular factor of 1001 columns and forgets it.
 That is 400 GB of padded words from each user, so the ring is most of the work: fixed point on the device, pads by all
 cores. Rows are made on the device, four times for each user: means, energies, labels' blinds, upload. Beside the study,
 and apart from its time, the normal equations of the same rows are solved, to compare the coefficients with.
@@ -73,7 +73,7 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
         "seconds_by_stage": {name: spent for name, spent in certificate.seconds_by_stage.items() if spent > 0.01},
         "seconds_generating": clock.seconds().get("generate", 0.0),
         "seconds_for_labels_and_normal_equations": apart,
-        "windows": len(outcome.plan.left_windows),
+        "panels": len(outcome.plan.panels),
         "residual": certificate.residual,
         "rank": certificate.rank,
         "largest_difference_from_normal_equations": float(np.abs(found - expected).max()),
@@ -87,7 +87,7 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
 
 def main() -> None:
     """Run, print and write."""
-    asked = options(("rows", 763 * 65_536), ("columns", 1000))  # 50,003,968 rows: whole windows
+    asked = options(("rows", 763 * 65_536), ("columns", 1000))  # 50,003,968 rows
     device = opened(asked.device)
     run(device, min(4 * 65_536, asked.rows), asked.columns)  # the first run loads what later ones find loaded
     write(asked.out, {"name": "lr", **machine(device), **run(device, asked.rows, asked.columns), **memory(device)})

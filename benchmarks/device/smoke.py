@@ -88,10 +88,10 @@ def studies(device: Device) -> dict[str, float]:
     rows = [RNG.normal(size=(n, 40)) + 3 for n in (900, 600)]
     columns = [RNG.normal(size=(9000, n)) for n in (30, 25)]
     long = [RNG.normal(size=(600, n)) for n in (2400, 1800)]
-    beyond = {"memory": 20_000_000, "window": 1024}
+    beyond = {"memory": 250_000_000}
     tasks = {
-        "svd compressed": (Study("svd", "horizontal"), rows, None),
-        "svd mixing": (Study("svd", "vertical", scheme="mask", **beyond), long, None),
+        "svd sum": (Study("svd", "horizontal"), rows, None),
+        "svd mask": (Study("svd", "vertical", scheme="mask", **beyond), long, None),
         "pca": (Study("pca", "horizontal", components=3), rows, None),
         "lsa": (Study("lsa", "vertical", components=5, **beyond), long, None),
         "lr vertical": (Study("lr", "vertical", targets=1, label_user=1), columns, RNG.normal(size=(9000, 1))),

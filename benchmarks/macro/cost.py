@@ -73,7 +73,7 @@ def compared(name: str, foretold: float, measured: float, within: float, unit: s
 
 
 def many_users(m: int = 1000, n_i: int = 50_000) -> None:
-    """Masks, bytes and memory of a compressed SVD for k = 2, 5, 10, 50, and the table printed before a run."""
+    """Masks, bytes and memory of an SVD by exact sums for k = 2, 5, 10, 50, and the table printed before a run."""
     shown = Table("k", "masks", "a user sends", "all links", "a user's memory", "the CSP's", "time, side by side")
     machine, console = calibrate(), Console()
     for k in (2, 5, 10, 50):

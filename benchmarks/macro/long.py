@@ -6,7 +6,7 @@
 
 LSA: the top 256 of ratings nobody gave, 6,000 x 40,000 at the density of MovieLens-25M, columns split over two parties.
 PCA: the top 5 of 50,000 samples of 20,000 features, a power law (alpha = 1, as in the authors' code), rows split. Both
-under the mixing scheme. X' (1.9 GB, 8 GB) lies in the CSP's scratch folder; the peak of each process is what the
+under the scheme mask. X' (1.9 GB, 8 GB) lies in the CSP's scratch folder; the peak of each process is what the
 system counted (VmHWM), file maps included, and the 0.2 GB of an interpreter with its libraries.
 """
 

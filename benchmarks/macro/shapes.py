@@ -47,16 +47,16 @@ def shapes() -> Iterator[Shape]:
     h, v = Split.HORIZONTAL, Split.VERTICAL
     scored = {"release": (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)}
     spectrum = {"release": (Item.COMPONENTS, Item.MEAN, Item.SPECTRUM, Item.OWN_PART)}
-    yield Shape("svd, compressed", Task.SVD, v, 600, 24_000, 2, {})
-    yield Shape("svd, compressed, few users more", Task.SVD, h, 20_000, 400, 5, {"trust": Trust.AUTHORITY})
+    yield Shape("svd, mode A", Task.SVD, v, 600, 24_000, 2, {})
+    yield Shape("svd, mode A, few users more", Task.SVD, h, 20_000, 400, 5, {"trust": Trust.AUTHORITY})
     yield Shape("svd, tall", Task.SVD, v, 6_000, 800, 2, {})
-    yield Shape("svd, wide, not compressed", Task.SVD, v, 200, 30_000, 3, {"scheme": "mask"})
+    yield Shape("svd, wide, masks", Task.SVD, v, 200, 30_000, 3, {"scheme": "mask"})
     yield Shape("svd, wide, little memory", Task.SVD, v, 200, 30_000, 3, {"scheme": "mask", "memory": 1 << 26})
-    yield Shape("svd, aligned", Task.SVD, v, 500, 12_000, 3, {"scheme": "aligned"})
+    yield Shape("svd, top 20, mode B", Task.SVD, v, 500, 12_000, 3, {"components": 20})
     yield Shape("svd, as in the paper", Task.SVD, v, 600, 3_000, 2, {"scheme": "paper"})
     yield Shape("svd, fifty users", Task.SVD, h, 12_000, 60, 50, {})
     yield Shape("lsa, top 50", Task.LSA, v, 1_500, 2_500, 4, {"components": 50, "scheme": "mask"})
-    yield Shape("pca, compressed", Task.PCA, h, 30_000, 500, 3, {"components": 10, **spectrum})
+    yield Shape("pca, mode B, with its spectrum", Task.PCA, h, 30_000, 500, 3, {"components": 10, **spectrum})
     yield Shape("pca, more features than samples", Task.PCA, h, 2_000, 6_000, 2, {"components": 10})
     yield Shape("pca, unit variance, ten users", Task.PCA, h, 30_000, 200, 10, {"components": 5, "unit_variance": True})
     yield Shape("pca, fifty users", Task.PCA, h, 10_000, 50, 50, {"components": 5})

@@ -1,4 +1,4 @@
-"""A sustained study over a slow link: the SVD of 1000 x 100,000, compressed, two users, 100 Mb/s and 50 ms.
+"""A sustained study over a slow link: the SVD of 1000 x 100,000, by exact sums, two users, 100 Mb/s and 50 ms.
 
 ``python -m benchmarks.macro.slow_link`` runs it on the local rung, every role a process of its own, over the link and
 then over bare loopback; prints time and bytes, says by which method the link was made and what it measured, checks the

@@ -29,7 +29,7 @@ def rows() -> Iterator[Row]:
 
 
 def wide(m: int = 1000, n: int = 100_000) -> Iterator[Row]:
-    """U, S and all Vt_i of a short and wide matrix, compressed; the rival's SVD runs once, because it takes long."""
+    """U, S and all Vt_i of a short and wide matrix, by exact sums; the rival's SVD runs once, because it takes long."""
     X = np.random.default_rng(0).standard_normal((m, n))
     parties = [PartyData(open_source(X[:, : n // 2])), PartyData(open_source(X[:, n // 2 :]))]
     ours = federated(Study(Task.SVD, Split.VERTICAL), parties)

@@ -12,6 +12,7 @@ from tests.tolerances import ACCEPTED, digits_lost
 
 from fedsvd.lab.attacks.collusion import csp_and_user
 from fedsvd.lab.attacks.score import beyond_rotation, correlations, gap
+from fedsvd.linalg.windows import Form
 from fedsvd.masks.orthogonal import orthogonal
 from fedsvd.protocol.messages import PaddedBatch
 from fedsvd.protocol.parties import CSP
@@ -32,8 +33,7 @@ def colluder(monkeypatch):
 
 @pytest.fixture
 def without_rotations(monkeypatch):
-    monkeypatch.setattr(Masks, "rotation", lambda self, w: None)
-    monkeypatch.setattr(Masks, "whole", None)
+    monkeypatch.setattr(Masks, "T_i", None)
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +75,13 @@ def test_a_user_of_one_column_is_read_up_to_its_sign_and_this_is_stated(X, collu
     assert min(gap(A_i, x), gap(-A_i, x)) < digits_lost(4)
 
 
-def test_a_short_user_is_rotated_across_all_windows_not_inside_each(colluder, monkeypatch):
-    """Three columns in three windows: rotated window by window each would be its own rotation, a sign."""
+def test_the_columns_of_a_short_user_are_rotated_together(colluder, monkeypatch):
+    """Three columns among 1,200 under a mixing Q: each by itself would be rotated by a sign."""
     monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
     X = np.random.default_rng(2).standard_normal((M, 1200))
     parts = columns(X, (1197, 3))
-    outcome = watched(parts, scheme="mask", window=512)
-    assert [window.columns[1].stop - window.columns[1].start for window in outcome.plan.right_windows] == [1, 1, 1]
+    outcome = watched(parts, scheme="mask")
+    assert outcome.plan.right is Form.MIXING
     A_i = in_data_units(csp_and_user(seen_by_csp(outcome), colluder(), 1), parts[1])
     assert gap(A_i @ A_i.T, parts[1] @ parts[1].T) < digits_lost(4)
     assert correlations(A_i.T, parts[1].T).max() < 0.97
@@ -93,8 +93,8 @@ def test_a_short_users_coefficients_come_back_through_its_one_rotation(monkeypat
     X = rng.standard_normal((900, 600))
     y = X @ rng.standard_normal((600, 1))
     study = {"targets": 1, "label_user": 1, "labels": [y, None], "centre": False}
-    outcome = watched(columns(X, (597, 3)), Task.LR, scheme="mask", window=520, **study)
-    assert len(outcome.plan.right_windows) == 2
+    outcome = watched(columns(X, (597, 3)), Task.LR, scheme="mask", **study)
+    assert outcome.plan.right is Form.MIXING
     found = np.concatenate([party.coefficients[0] for party in outcome.parties])
     np.testing.assert_allclose(found, np.linalg.lstsq(X, y[:, 0])[0], rtol=digits_lost(7))
 

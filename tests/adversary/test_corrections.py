@@ -101,7 +101,9 @@ def test_C3_no_window_is_one_users_where_blocks_gain_nothing_from_aggregation():
     # Of a sum of Gram matrices the CSP sees the total, whose columns are no user's: or nothing.
     seen = G_masked(watched(columns(X, widths), mode=Mode.B))
     joint = np.linalg.eigvalsh(X @ X.T)
-    assert_close(np.linalg.eigvalsh(seen) / np.trace(seen), joint / joint.sum(), digits_lost(4))
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(seen) / np.trace(seen), joint / joint.sum(), atol=digits_lost(4), rtol=0
+    )
     for own in columns(X, widths):
         alone = np.linalg.eigvalsh(own @ own.T)
         assert gap(np.linalg.eigvalsh(seen) / np.trace(seen), alone / alone.sum()) > 0.01
@@ -162,7 +164,7 @@ def test_C7_small_singular_values_survive_where_a_gram_matrix_loses_them(scheme)
     outcome = watched(columns(X, (15, 25)), scheme=scheme, block_size=7)
     assert np.abs(outcome.parties[0].sigma - true).max() < digits_lost(2)
     squared = np.sqrt(np.abs(np.linalg.eigvalsh(X @ X.T)))[::-1]  # the authors' code, in float64
-    assert np.abs(squared * true[0] / squared[0] - true).max() > digits_lost(5)
+    assert np.abs(squared * true[0] / squared[0] - true).max() > digits_lost(6)
 
 
 def test_C8_labels_and_weights_keep_their_norms_to_themselves():

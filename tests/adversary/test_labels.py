@@ -7,6 +7,7 @@ coefficients are w + a, and residuals, which no a can hide.
 import numpy as np
 import pytest
 from tests.adversary.watch import G_masked, Truth, columns, csp_view, view_of, watched
+from tests.tolerances import digits_lost
 
 from fedsvd.lab.attacks.view import X_masked
 from fedsvd.protocol.messages import Solution

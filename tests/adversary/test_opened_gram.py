@@ -267,7 +267,7 @@ def ones_from_ratios(federation, m, most=60):
     ratio = 1.0 / np.sum(strengths**2)
     for a in range(2, most):
         b = a * a / ratio
-        if abs(b - round(b)) < 1e-9 * a * a:
+        if abs(b - round(b)) < digits_lost(7) * a * a:
             return a
     return None
 

@@ -5,11 +5,13 @@ without variance) is found before anything is uploaded.
 """
 
 import shutil
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from tests.tolerances import digits_lost
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import (
@@ -282,7 +284,11 @@ def test_parties_that_are_constant_each_in_its_own_way_are_fine():
 
 
 def test_a_budget_that_holds_no_panel_is_refused():
-    message = refused(ConfigError, "memory budget of 48.8 KiB", lambda: Federation([table(60, 600)] * 2, memory=50_000))
+    message = refused(
+        StorageError,
+        "a memory budget of 50000 bytes holds no room for",
+        lambda: Federation([table(60, 600)] * 2, memory=50_000),
+    )
     assert "allow at least" in message
 
 
@@ -290,22 +296,22 @@ def test_a_full_svd_beyond_the_budget_is_refused_and_the_top_is_not():
     rng = np.random.default_rng(3)
     parts = [rng.normal(size=(560, 450)) for _ in range(2)]
     budget = 48 * 560 * 520
-    message = refused(ConfigError, "a full SVD of 560 x 900", lambda: Federation(parts, memory=budget, scheme="mask"))
+    message = refused(StorageError, "a full SVD of 560 x 900", lambda: Federation(parts, memory=budget, scheme="mask"))
     assert "ask for a number of components, or allow more memory" in message
 
 
 def test_a_masked_matrix_beyond_the_budget_asks_for_a_scratch_folder():
-    parts = [np.random.default_rng(4).normal(size=(560, 1600)) for _ in range(2)]
-    federation = Federation(parts, components=2, memory=48 * 560 * 520, scheme="mask")
-    with pytest.raises(StorageError, match=r"560 x 3200 matrix does not fit.*Fix: name a scratch folder"):
+    parts = [np.random.default_rng(4).normal(size=(3200, 280)) for _ in range(2)]
+    federation = Federation(parts, components=2, memory=4_500_000, scheme="mask")
+    with pytest.raises(StorageError, match=r"3200 x 560 matrix does not fit.*Fix: name a scratch folder"):
         federation.run()
     assert not [message for _, _, message in federation.sent if isinstance(message, PaddedBatch)]
 
 
 def test_a_disk_too_small_for_the_masked_matrix_is_refused_before_the_upload(monkeypatch, tmp_path):
     rng = np.random.default_rng(4)
-    parts = [rng.normal(size=(560, 1600)) for _ in range(2)]
-    federation = Federation(parts, components=2, memory=48 * 560 * 520, scheme="mask", scratch=tmp_path)
+    parts = [rng.normal(size=(3200, 280)) for _ in range(2)]
+    federation = Federation(parts, components=2, memory=4_500_000, scheme="mask", scratch=tmp_path)
     full = shutil.disk_usage(tmp_path)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
     with pytest.raises(StorageError, match=r"1000 B are free.*Fix: ") as caught:
@@ -314,8 +320,10 @@ def test_a_disk_too_small_for_the_masked_matrix_is_refused_before_the_upload(mon
     assert not [message for _, _, message in federation.sent if isinstance(message, PaddedBatch)]
 
 
-@pytest.mark.parametrize("task", [Task.SVD, Task.PCA, Task.LR])
-@pytest.mark.parametrize("scheme", ["sum", "mask", "paper"])
+@pytest.mark.parametrize(
+    ("task", "scheme"),
+    [*product([Task.SVD, Task.PCA], ["sum", "mask", "paper"]), *product([Task.LR], ["sum", "paper"])],
+)
 def test_numbers_whose_squares_leave_float64_are_refused_before_the_upload(task, scheme):
     labels = [np.arange(6.0)] * 2 if task is Task.LR else None
     federation = Federation([1e200 * table(), 1e200 * table(seed=1)], task, H, labels=labels, scheme=scheme)
@@ -330,7 +338,7 @@ def test_tables_of_very_small_and_very_large_numbers_have_the_spectrum_they_have
     D = [table(), table(seed=1)]
     results = Federation([size * D_i for D_i in D], Task.SVD, H, components=components, scheme="sum").run()
     exact = np.linalg.svd(np.vstack(D), compute_uv=False)[:components]
-    np.testing.assert_allclose(results[0].sigma / size, exact, rtol=0, atol=1e-13 * exact[0])
+    np.testing.assert_allclose(results[0].sigma / size, exact, rtol=0, atol=digits_lost(3) * exact[0])
 
 
 # --- labels, weights, options -----------------------------------------------------------------------------------------
@@ -374,7 +382,9 @@ def test_coefficients_of_other_columns_are_refused():
         (Task.SVD, {"full_matrices": True, "scheme": "paper", "components": 2}),
         (Task.SVD, {"scheme": "fastest"}),
         (Task.SVD, {"block_size": -1}),
-        (Task.SVD, {"window": 0}),
+        (Task.SVD, {"mode": "C"}),
+        (Task.SVD, {"mode": "A", "scheme": "mask"}),
+        (Task.SVD, {"scheme": "compressed"}),
         (Task.SVD, {"memory": 0}),
     ],
     ids=repr,

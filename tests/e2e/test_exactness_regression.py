@@ -10,12 +10,12 @@ from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.protocol.upload import batches
 from fedsvd.testing.federation import Federation
 
-from .joint import SCHEMES, rotation
+from .joint import rotation
 
 SPLIT_COLUMNS = ("mask", "paper")  # whose common side, the records, is long
 
 H, V = Split.HORIZONTAL, Split.VERTICAL
-EVERY = [(split, scheme) for split in Split for scheme in SCHEMES if (split, scheme) != (Split.VERTICAL, "sum")]
+EVERY = [(Split.HORIZONTAL, "sum"), (Split.HORIZONTAL, "paper"), (Split.VERTICAL, "mask"), (Split.VERTICAL, "paper")]
 OURS = [(split, scheme) for split, scheme in EVERY if scheme != "paper"]
 EPS = np.finfo(float).eps
 SCORED = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
@@ -81,7 +81,7 @@ def test_least_squares_on_split_columns_is_scikit_learns(cuts, targets, scheme, 
 
 
 @pytest.mark.parametrize("trust", Trust)
-@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("scheme", ["sum", "paper"])
 @pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("cuts", [(20,), (1,), (59,), (1, 2, 40)])
 def test_least_squares_on_split_rows_is_scikit_learns(cuts, targets, scheme, trust):
@@ -155,7 +155,7 @@ def test_a_ridge_decides_where_least_squares_cannot(split):
     D[:, 7] = D[:, 0]
     y = rng.normal(size=(6, 1))
     exact = Ridge(0.3, solver="svd").fit(D, y)
-    w, intercept, _ = fit(D, y, split, scheme="mask", alpha=0.3)
+    w, intercept, _ = fit(D, y, split, alpha=0.3)
     assert_close(w, np.atleast_2d(exact.coef_), RESULT_BAR)
     assert_close(intercept, exact.intercept_, RESULT_BAR, np.abs(y).max())
 
@@ -265,9 +265,8 @@ def test_rows_in_many_panels_and_batches_fit_as_well(alpha):
 
 def test_long_tables_split_by_rows_fit_as_well():
     D, y = table(rows=6000, features=6, targets=2, seed=13)
-    for scheme in ("sum", "mask"):
-        w, intercept, _ = fit(D, y, H, (1, 3000), scheme=scheme, memory=48 * 8 * 1500)
-        expect_fit(D, y, w, intercept, *least_squares(D, y))
+    w, intercept, _ = fit(D, y, H, (1, 3000), memory=48 * 8 * 1500)
+    expect_fit(D, y, w, intercept, *least_squares(D, y))
 
 
 def test_fifty_users_fit_as_well():

@@ -267,3 +267,16 @@ def test_parties_of_one_organisation_count_once(tmp_path):
         assert job.state is JobState.DONE, job.failures
         job = finished(house, csp, file_of("pca", PARTIES[:3], name="three", components=1))
         assert job.state is JobState.DONE, job.failures
+
+
+def test_two_studies_at_once_know_of_each_other(tmp_path):
+    """{A,B,C,D} and {A,B,C} begun in the same moment would pass, if each were compared before the other began."""
+    _, tables = split_table(200, 4, PARTIES)
+    with institutions(tmp_path, PARTIES, tables, POLICY) as house, csp_here(house) as csp, house.connect() as line:
+        ids = [line.submit(file_of("svd", parties, name=f"of-{len(parties)}")) for parties in (PARTIES, PARTIES[:3])]
+        with members_here(house, *PARTIES):
+            until(lambda: all(csp.book.get(id).state in (JobState.DONE, JobState.BROKEN) for id in ids))
+        first, second = (csp.book.get(id) for id in ids)
+        assert JobState.BROKEN in (first.state, second.state)
+        broken = first if first.state is JobState.BROKEN else second
+        assert "FSVD-110" in {failure["code"] for failure in broken.failures}

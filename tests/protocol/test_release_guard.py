@@ -1,9 +1,9 @@
 """The release guard (05-privacy): a test for each rule and what it says; a refusal comes before anything is sent."""
 
-from dataclasses import numpy as np
+from dataclasses import replace
 
+import numpy as np
 import pytest
-import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -80,6 +80,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "task": considered.job.study.task,
         "submitter": record["submitter"],
         "data": None if considered.data is None else str(considered.data),
+        "approved_before": considered.before,
         "members": [
             {"member": peer.member, "key": grouped(peer.fingerprint), "standing": peer.standing}
             for peer in considered.peers
@@ -126,6 +127,8 @@ def _show(console: Console, considered: Considered, told: dict[str, Any], link: 
         about |= {"rows": told["rows"]} if told["rows"] else {}
         scheme = f"{in_scheme(plan.scheme, plan.mode)} ({plan.reason}); masks dealt by {plan.trust}"
         about |= {"our data": told["data"], "scheme": scheme}
+    if considered.before:
+        about["before"] = considered.before
     console.print(facts(about))
     rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
     console.print(listing(("who else", "key", "fingerprint: compare new ones with their owners"), rows))

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.source import Index, MatrixSource
+from fedsvd.data.index import Index
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ShapeError
 from fedsvd.types import Float
 

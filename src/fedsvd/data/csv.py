@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from fedsvd.data.csv_layout import Layout, lay_out
 from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
 from fedsvd.data.door import not_numeric, to_text
-from fedsvd.data.source import Index, MatrixSource, pick
+from fedsvd.data.index import Index, pick
+from fedsvd.data.source import MatrixSource
 from fedsvd.data.spool import spooled
 from fedsvd.types import Float
 

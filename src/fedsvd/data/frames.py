@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.door import expect_names, not_numeric, to_text
-from fedsvd.data.source import Index, MatrixSource
+from fedsvd.data.index import Index
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import DuplicateNames, MissingExtra, UnknownFormat
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.door import not_numeric, to_text
-from fedsvd.data.source import Index, MatrixSource, pick
+from fedsvd.data.index import Index, pick
+from fedsvd.data.source import MatrixSource
 from fedsvd.data.spool import spooled
 from fedsvd.errors import MissingExtra, UnknownFormat
 from fedsvd.types import Float

@@ -19,11 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsvd.data.door import expect_matrix, expect_names, to_column, to_float
+from fedsvd.data.index import Index, as_run
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
 from fedsvd.types import Array, Digest, Float
-
-Index = slice | NDArray[np.intp]
-"""Which rows, or which columns: a run ``slice(start, stop)`` or positions in any order."""
 
 Reopen = Callable[[], "MatrixSource"]
 """What opens the same matrix in another process: small, and made of what travels."""
@@ -344,18 +342,3 @@ def _expect_order(order: ArrayLike, rows: int) -> NDArray[np.intp]:
     if index.size and not 0 <= int(index.min()) <= int(index.max()) < rows:
         raise ShapeError(f"an order that leaves the {rows} rows", f"row numbers run from 0 to {rows - 1}")
     return index.astype(np.intp)
-
-
-def as_run(index: NDArray[np.intp]) -> Index:
-    """The same positions, as a slice when they follow one another: a slice of an array is a view."""
-    if index.size and bool(np.all(np.diff(index) == 1)):
-        return slice(int(index[0]), int(index[-1]) + 1)
-    return index
-
-
-def pick(array: NDArray[Any], rows: Index, columns: Index) -> NDArray[Any]:
-    """These rows of these columns of an array in memory or mapped; a view when both are slices."""
-    if isinstance(rows, slice) or isinstance(columns, slice):
-        return array[rows, columns]
-    # Two position arrays in one pair of brackets would pair up; one after the other would copy whole rows.
-    return array[np.ix_(rows, columns)]

@@ -16,7 +16,8 @@ import scipy
 from numpy.typing import NDArray
 
 from fedsvd.data.door import expect_matrix, expect_numeric, not_finite
-from fedsvd.data.source import Index, MatrixSource, Transposed
+from fedsvd.data.index import Index
+from fedsvd.data.source import MatrixSource, Transposed
 from fedsvd.errors import UnknownFormat
 from fedsvd.types import Array
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.door import expect_numeric
-from fedsvd.data.source import Index, MatrixSource
+from fedsvd.data.index import Index
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import MissingExtra, UnknownFormat
 
 

@@ -63,6 +63,7 @@ class Considered:
     found: tuple[Finding, ...] = ()
     doubts: tuple[str, ...] = ()  # about our own data, for our eyes
     brought: Brought | None = None  # the data as it was read for this look
+    before: str = ""  # what became of an earlier approval of this job
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
@@ -128,7 +129,7 @@ def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Ma
     doubts = tuple(of_own(plan.task, own.data, job.study.label))
     brought = site.compare(record, own, plan)
     found = (*findings(plan, site.policy()), *brought.found, *_unlike(brought))
-    return Considered(record, job, peers, path, plan, assumed, found, doubts, brought)
+    return Considered(record, job, peers, path, plan, assumed, found, doubts, brought, site.history(record))
 
 
 def _unlike(brought: Brought) -> tuple[Finding, ...]:

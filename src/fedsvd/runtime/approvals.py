@@ -10,7 +10,7 @@ bound (FSVD-301).
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,15 @@ class Approval:
         counted = [attempt for attempt in self.attempts if attempt["counts"]]
         repeated = {attempt["certain"] for attempt in counted} == {False, True}
         return len(counted) - repeated
+
+    @property
+    def history(self) -> str:
+        """What became of it, in words; empty where no session has begun."""
+        if self.finished:
+            return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go beside them"
+        if not self.attempts:
+            return ""
+        return f"approved {self.when}, {len(self.attempts)} attempt(s) failed here, of which {self.failed} count"
 
     def expect_unspent(self, failed_attempts: int) -> None:
         """Raise ``ApprovalSpent`` where the owner must be asked again."""
@@ -86,26 +95,33 @@ class Approvals:
 
     def begin(self, record: Mapping[str, Any]) -> None:
         """A session of this attempt begins; until it is known to have failed early, it counts."""
-        approval = self.of(record)
-        if approval is not None:
-            certain = bool(record.get("certain_bound", False))
-            attempt = {"attempt": int(record["attempt"]), "when": _now(), "certain": certain, "counts": True}
-            self._write(replace(approval, attempts=(*approval.attempts, attempt)))
+        certain = bool(record.get("certain_bound", False))
+        attempt = {"attempt": int(record["attempt"]), "when": _now(), "certain": certain, "counts": True}
+        self._change(record, lambda approval: replace(approval, attempts=(*approval.attempts, attempt)))
 
     def fail(self, record: Mapping[str, Any], stage: str) -> None:
         """This attempt failed; one that failed before any sum does not count."""
-        approval = self.of(record)
-        if approval is None or stage not in _BEFORE_ANY_SUM:
-            return
-        number = int(record["attempt"])
-        attempts = tuple({**one, "counts": one["counts"] and one["attempt"] != number} for one in approval.attempts)
-        self._write(replace(approval, attempts=attempts))
+
+        def forgiven(approval: Approval) -> Approval:
+            number = int(record["attempt"])
+            attempts = ({**one, "counts": one["counts"] and one["attempt"] != number} for one in approval.attempts)
+            return replace(approval, attempts=tuple(attempts))
+
+        if stage in _BEFORE_ANY_SUM:
+            self._change(record, forgiven)
 
     def spend(self, record: Mapping[str, Any]) -> None:
         """The job has finished here."""
-        approval = self.of(record)
-        if approval is not None:
-            self._write(replace(approval, finished=_now()))
+        self._change(record, lambda approval: replace(approval, finished=_now()))
+
+    def _change(self, record: Mapping[str, Any], change: Callable[[Approval], Approval]) -> None:
+        """Change an approval while no one else does: its owner may be approving in another process."""
+        if self.of(record) is None:
+            return
+        with files.locked(self._folder):
+            approval = self.of(record)
+            if approval is not None:
+                self._write(change(approval))
 
     def _write(self, approval: Approval) -> Approval:
         files.private_folder(self._folder)

@@ -78,12 +78,15 @@ class Attempt:
         member.owner.expect_unspent(record)
         plan = self._checked_plan()
         own = member.open_as_enlisted(record)
-        # Read once more: the file may have changed since it was enlisted with, by minutes or by days.
-        brought = None if own is None else member.owner.expect_fresh(record, own, plan)
         member.sessions.claim(plan.session)
-        machine = self._machine = self._role(plan, own)
-        member.owner.begin(record, brought)
+        # Joined first: reading takes as long as the data is large, and the CSP would take us for lost.
         self._transport = Dialled(member.dialling, plan.session, longest_message(plan))
+        if own is not None:
+            teller.stage("reading")
+            member.owner.bring(record, own, plan)
+        machine = self._machine = self._role(plan, own)
+        member.owner.begin(record)
+        member.note("began", job=record["id"], attempt=int(record["attempt"]), session=plan.session)
         metered = Metered(self._transport, machine.me, teller.meter)
         played = Player(machine, metered, watch=teller.stage, alive=self._alive).play()
         self._transport.flush()

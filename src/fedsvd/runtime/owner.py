@@ -11,7 +11,6 @@ from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.job import Job
-from fedsvd.runtime.reruns import Brought
 from fedsvd.runtime.session import Played
 from fedsvd.transport.metered import Meter
 
@@ -48,15 +47,18 @@ class Owner(Protocol):
     def expect_unspent(self, record: Mapping[str, Any]) -> None:
         """Raise ``ApprovalSpent`` where the approval of this job is used up."""
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
         """Read the data; raise where it is not what was approved, or gives records or parties away beside an earlier
         study's."""
+
+    def bring(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan) -> None:
+        """The same when a session begins, for which the file may have changed; from now on it is an earlier study."""
 
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
 
-    def begin(self, record: Mapping[str, Any], brought: Brought | None) -> None:
-        """A session begins: what is brought to it counts as brought, and the attempt as made."""
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """A session begins: the attempt counts."""
 
     def checkpoint(self, record: Mapping[str, Any]) -> Path:
         """Where a compression pass for this job is kept while it lasts."""

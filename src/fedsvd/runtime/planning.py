@@ -245,7 +245,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int) -
     needed = GRAM_BYTES * rows * rows
     fits = needed <= memory
     if study.task is Task.LR:
-        return _summed_rows(study, rows, fits)
+        return _summed_rows(study, rows, memory)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
             raise StorageError(
@@ -316,7 +316,7 @@ def _expect_memory(plan: SessionPlan) -> None:
     expect_route(plan)
 
 
-def _summed_rows(study: Study, rows: int, fits: bool) -> tuple[Scheme, str]:
+def _summed_rows(study: Study, rows: int, memory: int) -> tuple[Scheme, str]:
     """The family of a regression on split rows: sums, however many features, as far as memory goes."""
     if study.scheme == Scheme.PAPER:
         return Scheme.PAPER, "as asked for"
@@ -324,10 +324,10 @@ def _summed_rows(study: Study, rows: int, fits: bool) -> tuple[Scheme, str]:
         raise ConfigError(
             "a regression on split rows is a task of the sum family", 'set scheme = "sum", or leave it out'
         )
-    if not fits:
+    needed = GRAM_BYTES * rows * rows
+    if needed > memory:
         raise StorageError(
-            f"a regression on {rows} features and labels needs {56 * rows * rows} bytes, the memory budget is "
-            f"{study.memory}",
-            "allow more memory, or choose fewer features",
+            f"a regression on {rows} features and labels needs {needed:,} bytes, the memory budget is {memory:,} bytes",
+            f"allow at least {enough_bytes(needed)} of memory, or choose fewer features",
         )
     return Scheme.SUM, "as asked for" if study.scheme == Scheme.SUM else "a regression on split rows adds Gram matrices"

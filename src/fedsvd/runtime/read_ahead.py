@@ -11,7 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedsvd.data.source import Index, MatrixSource
+from fedsvd.data.index import Index
+from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.types import Array, Digest, Float
 

@@ -12,20 +12,25 @@ The same pass over the data also gives its *source digest*, by which a table tha
 import hashlib
 import hmac
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
 from fedsvd.errors import StorageError
 from fedsvd.identity import files
+from fedsvd.identity.certificates import organisation_of
 from fedsvd.protocol.release import Compared, Finding, Policy, earlier_findings, version_findings
 from fedsvd.protocol.tasks import Split
+from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
+from fedsvd.runtime.enlisting import party_caller
 from fedsvd.runtime.folder import private_file
 from fedsvd.runtime.ledger import Ledger
 from fedsvd.runtime.party_data import PartyData
@@ -95,6 +100,10 @@ class EarlierStudies:
         when = now or datetime.now(UTC)
         return self._judged(asked, digest.hexdigest(), ours, compared, complete, policy, when)
 
+    def alone(self) -> AbstractContextManager[None]:
+        """While this lasts, no other study is compared and begun."""
+        return files.locked(self._folder)
+
     def begin(self, brought: Brought) -> None:
         """A session with this data begins: from now on its study is an earlier one."""
         version = brought.version
@@ -152,8 +161,7 @@ class EarlierStudies:
         if any(column not in known for column in columns):
             for column, step in zip(columns, hasher.steps(panels()).tolist(), strict=True):
                 known.setdefault(column, step)
-            coming = self._folder / "steps.coming"
-            coming.unlink(missing_ok=True)
+            coming = self._folder / f"steps.{fresh_bytes(8).hex()}.coming"
             with private_file(coming) as file:
                 np.savez(file, columns=np.array(list(known), np.uint64), steps=np.array(list(known.values())))
             coming.replace(path)
@@ -230,3 +238,10 @@ def _read(path: Path, *names: str) -> dict[str, np.ndarray]:
             return {name: stored[name] for name in names}
     except (OSError, ValueError, EOFError, KeyError):
         raise StorageError(f"{path} is damaged", "restore it from a backup: it protects your records") from None
+
+
+def organisation(record: Mapping[str, Any], party: str) -> str:
+    """Who a party is for the guard: its organisation where the operator named one, else itself."""
+    facts = record["enlisted"].get(party_caller(party)) or {}
+    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
+    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity import files
-from fedsvd.identity.certificates import expect_here, organisation_of
+from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
@@ -38,7 +38,7 @@ from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
 from fedsvd.runtime.memory import peak_memory
 from fedsvd.runtime.planning import guard
-from fedsvd.runtime.reruns import ORGANISATION, Asked, Brought, EarlierStudies
+from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies, organisation
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
@@ -154,6 +154,11 @@ class Site:
         """The owner agrees to this job as it stands, with the data as it is."""
         self._approvals().give(record, source, unlike)
 
+    def history(self, record: Mapping[str, Any]) -> str:
+        """What became of an earlier approval of this job, in words."""
+        approval = self._approvals().of(record)
+        return "" if approval is None else approval.history
+
     def expect_unspent(self, record: Mapping[str, Any]) -> None:
         """The approval of this job is not used up."""
         if self.kit.identity.role is KitRole.PARTY and (approval := self._approval(record)) is not None:
@@ -185,7 +190,7 @@ class Site:
     def compare(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
         job, policy = job_of(record["file"]), self.policy()
-        roster = frozenset(_organisation(record, party.name) for party in job.parties)
+        roster = frozenset(organisation(record, party.name) for party in job.parties)
         full = plan is not None and full_outputs(plan)
         complete = all(party_caller(party.name) in record["enlisted"] for party in job.parties)
         asked = Asked(plain_id(record["id"]), job.study.split, roster, full, complete)
@@ -193,7 +198,18 @@ class Site:
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
         return replace(brought, found=(*found, *brought.found))
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
+        """This data is what was approved, and gives nothing away beside that of an earlier study."""
+        self._fresh(record, own, None)
+
+    def bring(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan) -> None:
+        """The same, and from now on it is an earlier study; no other study of this site is compared meanwhile, or two
+        at once would each not know of the other."""
+        studies = self._studies()
+        with studies.alone():
+            studies.begin(self._fresh(record, own, plan))
+
+    def _fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None) -> Brought:
         """This data is what was approved, and gives no record and no party away beside that of an earlier study."""
         brought, approval = self.compare(record, own, plan), self._approval(record)
         if brought.found:
@@ -213,10 +229,9 @@ class Site:
             self._approvals().bring(approval, brought.source)
         return brought
 
-    def begin(self, record: Mapping[str, Any], brought: Brought | None) -> None:
-        """What is brought to this attempt is now an earlier study, and the attempt counts."""
-        if brought is not None:
-            self._studies().begin(brought)
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """This attempt counts."""
+        if self.kit.identity.role is KitRole.PARTY:
             self._approvals().begin(record)
 
     def expect_allowed(self, plan: SessionPlan) -> None:
@@ -344,10 +359,3 @@ class Site:
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"
-
-
-def _organisation(record: Mapping[str, Any], party: str) -> str:
-    """Who a party is for the guard: its organisation where the operator named one, else itself."""
-    facts = record["enlisted"].get(party_caller(party)) or {}
-    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
-    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

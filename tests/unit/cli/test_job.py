@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import threading
 from datetime import UTC, datetime
 
@@ -13,10 +14,16 @@ from tests.tolerances import assert_close, digits_lost
 from typer.testing import CliRunner
 
 from fedsvd.cli.main import cli
+from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
 from fedsvd.identity.temporary import temporary_federation
+from fedsvd.protocol.release import Policy
+from fedsvd.protocol.tasks import Split
+from fedsvd.runtime.approvals import Approvals
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.csp_node import CspNode
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.reruns import Asked, EarlierStudies
 from fedsvd.runtime.service import only_one, serve
 from fedsvd.runtime.site import Site
 
@@ -357,3 +364,38 @@ def test_a_job_is_watched_to_its_results_and_resumed_after_a_failure(fedsvd, kit
 
 def made_table(kits, name):
     return kits[f"party/{name}"].parent / f"{name}.npy"
+
+
+def test_the_list_says_that_an_approval_is_spent_and_approving_again_renews_it(fedsvd, kits, submit):
+    id = submit()
+
+    def here():
+        said = fedsvd("job", "list", "--kit", kits["party/a"], "--format", "json")
+        return next(job["approved"] for job in said.json["jobs"] if job["job"] == id)
+
+    assert here() == "awaits approval"
+    assert asked(kits["party/a"], id, "y\n")[0] == 0
+    assert here() == "approved"
+    with Connection(kits["party/a"]) as connection:
+        Approvals(kits["party/a"] / "approvals").spend(connection.job(id))
+    assert here() == "approval spent"
+    code, out, _ = asked(kits["party/a"], id, "y\n")
+    assert code == 0
+    assert "finished here" in out
+    assert here() == "approved"
+
+
+def test_an_owner_is_asked_where_all_columns_have_other_values_than_an_earlier_table(fedsvd, kits, submit, made):
+    *_, root = made
+    path = root / "a.npy"
+    before = np.load(path)
+    site = Site.at(kits["party/a"])
+    studies = EarlierStudies(site.state / "records")
+    asking = Asked("aa", Split.HORIZONTAL, frozenset(("party/x", "party/y", "party/a")))
+    studies.begin(studies.compare(asking, PartyData(open_source(before * 2.54)), Policy()))
+    try:
+        code, out, _ = asked(kits["party/a"], submit(), "y\n")
+        assert code == 0
+        assert "Approve only if these are other records" in " ".join(out.split())
+    finally:
+        shutil.rmtree(site.state / "records")

@@ -45,7 +45,6 @@ OTHER = {
     "left": Form.MIXING,
     "right": Form.BLOCKS,
     "block": 3,
-    "window": 512,
     "mode": Mode.B,
     "reason": "because",
     "check_ids": True,
@@ -57,6 +56,7 @@ OTHER = {
     "memory": 1 << 20,
     "identities": IDENTITIES[::-1],
     "csp_identity": "dd" * 32,
+    "column_names": "ee" * 32,
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "protocol": 99,
@@ -152,11 +152,11 @@ def test_a_vertical_regression_has_the_ridge_below_its_samples():
     assert (plan.M, plan.widths, plan.by_rows) == (6, (4, 9), True)
     ridge = regression(alpha=1.0)
     assert (ridge.ridge_rows, ridge.M, ridge.ridge_columns) == (13, 19, 0)
-    assert all(window.columns[1].stop > window.columns[1].start for window in ridge.row_windows)
+    assert ridge.left_windows == (slice(0, 19),)
 
 
 def test_a_horizontal_regression_has_labels_as_rows_and_a_ridge_as_columns_of_user_1():
-    plan = regression(split=Split.HORIZONTAL)
+    plan = regression(split=Split.HORIZONTAL, scheme=Scheme.SUM)
     assert (plan.M, plan.masked_rows, plan.by_rows) == (8, 6, False)
     ridge = regression(split=Split.HORIZONTAL, alpha=1.0)
     assert (ridge.ridge_columns, ridge.widths) == (6, (10, 9))
@@ -175,13 +175,12 @@ def test_the_papers_bias_is_a_column_of_the_last_user():
     left=st.sampled_from(Form),
     right=st.sampled_from(Form),
     block=st.integers(1, 40),
-    window=st.integers(5, 100),
     alpha=st.sampled_from([0.0, 1.0]),
     task=st.sampled_from([Task.SVD, Task.LR]),
 )
-def test_windows_cover_every_row_and_column_once(counts, m, left, right, block, window, alpha, task):
+def test_windows_cover_every_row_and_column_once(counts, m, left, right, block, alpha, task):
     plan = replace(
-        PLAN, task=task, counts=tuple(counts), m=m, left=left, right=right, block=block, window=window, alpha=alpha,
+        PLAN, task=task, counts=tuple(counts), m=m, left=left, right=right, block=block, alpha=alpha,
         targets=int(task is Task.LR),
     )  # fmt: skip
     assert [row for rows in plan.left_windows for row in range(rows.start, rows.stop)] == list(range(plan.masked_rows))
@@ -192,6 +191,7 @@ def test_windows_cover_every_row_and_column_once(counts, m, left, right, block, 
         assert list(itertools.chain(*own)) == list(range(width))
     cells = sum(rows * width for rows, width in plan.panels)
     assert cells == plan.M * (plan.N + (plan.targets if plan.by_rows else 0))
+    assert [row for rows in plan.row_panels for row in range(rows.start, rows.stop)] == list(range(plan.M))
     rows, columns = plan.smallest_window
     assert rows >= 1
     assert columns == min(w.width for w in plan.right_windows)

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from tests.summing import dealt
+from tests.tolerances import digits_lost
 
 from fedsvd.errors import FixedPointOverflow, LocalProtocolError, ShapeError, SumAltered
 from fedsvd.protocol.plan import SessionPlan
@@ -142,7 +143,7 @@ def test_a_sum_of_several_batches_is_joined_in_order(monkeypatch):
     plan = planned(SumKind.TOTAL, 12)
     assert plan.batches == (4, 4, 4)
     found = summed(plan, {i: total_sum(PLAN, "sum", values[i] / 16, own(i), 3) for i in values})[3]
-    np.testing.assert_allclose(found, 3 * np.arange(12.0) / 16, rtol=0, atol=K * 2.0 ** (3 - 100))
+    np.testing.assert_allclose(found, 3 * np.arange(12.0) / 16, rtol=0, atol=digits_lost(-9))
 
 
 @pytest.mark.parametrize("kind", list(SumKind))
@@ -169,7 +170,7 @@ def test_one_receiver_reads_what_no_one_else_can():
     reply = replies(users, plan, requests)
     with pytest.raises(StopIteration) as end:
         scripts[RECEIVER].send(users[RECEIVER].open(plan, 0, *reply))
-    np.testing.assert_allclose(end.value.value, [0.75, 0.75], rtol=0, atol=K * 2.0 ** (3 - 100))
+    np.testing.assert_allclose(end.value.value, [0.75, 0.75], rtol=0, atol=digits_lost(-9))
     for other in (1, 3):
         with pytest.raises(LocalProtocolError, match="opened by user 2 alone"):
             users[other].open(plan, 0, *reply)

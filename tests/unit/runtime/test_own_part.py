@@ -10,7 +10,6 @@ from tests.tolerances import assert_close, digits_lost
 from fedsvd.compress import reduce
 from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.linalg.windows import WINDOW_LIMIT
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
 from fedsvd.roles.user.right_vectors import Nowhere
@@ -57,7 +56,7 @@ def test_a_full_disk_is_an_error_of_the_house(tmp_path):
 def plan(**changes):
     about = {"split": Split.VERTICAL, "task": Task.SVD, "scheme": Scheme.SUM, "trust": Trust.PEERS, **changes}
     release = (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART)
-    return SessionPlan(SessionId("s"), m=1000, counts=(1500, 5000), release=release, window=WINDOW_LIMIT, **about)
+    return SessionPlan(SessionId("s"), m=1000, counts=(1500, 5000), release=release, **about)
 
 
 def test_a_small_part_stays_in_memory_and_a_large_one_does_not(tmp_path):

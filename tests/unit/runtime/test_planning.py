@@ -120,6 +120,16 @@ def test_short_sides_have_haar_masks_and_long_ones_mix(m, counts, left, right):
     assert (found.left, found.right) == (left, right)
 
 
+def test_a_budget_without_a_row_or_a_column_is_refused():
+    wide = {"scheme": "mask", "components": 3}
+    assert plan(10, (8192, 8193), **wide, memory=160 * 16_385).right is Form.MIXING
+    with pytest.raises(StorageError, match="a row of 16385 columns"):
+        plan(10, (8192, 8193), **wide, memory=160 * 16_385 - 1)
+    assert plan(100_003, (5, 6), **wide, memory=32 * 100_003).left is Form.MIXING
+    with pytest.raises(StorageError, match="a column of 100003 rows"):
+        plan(100_003, (5, 6), **wide, memory=32 * 100_003 - 1)
+
+
 def test_memory_changes_no_mask_and_a_plan_that_does_not_fit_is_refused():
     forms = {
         (p.left, p.right, p.block)

@@ -187,8 +187,12 @@ def _exponent(work: Work, A_i: Operand) -> int | None:
 
 def _expect_squares(exponent: int | None) -> int | None:
     if exponent is not None and exponent > _MOST_EXPONENT:
-        raise NumericalError("the squared norm of a table leaves the range of float64", "scale the data down")
+        raise _beyond_squares()
     return exponent
+
+
+def _beyond_squares() -> NumericalError:
+    return NumericalError("the squared norm of a table leaves the range of float64", "scale the data down")
 
 
 def _exponent_of(panels: Iterable[Array]) -> int | None:
@@ -234,16 +238,19 @@ def _own_mean(work: Work) -> _OwnMean:
     """One pass: sums and squares of every row, less its first entry, which saves the digits of a large mean."""
     rows, n_i = work.source.shape
     shift, sums, squares = np.empty(rows), np.zeros(rows), np.zeros(rows)
-    if work.plan.reads_rows:
-        for part, X in work.row_panels("means"):
-            shift[part] = to_numpy(X[:, 0])
-            sums[part], squares[part] = _moments(X - X[:, :1])
-    else:
-        for part, X in work.panels("means"):
-            if part.start == 0:
-                shift = np.array(to_numpy(X[:, 0]))
-            more = _moments(X - work.put(shift[:, None]))
-            sums, squares = sums + more[0], squares + more[1]
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        if work.plan.reads_rows:
+            for part, X in work.row_panels("means"):
+                shift[part] = to_numpy(X[:, 0])
+                sums[part], squares[part] = _moments(X - X[:, :1])
+        else:
+            for part, X in work.panels("means"):
+                if part.start == 0:
+                    shift = np.array(to_numpy(X[:, 0]))
+                more = _moments(X - work.put(shift[:, None]))
+                sums, squares = sums + more[0], squares + more[1]
+    if not np.isfinite(squares).all():
+        raise _beyond_squares()
     offset = sums / n_i
     deviation = np.sqrt(np.maximum(squares / n_i - offset**2, 0.0))
     # A spread that is all rounding counts as none.
