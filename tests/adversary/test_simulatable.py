@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 from tests.adversary.scores import same_law
 from tests.adversary.watch import G_masked, columns, csp_view, watched
-from tests.tolerances import ACCEPTED, IMPOSSIBLE, REJECTED, REJECTED_BY_FEW, assert_close, digits_lost
+from tests.tolerances import ACCEPTED, IMPOSSIBLE, REJECTED, REJECTED_BY_FEW, digits_lost
 
 from fedsvd.lab.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
