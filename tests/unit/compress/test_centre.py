@@ -133,7 +133,7 @@ def test_a_first_chunk_that_is_not_typical_costs_no_digits(first):
     exact = X.astype(np.longdouble).mean(axis=1)
     shift, offset = (np.array(part, dtype=np.longdouble) for part in pair(reduced))
     size = np.abs(X).max(axis=1)
-    assert np.max(np.abs(shift + offset - exact) / size) < digits_lost(2)
+    assert np.max(np.abs(shift + offset - exact) / size) < tolerances.digits_lost(2)
 
 
 # Unit variance.
