@@ -133,7 +133,6 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
     if plan.releases(Item.SCORE):
         lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
-    lines.append("a digest of what it saw, sealed to the other parties, and its signature")
     return lines
 
 
