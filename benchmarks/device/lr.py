@@ -2,10 +2,10 @@
 
     python -m benchmarks.device.lr --device cuda --out benchmarks/results/h200-lr-50m.json
 
-Rows go up in panels, under a P that mixes all of them; the CSP folds each into a triangular factor and forgets it.
-That is 400 GB of padded words from each user, so the ring is most of the work: fixed point on the device, pads by all
-cores. Rows are made on the device, four times for each user: means, energies, labels' blinds, upload. Beside the study,
-and apart from its time, the normal equations of the same rows are solved, to compare the coefficients with.
+Rows go up in panels, under a P that mixes all of them; the CSP folds each into a triangular factor of 1001 columns and
+forgets it. That is 400 GB of padded words from each user, so the ring is most of the work: fixed point on the device,
+pads by all cores. Rows are made on the device, four times for each user: means, energies, labels' blinds, upload.
+Beside the study, and apart from its time, the normal equations of the same rows are solved, to compare with.
 """
 
 import time

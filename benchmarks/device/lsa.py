@@ -2,7 +2,7 @@
 
     python -m benchmarks.device.lsa --device cuda --out benchmarks/results/h200-lsa.json
 
-Long on both sides: masks over whole sides, the whole masked matrix on the device, block Krylov until every residual is below
+Long on both sides: masks over whole sides, the masked matrix on the device, block Krylov until every residual is below
 1e-12 of the largest singular value, verified on the matrix. Ratings are sparse and travel to the device as such; what
 goes between the roles is dense, as masked data is. Making the ratings is timed apart.
 """
@@ -33,7 +33,7 @@ def ratings(users: int, items: int) -> Any:
     return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
 
-def run(device: Device, items: int, users: int, components: int, memory: int = 32 << 30) -> dict[str, Any]:
+def run(device: Device, items: int, users: int, components: int, budget: int = 32 << 30) -> dict[str, Any]:
     """One run between two parties with half of the users each."""
     started = time.perf_counter()
     table = ratings(users, items)
@@ -45,7 +45,7 @@ def run(device: Device, items: int, users: int, components: int, memory: int = 3
         "horizontal",
         components=components,
         scheme="mask",
-        memory=memory,
+        memory=budget,
     )
     device.synchronise()
     started = time.perf_counter()

@@ -8,15 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
-from fedsvd.cli.study import point_out
 from fedsvd.cli.voice import Format, Voice, facts, listing, size
 from fedsvd.protocol.ledger import how_rows_belong, in_scheme
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, findings, what_each_role_learns
-from fedsvd.protocol.sums import planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
-from fedsvd.protocol.upload import upload_bytes
 
 if TYPE_CHECKING:
     from fedsvd.runtime.job_data import Prepared
@@ -33,6 +30,7 @@ def plan(
     """Say what a job will do, what it reveals and what it costs, before anything is sent."""
     # Imported here: --help needs neither the cost model nor what opens data.
     from fedsvd.cli.cost import beside, cost_record, cost_table, estimate, family_record, in_words
+    from fedsvd.cli.study import point_out
     from fedsvd.runtime.job import read_job
     from fedsvd.runtime.job_data import prepare
     from fedsvd.runtime.jobs import plan_job
@@ -106,6 +104,10 @@ def _whom(plan: SessionPlan, item: Item) -> str:
 
 def leaves_each_site(plan: SessionPlan) -> list[str]:
     """Everything a party sends, in the order in which it goes."""
+    # Imported here: --help needs no linear algebra.
+    from fedsvd.protocol.sums import planned_sums
+    from fedsvd.protocol.upload import upload_bytes
+
     lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
     if plan.check_ids:
         lines.append("one keyed hash of all its row ids; the key stays among the parties")
@@ -131,7 +133,6 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
     if plan.releases(Item.SCORE):
         lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
-    lines.append("a digest of what it saw, sealed to the other parties, and its signature")
     return lines
 
 

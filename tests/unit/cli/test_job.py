@@ -117,7 +117,7 @@ def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
         "360 samples x 4 features, 2 of 4 components",
         "a 120 records, b 120 records, c 120 records",
         "What leaves this site",
-        "its Gram matrix of 4 x 4 as exact integers (160 B)",  # m (m + 1) / 2 words of 16 bytes
+        "its Gram matrix of 4 x 4, with noise in the last digits, as exact integers (160 B)",
         "Not known yet, taken to be as large as yours: b, c.",
         "and ratios of the singular values",
         "shapes (3 parties, a joint table of 360 rows and 4 columns)",
