@@ -55,6 +55,11 @@ def command(*words, cwd=None, **environment):
     )
 
 
+def heed_interrupts():
+    """In a child: SIGINT is not ignored, though a build may start its processes so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Process:
     """A command that goes on; what it says is kept."""
 
@@ -67,6 +72,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=heed_interrupts,
         )
         self.out, self.err = [], []
         self._new = queue.SimpleQueue()

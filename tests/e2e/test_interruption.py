@@ -26,6 +26,7 @@ import fedsvd
 from fedsvd.errors import PrivacyWarning
 
 warnings.simplefilter("ignore", PrivacyWarning)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a build starts its processes with it ignored
 moment, first, hasty = float(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "hasty"
 random = np.random.default_rng(3)
 
@@ -120,14 +121,16 @@ def test_an_interrupted_command_says_what_was_written_and_ends_with_130(tmp_path
         sleep(0.5)
         process.signal(signal.SIGINT)
         assert process.ended() == 130
-        left = "no results were written to results/svd; nothing else was stored"
+        # A slow machine is still compressing, a quick one is not: each says what is there.
+        ends = ("nothing else was stored", "the same command goes on from what was compressed so far")
+        said = [f"no results were written to results/svd; {end}" for end in ends]
         if format == "json":
             (line,) = process.out
-            assert json.loads(line)["error"]["fault"] == left
+            assert json.loads(line)["error"]["fault"] in said
         else:
-            assert process.err[-1] == f"interrupted: {left}\n"
+            assert process.err[-1] in [f"interrupted: {text}\n" for text in said]
             assert not process.out
-        assert not (tmp_path / "results").exists()
+        assert not (tmp_path / "results" / "svd").exists()
         assert "Traceback" not in "".join(process.err)
     finally:
         process.kill()

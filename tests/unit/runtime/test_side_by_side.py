@@ -106,6 +106,15 @@ def test_handlers_of_signals_are_as_they_were_afterwards(handler):
         signal.signal(signal.SIGTERM, before[signal.SIGTERM])
 
 
+@pytest.fixture
+def interrupts():
+    """SIGINT raises KeyboardInterrupt, though a build may have started us with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interruption_waits_for_the_block_and_then_comes():
     done = []
 
