@@ -18,6 +18,7 @@ from fedsvd.errors import (
     UnexpectedMessage,
 )
 from fedsvd.protocol.messages import (
+    ID_WORDS,
     Aborted,
     BatchRequest,
     BlindedRightFactor,
@@ -87,9 +88,9 @@ AT_THE_CSP = {
     "a share of a sum that is longer": (svd, altering(SumShare, longer, origin=TWO), ShapeError),
     "a share of a sum in floats": (svd, altering(SumShare, floats, origin=TWO), ShapeError),
     "row ids sent twice": (row_ids, altering(RowIds, twice, origin=ONE), RepeatedShare),
-    "row ids of another number": (
+    "a hash of row ids of another length": (
         row_ids,
-        altering(RowIds, lambda message: (replace(message, hashes=message.hashes[:-1]),), origin=TWO),
+        altering(RowIds, lambda message: (replace(message, hashed=message.hashed[:-1]),), origin=TWO),
         ShapeError,
     ),
     "ready twice": (opened, altering(Ready, twice, origin=ONE), RepeatedShare),
@@ -244,9 +245,9 @@ def test_ids_are_hashed_with_a_key_that_changes_with_the_session():
         federation = svd(ids=ids, check_ids=True, insecure_seed=seed)
         federation.run()
         (_, first), (_, second) = federation.views.of(CSP, RowIds)
-        np.testing.assert_array_equal(first.hashes, second.hashes)
-        hashes.append(first.hashes)
-    assert len(set(hashes[0].tolist()) | set(hashes[1].tolist())) == 8
+        np.testing.assert_array_equal(first.hashed, second.hashed)
+        hashes += first.hashed.tolist()
+    assert len(set(hashes)) == 2 * ID_WORDS
 
 
 def test_numbers_and_their_text_are_the_same_id():

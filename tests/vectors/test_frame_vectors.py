@@ -38,7 +38,7 @@ DESCRIPTIONS = {
     "Relay": [3, ("party", [2, 7]), ("blob", "c0ffee")],
     "Relay to all": [3, ("party", [2, 0]), ("blob", "beef")],
     "Relayed": [4, ("party", [0, 0]), ("blob", "")],
-    "RowIds": [5, ("array", ["u", "C", [3], ["0", "1", "18446744073709551615"]])],
+    "RowIds": [5, ("array", ["u", "C", [4], ["0", "1", "2", "18446744073709551615"]])],
     "SumShare": [
         7,
         ("text", "norm"),
@@ -102,6 +102,8 @@ DESCRIPTIONS = {
     ],
     "RowsRequest": [19, ("whole", 2)],
     "FactorRows": [20, ("whole", 2), ("array", ["f", "C", [1, 2], ["0x1p+0", "-0x1p-1"]])],
+    "Challenge": [22, ("whole", 1), ("array", ["u", "F", [2, 2], ["1", "3", "2", "18446744073709551615"]])],
+    "Product": [23, ("array", ["f", "C", [2], ["0x1.921fb54442d18p+1", "-0x1p-1074"]])],
     "Aborted": [18, ("text", "FSVD-413"), ("text", "Schlüssel")],
 }
 
@@ -201,7 +203,7 @@ MESSAGES = {
     "Relay": said.Relay(Digest(PLAN), Party(Role.USER, 7), b"\xc0\xff\xee"),
     "Relay to all": said.Relay(Digest(PLAN), ALL, b"\xbe\xef"),
     "Relayed": said.Relayed(Digest(PLAN), TA, b""),
-    "RowIds": said.RowIds(Digest(PLAN), words(3, 0, 1, 2**64 - 1)),
+    "RowIds": said.RowIds(Digest(PLAN), words(4, 0, 1, 2, 2**64 - 1)),
     "SumShare": said.SumShare(
         Digest(PLAN), "norm", 0, words((1, 2), 2**63, 7), words(3, 1, 2, 2**64 - 1), b"\xda" * 32
     ),
@@ -222,6 +224,8 @@ MESSAGES = {
     "BlindedRightFactor": said.BlindedRightFactor(Digest(PLAN), (real((1, 1), -1.0), None)),
     "RowsRequest": said.RowsRequest(Digest(PLAN), 2),
     "FactorRows": said.FactorRows(Digest(PLAN), 2, real((1, 2), 1, -0.5)),
+    "Challenge": said.Challenge(Digest(PLAN), 1, np.asfortranarray(words((2, 2), 1, 2, 3, 2**64 - 1))),
+    "Product": said.Product(Digest(PLAN), real(2, np.pi, -5e-324)),
     "Aborted": said.Aborted(Digest(PLAN), "FSVD-413", "Schlüssel"),
 }
 PINNED = json.loads(VECTORS.read_text()) if VECTORS.exists() else {"messages": {}, "frames": {}}

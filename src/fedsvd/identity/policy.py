@@ -39,7 +39,6 @@ _RULES: tuple[tuple[str, int | None, str], ...] = (
     ("records_for_full", 1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ("records", 1, "Fewest where only U_r or coefficients are."),
     ("most_components", 1, "Most components that may be released; no limit while this line is commented out."),
-    ("shared_windows", None, "No part of a mask may hide one party's records (columns, where these are split) alone."),
     (
         "least_changed",
         0,

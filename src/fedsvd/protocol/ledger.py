@@ -64,7 +64,7 @@ def unit(plan: SessionPlan, count: int = 2) -> str:
 
 
 def lonely_windows(plan: SessionPlan) -> int:
-    """How many windows of Q hold the columns of one user alone, so that the sum hides nothing of them."""
+    """How many blocks of the paper's Q hold the columns of one user alone, so that the sum hides nothing of them."""
     owners = (sum(own.stop > own.start for own in window.columns) for window in plan.right_windows)
     return sum(count == 1 for count in owners)
 

@@ -43,7 +43,6 @@ class Policy:
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
-    shared_windows: bool = True  # no window of Q may hold one party's records alone
     least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
     versions_per_year: int = 6  # versions of a dataset in full outputs; 0 for no limit
     failed_attempts: int = 3  # that one approval covers
@@ -59,7 +58,6 @@ class Policy:
             records_for_full=1,
             records=1,
             schemes=tuple(Scheme),
-            shared_windows=False,
             least_changed=0,
             versions_per_year=0,
             warn=False,
@@ -158,18 +156,6 @@ def _authority(plan: SessionPlan) -> Iterator[Finding]:
             "a trusted authority adds nothing in the sum family: what opens the parties' sums is dealt among the "
             "parties, and it never has it",
             below=False,
-        )
-
-
-def _windows(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if not policy.shared_windows or plan.task is Task.PREDICT or plan.scheme is not Scheme.MASK:
-        return  # both of these say worse of every window
-    lonely = lonely_windows(plan)
-    if lonely:
-        yield Finding(
-            "windows",
-            f"{lonely} of {len(plan.right_windows)} windows of the mask hold one party's {unit(plan)} alone, because "
-            f"another party has only {min(plan.widths)}: the CSP learns the singular values of these {unit(plan)}",
         )
 
 

@@ -80,6 +80,13 @@ class Approvals:
         """Whether a job of this id was approved, and is another one now."""
         return self._path(record["id"]).exists() and self.of(record) is None
 
+    def of_or_given(self, record: Mapping[str, Any], always: bool) -> Approval | None:
+        """What the owner agreed to; with ``always`` a job that nothing was said of is agreed to now, once."""
+        found = self.of(record)
+        if found is None and always and not self.changed(record):
+            return self.give(record)
+        return found
+
     def give(self, record: Mapping[str, Any], source: str = "", unlike: tuple[int, ...] = ()) -> Approval:
         """The owner agrees to this job as it stands, with this data; whatever became of an earlier approval."""
         return self._write(Approval(record["id"], job_digest(record), _now(), source, unlike))

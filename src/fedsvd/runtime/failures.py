@@ -1,10 +1,13 @@
 """Why a job failed, from what its members told the CSP: the first cause, not its echo at the others."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fedsvd import errors
 from fedsvd.errors import FedSVDError, PeerAborted, PeerLost
+from fedsvd.identity import files
 from fedsvd.protocol.parties import named
 from fedsvd.runtime.enlisting import job_of
 
@@ -39,3 +42,18 @@ def not_finished(record: Mapping[str, Any]) -> str:
         f"Job {record['name']} ({record['id'][:8]}) is {record['state']}{why}. These results were written before that, "
         "and other parties may have none. 'fedsvd job resume' runs the job again and replaces them."
     )
+
+
+def write_failure(path: Path, attempt: int, error: FedSVDError, stage: str) -> None:
+    """Why an attempt failed at this site, for the eyes of its owner."""
+    files.private_folder(path.parent)
+    why = {"attempt": attempt, "stage": stage, "code": error.code, "fault": error.fault, "fix": error.fix}
+    files.replace(path, json.dumps(why).encode())
+
+
+def read_failure(path: Path, attempt: int) -> dict[str, Any] | None:
+    """What was written of this attempt; None where it did not fail here."""
+    if not path.exists():
+        return None
+    why: dict[str, Any] = json.loads(files.read(path))
+    return why if why["attempt"] == attempt else None

@@ -8,7 +8,6 @@
 An approval is for one job as it was submitted, and is spent by it (``approvals.py``).
 """
 
-import json
 import shutil
 from collections import defaultdict
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.release import Policy, organisation_findings
 from fedsvd.runtime.approvals import Approval, Approvals
 from fedsvd.runtime.enlisting import OwnPart, job_of, party_caller, plain_id
-from fedsvd.runtime.failures import not_finished
+from fedsvd.runtime.failures import not_finished, read_failure, write_failure
 from fedsvd.runtime.folder import MANIFEST, mark_unfinished
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
@@ -140,8 +139,6 @@ class Site:
         """What this member says of itself when it enlists."""
         identity = self.kit.identity
         return {"certificate": self.kit.certificate_pem.decode(), "signing": identity.signing_public.hex()}
-
-    # --- the owner's side of a member node ------------------------------------------------------------------------
 
     def approved(self, record: Mapping[str, Any]) -> bool:
         """Whether the owner agreed to this job as it stands."""
@@ -330,19 +327,13 @@ class Site:
 
     def keep_failure(self, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write why a try failed here, for the owner's eyes."""
-        files.private_folder(self.state / "failures")
-        why = {"attempt": record["attempt"], "stage": stage, "code": error.code, "fault": error.fault, "fix": error.fix}
-        files.replace(self._failure(record["id"]), json.dumps(why).encode())
+        write_failure(self._failure(record["id"]), int(record["attempt"]), error, stage)
         if self.kit.identity.role is KitRole.PARTY:
             self._approvals().fail(record, stage)
 
     def failure(self, record: Mapping[str, Any]) -> dict[str, Any] | None:
         """Why this attempt of a job failed here, if it did."""
-        path = self._failure(record["id"])
-        if not path.exists():
-            return None
-        why: dict[str, Any] = json.loads(files.read(path))
-        return why if why["attempt"] == record["attempt"] else None
+        return read_failure(self._failure(record["id"]), int(record["attempt"]))
 
     def _studies(self) -> EarlierStudies:
         return EarlierStudies(self.state / "records")
@@ -352,10 +343,7 @@ class Site:
 
     def _approval(self, record: Mapping[str, Any]) -> Approval | None:
         """What the owner agreed to; where every job is approved, this one is from now on, once."""
-        found = self._approvals().of(record)
-        if found is None and self.yes and not self._approvals().changed(record):
-            return self._approvals().give(record)
-        return found
+        return self._approvals().of_or_given(record, self.yes)
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"

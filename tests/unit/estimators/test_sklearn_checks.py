@@ -17,7 +17,8 @@ ESTIMATORS = [
     FederatedLSA(n_components=1, split="vertical"),
     FederatedLinearRegression(),
     FederatedLinearRegression(split="vertical"),
-    FederatedLinearRegression(alpha=0.1, scheme="mask", trust="authority"),
+    FederatedLinearRegression(alpha=0.1, scheme="sum", trust="authority"),
+    FederatedLinearRegression(alpha=0.1, scheme="paper"),
 ]
 
 

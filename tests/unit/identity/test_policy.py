@@ -74,7 +74,6 @@ def test_what_the_file_says_counts_and_the_rest_is_default(tmp_path):
         ("changed_records = 10", "least_changed = 10"),
         ("most_components = 0", "whole number from 1 up"),
         ("consent_to_two = 1", "true or false"),
-        ('shared_windows = "no"', "true or false"),
         ('tasks = "pca"', "list of svd"),
         ('tasks = ["pca", "everything"]', "list of svd"),
         ("tasks = [1]", "list of svd"),

@@ -84,7 +84,8 @@ def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job()
         (record(scheme="auto"), ["[job] scheme", "scheme belongs to [masks]"]),
         ({**record(), "masks": {"shceme": "auto"}}, ["[masks] shceme", "did you mean 'scheme'?"]),
         ({**record(), "party": [TWO[0], {"name": "b", "date": "x"}]}, ["[[party]] 2 date", "did you mean 'data'?"]),
-        ({**record(), "masks": {"scheme": "mixin"}}, ["[masks] scheme", ", ".join(SCHEMES), "did you mean 'mixing'?"]),
+        ({**record(), "masks": {"scheme": "masks"}}, ["[masks] scheme", ", ".join(SCHEMES), "did you mean 'mask'?"]),
+        ({**record(), "masks": {"scheme": "mixing"}}, ["[masks] scheme", "protocol 1", 'write scheme = "mask"']),
         (record(task="pac"), ["[job] task", ", ".join(TASKS), "did you mean 'pca'?"]),
         (record(task="predict"), ["[job] task"]),
         (record(split="horizontally"), ["[job] split", "did you mean 'horizontal'?"]),
@@ -200,10 +201,11 @@ def test_a_job_becomes_a_study_with_the_tables_labels_and_ids_of_its_parties(tmp
 
 def test_a_named_authority_means_that_it_deals_the_masks(tmp_path):
     files = hospitals(tmp_path)
-    job = read_job(files.job(task="svd", id="patient", authority=True, masks='scheme = "mask"\nblock_size = 32'))
+    job = read_job(files.job(task="svd", id="patient", authority=True, masks='scheme = "mask"\nblock_size = 128'))
     study = prepare(job).study
-    assert (study.trust, study.scheme, study.block_size) == (Trust.AUTHORITY, "mask", 32)
-    assert study.memory == DEFAULT_MEMORY
+    assert (study.trust, study.scheme, study.block_size) == (Trust.AUTHORITY, "mask", 128)
+    assert study.memory is None
+    assert plan_job(prepare(job)).plan.memory == DEFAULT_MEMORY
 
 
 def test_rows_are_sorted_by_id_where_asked_and_the_label_holder_is_found(tmp_path):

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from fedsvd.linalg.windows import Form
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime import progress
@@ -112,10 +113,11 @@ def ticks_of(federation: Federation) -> list[tuple[str, str, int, int]]:
 
 
 STAGES = {
-    Task.SVD: {"compress", "masking", "uploading", "right vectors"},
-    Task.PCA: {"compress", "masking", "uploading", "scores"},
-    Task.LR: {"columns", "masking", "uploading"},
+    Task.SVD: {"compress", "share", "gram", "factorise", "right vectors"},  # the parties open the sum themselves
+    Task.PCA: {"compress", "share", "uploading", "unmask", "scores"},
+    Task.LR: {"columns", "uploading", "challenge", "intercept"},
 }
+OF_THE_CSP = {Task.SVD: set(), Task.PCA: {"aggregating", "factorise"}, Task.LR: {"aggregating", "factorise"}}
 
 
 @pytest.mark.parametrize("task", STAGES)
@@ -123,14 +125,15 @@ def test_every_stage_of_every_role_is_reported_from_its_beginning_to_its_end(tas
     ticks = ticks_of(federation(task))
     for party in ("user-1", "user-2"):
         assert STAGES[task] <= {stage for who, stage, *_ in ticks if who == party}
-    assert {stage for who, stage, *_ in ticks if who == "csp"} == {"aggregating", "factorise"}
+    assert {stage for who, stage, *_ in ticks if who == "csp"} == OF_THE_CSP[task]
     last = {(who, stage): (done, total) for who, stage, done, total in ticks}
     assert all(done == total for done, total in last.values())
     assert all(0 <= done <= total for _, _, done, total in ticks)
 
 
 def test_an_upload_of_many_batches_moves():
-    ticks = ticks_of(federation(Task.SVD, 3000, 40, scheme="mixing", memory=1 << 20))
+    forms = (Form.MIXING, Form.MIXING)
+    ticks = ticks_of(federation(Task.SVD, 3000, 40, scheme="mask", forms=forms, components=5, memory=1 << 20))
     for who, stage in (("user-1", "uploading"), ("user-2", "uploading"), ("csp", "aggregating")):
         sent = [(done, total) for each, of, done, total in ticks if (each, of) == (who, stage)]
         total = sent[0][1]

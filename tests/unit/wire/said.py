@@ -48,7 +48,7 @@ FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.KeyBook: (st.lists(st.tuples(PARTY, KEY, KEY, KEY), max_size=4).map(tuple),),
     m.Relay: (PARTY, st.binary(max_size=200)),
     m.Relayed: (PARTY, st.binary(max_size=200)),
-    m.RowIds: (arrays("u8", 1),),
+    m.RowIds: (TAG,),
     m.RowsAgree: (),
     m.SumShare: (TEXT, WHOLE, PADDED, TAG, KEY),
     m.SumReply: (TEXT, WHOLE, PADDED, TAG, st.lists(KEY, max_size=4).map(tuple)),
@@ -64,6 +64,8 @@ FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.RowsRequest: (WHOLE,),
     m.FactorRows: (WHOLE, MATRIX),
     m.Countersigned: (KEY,),
+    m.Challenge: (WHOLE, PADDED),
+    m.Product: (VECTOR,),
 }
 
 _X = np.arange(6.0).reshape(2, 3) / 7
@@ -94,6 +96,8 @@ EXAMPLES: tuple[Message, ...] = (
     m.FactorRows(PLAN, 2, np.asfortranarray(_X)),
     m.Countersigned(PLAN, bytes(64)),
     m.Countersigned(PLAN),
+    m.Challenge(PLAN, 1, np.asfortranarray(_W)),
+    m.Product(PLAN, _X[1]),
 )
 
 messages = st.one_of(

@@ -39,6 +39,8 @@ NUMBERS = {
     "RowsRequest": 19,
     "FactorRows": 20,
     "Countersigned": 21,
+    "Challenge": 22,
+    "Product": 23,
 }
 RETIRED = 12  # protocol 1's masked batch
 SPOKEN_TO_ONESELF = {"Begin", "Computed"}
