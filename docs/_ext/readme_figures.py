@@ -104,7 +104,7 @@ def federation(width: float = 620.0) -> str:
     parts += [svg.rect(right, top, server, 2 * _PAD + 2 * _LINE - 4, "card ta"), *_lines(right + _PAD, top, _AUTHORITY)]
     y = top + 3 * (height + gap) + 8
     for css, words in (
-        ("up", "padded shares of c·P·A·Q, uniform one by one"),
+        ("up", "padded shares, uniform one by one: of the Gram matrix of c·P·A, or of c·P·A·Q"),
         ("down", "P·U and c·S, verified; each party takes P and c off"),
         ("", "Result at every party: the factors of [X₁ X₂ X₃] to float64 rounding, as if the data were in one place."),
     ):

@@ -14,6 +14,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.lab.attacks.deaggregate import share_of
 from fedsvd.lab.attacks.score import gap
 from fedsvd.protocol.messages import (
+    Challenge,
     Finished,
     KeyOffer,
     PaddedBatch,
@@ -68,7 +69,7 @@ def test_no_other_message_has_a_column_space_that_depends_on_one_users_mask(X, t
     labels = [None, None, X[:, :1]] if task is Task.LR else None
     outcome = watched(parts, task, scheme=scheme, labels=labels, **study)
     view, plan = csp_view(outcome), outcome.plan
-    assert view.kinds(CSP) <= {KeyOffer, Relay, RowIds, SumShare, Ready, PaddedBatch, Finished}
+    assert view.kinds(CSP) <= {KeyOffer, Relay, RowIds, SumShare, Ready, PaddedBatch, Challenge, Finished}
     words = {i: [] for i in (1, 2, 3)}
     for speaker, message in view.heard[CSP]:
         for array in arrays(message):

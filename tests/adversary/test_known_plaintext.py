@@ -27,6 +27,7 @@ from fedsvd.runtime import planning
 
 B = 10
 PAPER = {"scheme": "paper", "block_size": B}
+MIXING = {"scheme": "mask", "forms": (Form.MIXING, Form.MIXING), "block_size": B}
 FACTORS = {"release": (Item.COMPONENTS, Item.SPECTRUM)}
 
 
@@ -37,9 +38,8 @@ def truth(monkeypatch):
 
 @pytest.fixture
 def small_mixing(monkeypatch):
-    """Mixing masks at sizes that haar masks would have."""
-    monkeypatch.setattr(planning, "HAAR_LEFT_LIMIT", 1)
-    monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
+    """Mixing masks of many blocks at these sizes: with the least block a study may have, one block would be all."""
+    monkeypatch.setattr(planning, "LEAST_BLOCK", B)
 
 
 def seen(parts, task=Task.SVD, **study):
@@ -109,7 +109,7 @@ def test_under_haar_masks_known_columns_say_nothing(table):
 
 @pytest.mark.usefixtures("small_mixing")
 def test_under_mixing_masks_known_columns_say_nothing(table):
-    plan, Y = seen(columns(table, (30, 50)), scheme="mask", block_size=B)
+    plan, Y = seen(columns(table, (30, 50)), **MIXING)
     assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
     at_chance(gram(opened(Y, table[:, :B])), gram(table))
 
@@ -179,6 +179,6 @@ def test_a_constant_column_in_the_data_is_found_under_blocks_and_not_under_haar(
 def test_a_constant_column_is_not_found_under_mixing_masks(truth):
     X, _ = regression(5)
     X = np.concatenate((X, np.ones((600, 1))), axis=1)
-    plan, Y = seen(columns(X, (50, 50)), scheme="mask", block_size=B)
+    plan, Y = seen(columns(X, (50, 50)), **MIXING)
     assert plan.left is Form.MIXING
     assert best_cosine(Y, P_times_ones(truth, 600)) < CHANCE

@@ -35,6 +35,7 @@ EVE = Seed(b"E" * 32)
 MEMBERS = ("party/a", "party/b", "authority/ta")
 FILE = {
     "job": {"name": "study", "task": "svd"},
+    "masks": {"scheme": "mask"},  # where an authority deals what the parties need: not in the sum family
     "authority": {"name": "ta"},
     "party": [{"name": "a"}, {"name": "b"}],
 }
@@ -55,7 +56,8 @@ def kits(tmp_path):
 def federation(kits, kind=CspNode, members=MEMBERS):
     """A CSP of this kind and these members, running while the block lasts."""
     site = Site.at(kits["csp/csp"])
-    csp = kind(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS)
+    key = site.kit.signing_key
+    csp = kind(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS, identity=key)
     csp.start()
     with ExitStack() as stack:
         stack.callback(csp.stop)

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import numpy as np
-from tests.tolerances import spectrum
+from tests.tolerances import RESULT_BAR, assert_close, spectrum
 
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.names import KitRole
@@ -53,6 +53,7 @@ class House:
     running: dict = field(default_factory=dict)
     children: dict = field(default_factory=dict)
     D: np.ndarray | None = None
+    y: np.ndarray | None = None  # labels of a regression
 
     @property
     def csp(self):
@@ -117,13 +118,16 @@ class House:
         finally:
             desk.close()
 
-    def lay_data(self, vertical=False, rows=360):
-        """Each party's table, its site that names it, and an owner who agrees to everything."""
+    def lay_data(self, vertical=False, rows=360, holder=None):
+        """Each party's table, its site that names it, and an owner who agrees to everything; ``holder`` has labels."""
         self.D = D = joint_table(rows)
+        self.y = None if holder is None else np.random.default_rng(6).normal(size=rows)
         cuts = np.split(D, [2, 4], axis=1) if vertical else np.split(D, [rows * 3 // 10, rows * 6 // 10])
         for name, part in zip(PARTIES, cuts, strict=True):
             path = self.root / f"{name}.csv"
             columns = [f"{name}{j}" if vertical else f"x{j}" for j in range(part.shape[1])]
+            if name == holder:
+                columns, part = [*columns, "y"], np.column_stack((part, self.y))
             table = np.column_stack((np.arange(len(part)), part)) if vertical else part
             header = ",".join((["id"] if vertical else []) + columns)
             np.savetxt(path, table, delimiter=",", header=header, comments="", fmt="%.17g")
@@ -133,11 +137,27 @@ class House:
         return self
 
     def expect_right(self):
-        """Every party's singular values are those of the joint table, by NumPy."""
+        """Every party's singular values, or its coefficients, are those of the joint table, by NumPy."""
+        if self.y is not None:
+            found = [self._result(name, "coefficients").ravel() for name in PARTIES]
+            centred = self.D - self.D.mean(axis=0)
+            expected = np.linalg.lstsq(centred, self.y - self.y.mean(), rcond=None)[0]
+            return assert_close(centred @ np.concatenate(found), centred @ expected, RESULT_BAR)
         sigma = np.linalg.svd(self.D, compute_uv=False)
         for name in PARTIES:
-            (found,) = (self.kits[f"party/{name}"] / "results").glob("*/singular_values.npy")
-            np.testing.assert_allclose(np.load(found), sigma, rtol=0, atol=spectrum(*self.D.shape) * sigma[0])
+            found = self._result(name, "singular_values")
+            np.testing.assert_allclose(found, sigma, rtol=0, atol=spectrum(*self.D.shape) * sigma[0])
+
+    def _result(self, name, what):
+        """What a party's newest results say."""
+        found = (self.kits[f"party/{name}"] / "results").glob(f"*/{what}.npy")
+        return np.load(max(found, key=lambda path: path.stat().st_mtime_ns))
+
+    def approve_again(self, record):
+        """Owners whose parties have finished agree once more: their approvals are spent."""
+        for member in record["finished"]:
+            if member.startswith("party/"):
+                Site.at(self.kits[member]).approve(record)
 
 
 @contextmanager
@@ -154,7 +174,7 @@ def a_house(root):
 def job_file(options=()):
     options = dict(options)
     job = {"name": "chaos", "task": "svd", "split": options.get("split", "horizontal")}
-    job |= {key: options[key] for key in ("id", "memory") if key in options}
+    job |= {key: options[key] for key in ("task", "label", "id", "memory") if key in options}
     file = {"job": job, "party": [{"name": name} for name in PARTIES]}
     if "scheme" in options:
         file["masks"] = {"scheme": options["scheme"]}
@@ -208,6 +228,12 @@ def _watched(desk, id, true):
             break
         sleep(0.1)
     return record
+
+
+def agreed(codes):
+    """For a table: that owners had to agree once more, where their parties had finished."""
+    finished = any(who.startswith("party/") and code == "finished" for who, code in codes.items())
+    return "approved again where it had finished, " if finished else ""
 
 
 def spoken(codes):

@@ -21,6 +21,7 @@ from tests.e2e.house import (
     PARTIES,
     PATIENCE,
     a_house,
+    agreed,
     begun,
     broken_everywhere,
     job_file,
@@ -94,9 +95,10 @@ def ended_right(house, desk, id, attempt):
 def resumed_right(house, desk, id):
     """The codes the broken job had; after ``resume`` it ends right."""
     codes = broken_everywhere(house, desk, id)
+    house.approve_again(desk.ask("job", id=id))
     desk.ask("resume", id=id)
     ended_right(house, desk, id, 2)
-    return f"{spoken(codes)}; resumed, right"
+    return f"{spoken(codes)}; {agreed(codes)}resumed, right"
 
 
 # --- lines and peers --------------------------------------------------------------------------------------------------

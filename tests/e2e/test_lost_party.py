@@ -12,7 +12,7 @@ import warnings
 from time import monotonic
 
 import pytest
-from tests.e2e.institutions import GENEROUS, command, file_of, until
+from tests.e2e.institutions import GENEROUS, command, expect_equal, file_of, simulated, until
 from tests.e2e.test_prod_rung import HeldCsp, csp_here, expect_right, member_here, stage_of, two
 
 import fedsvd
@@ -106,13 +106,20 @@ def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_s
             assert json.loads(shown.stdout)["warning"] == mark.read_text().strip()
             house.start("party/b")
             until((house.folder("b", id) / "NOT-FINISHED.txt").exists, "the party that came back has unmarked results")
+            for name in ("a", "b"):  # both have results, and an approval is for one run
+                own = ("--kit", house.kits[f"party/{name}"], "--csp", house.csp, "--format", "json")
+                assert command("job", "approve", id, *own, "--yes").returncode == 0
             researcher.resume(id)
             assert researcher.wait(id, timeout=120).state == "done"
-        expect_right(house, id)
+        expected = simulated(file_of("svd", ("a", "b"), house.root), house.root / "sim")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for name in ("a", "b"):
-                fedsvd.load(house.folder(name, id))
+                first = house.folder(name, id)
+                again = first.with_name(f"{first.name}-2")  # results are never overwritten
+                expect_equal(again, expected / "parties" / name)
+                fedsvd.load(again)
+                assert (first / "NOT-FINISHED.txt").exists()
 
 
 @pytest.mark.chaos(

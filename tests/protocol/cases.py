@@ -101,9 +101,13 @@ CASES: dict[str, Callable[..., Federation]] = {
         k, centre=False, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
     ),
     "lr vertical of lost rank": lr_lost_rank,
+    "lr vertical in panels of two rows": lambda k=2: lr_vertical(
+        k, memory=160 * (sum(WIDTHS[i % 2] for i in range(k)) + 1)
+    ),
     "lr vertical as published": lambda k=2: lr_vertical(k, scheme="paper", block_size=3),
     "lr horizontal": lr_horizontal,
     "lr horizontal opened by the users": lambda k=2: lr_horizontal(k, mode=Mode.A),
+    "lr horizontal as published": lambda k=2: lr_horizontal(k, scheme="paper", block_size=3),
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
     "predict": predict,
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),

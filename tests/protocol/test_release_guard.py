@@ -22,6 +22,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
+from fedsvd.transport.loopback import Hub
 from fedsvd.types import SessionId
 
 KEY = Seed(bytes(range(32)))
@@ -136,7 +137,7 @@ def test_every_party_that_is_short_gets_a_finding_of_its_own():
     assert short == ["party 1", "party 3"]
 
 
-# Components, tasks, windows, schemes.
+# Components, tasks, schemes.
 
 
 def test_a_policy_may_limit_components():
@@ -149,18 +150,6 @@ def test_a_policy_may_limit_components():
 def test_a_policy_may_forbid_tasks():
     finding = found(plan(Task.LR), Policy(tasks=(Task.PCA, Task.SVD)))["task"]
     assert finding.text == "the task lr is not among those allowed (pca, svd)"
-
-
-def test_a_window_of_one_partys_columns_is_found():
-    asked = plan(counts=(2000, 1, 1000), scheme=Scheme.MASK, right=Form.MIXING, window=512, m=50)
-    assert "windows" not in found(asked)  # two parties share every window
-    asked = plan(counts=(2000, 1), scheme=Scheme.MASK, right=Form.MIXING, window=512, m=50)
-    finding = found(asked)["windows"]
-    assert finding.below
-    assert finding.text.startswith("3 of 4 windows of the mask hold one party's records alone, because another party")
-    turned = found(replace(asked, split=Split.VERTICAL))["windows"]
-    assert "hold one party's columns alone" in turned.text
-    assert "windows" not in found(asked, Policy(shared_windows=False))
 
 
 EVERY_SCHEME = Policy(schemes=tuple(Scheme))
@@ -195,11 +184,25 @@ def parties(*counts):
     return [PartyData(open_source(rng.standard_normal((n_i, 8)))) for n_i in counts]
 
 
+@pytest.fixture
+def sent(monkeypatch):
+    """Everything that any party sends."""
+    said, push = [], Hub.push
+
+    def noted(self, origin, to, message):
+        said.append(message)
+        push(self, origin, to, message)
+
+    monkeypatch.setattr(Hub, "push", noted)
+    return said
+
+
 @pytest.mark.parametrize("scheme", Scheme)
 def test_schemes_that_show_the_csp_more_need_the_owners_word_and_the_finding_says_how(scheme, sent):
-    asked = Study(Task.SVD, scheme=scheme, block_size=4)
+    asked = Study(Task.SVD, scheme=scheme, block_size=4 if scheme is Scheme.PAPER else 0)
     if scheme in (Scheme.SUM, Scheme.MASK):
         run_study(asked, parties(100, 100, 100), policy=Policy(enforce=True))
+        assert sent
         return
     with pytest.raises(ReleaseRefused) as refusal:
         run_study(asked, parties(100, 100, 100), policy=Policy(enforce=True))
@@ -230,24 +233,27 @@ def test_the_ledger_speaks_of_this_plan():
     def lines(*args, **fields):
         return "\n".join(what_each_role_learns(plan(*args, **fields)))
 
-    shapes = "the shapes (3 parties, 20 rows, 900 columns)"
-    ratios = "ratios of the singular values, up to one secret factor; nothing else of the data."
+    shapes = "the shapes (3 parties, a joint table of 900 rows and 20 columns)"
+    ratios = "ratios of the singular values; nothing else of the data."
     assert f"The CSP learns {shapes} and {ratios}" in lines()
     assert f"The CSP learns {shapes}, and whether the session was stopped; nothing of the data." in lines(mode=Mode.A)
-    assert "ratios of the features' singular values, up to one secret factor" in lines(Task.LR)
-    masked = (
-        "singular values up to one secret factor in [1, 2), shapes (3 parties, 20 rows, 900 columns), nothing else."
-    )
-    assert masked in lines(scheme=Scheme.MASK)
-    assert "4 windows in one common rotated basis; that this is all is tested, not proven" in lines(
-        counts=(2000, 7), m=50, scheme=Scheme.MASK, right=Form.MIXING, window=512
-    )
+    regression = "ratios of the features' singular values, how large the residual is against the features, and the"
+    assert f"The CSP learns {shapes}, {regression} coefficients plus a secret shift" in lines(Task.LR)
+    masked = f"The CSP learns the singular values up to one secret factor in [1, 2), {shapes[4:]}"
+    assert f"{masked}, nothing else.\n" in lines(scheme=Scheme.MASK)
+    mixed = lines(scheme=Scheme.MASK, right=Form.MIXING)
+    assert f"{masked}, and, mixed over both sides, what the masks do not hide of the vectors; " in mixed
+    assert "that this is nothing more is tested, and assumed, not proven." in mixed
+    split = lines(Task.LR, split=Split.VERTICAL, scheme=Scheme.MASK)
+    assert "shapes (3 parties, a joint table of 20 rows and 900 columns), nothing else of the features." in split
     assert "Every party can compute the sum of the others' Gram matrices (20 x 20)." in lines()
     assert "With two parties, each can compute the other's Gram matrix exactly" in lines(counts=(200, 300))
     assert "Gram matrix times U, but for 4 numbers" in lines(Task.PCA, (200, 300), components=4)
     assert "With two parties" not in lines()
     assert "Every party learns the joint mean of each of the 20 features." in lines(Task.PCA, components=4)
-    assert "residual norms of each window" in lines(Task.LR)
+    assert "The CSP learns the residual norm, and the null space when rank is lost" in split
+    opened = lines(Task.LR, mode=Mode.A)
+    assert "Every party opens the joint Gram matrix of features and labels (21 x 21)." in opened
     assert "The CSP can compute every party's own masked share (eq. 6)." in lines(**PAPER)
     assert "trusted authority" not in lines()
     assert "The trusted authority sees shapes and keys" in "\n".join(

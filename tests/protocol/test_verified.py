@@ -13,13 +13,13 @@ from fedsvd.linalg.dense_svd import SVD, dense_svd
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.messages import Factors, Solution
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.tasks import Mode
+from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.roles.service_provider import factorise
 from fedsvd.roles.user import opening
 from fedsvd.testing.federation import Federation
 from fedsvd.testing.links import every_order
 
-from .cases import lr_horizontal, lr_vertical, pca, svd
+from .cases import lr_horizontal, lr_vertical, pca, svd, tall
 
 FAULTS = {
     "a singular value": lambda U, s, Vt: SVD(U, s * (1 + 1e-9 * (np.arange(len(s)) == 1)), Vt),
@@ -67,7 +67,7 @@ def test_a_wrong_solution_is_not_released(fault, make, monkeypatch):
     assert nobody_heard(federation)
 
 
-@pytest.mark.parametrize("make", [lr_vertical, lambda: folded()])
+@pytest.mark.parametrize("make", [lr_vertical, tall, lambda: folded()], ids=["lr", "tall", "long"])
 def test_a_factor_that_went_wrong_while_panels_came_in_is_not_used(make, monkeypatch):
     """The panels are forgotten by then: the probe beside the factor finds it."""
     factor = StreamingFactor.factor
@@ -87,7 +87,8 @@ def test_a_factor_that_went_wrong_while_panels_came_in_is_not_used(make, monkeyp
 def folded():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(8, 1300))
-    return Federation(np.split(X, [400], axis=1), scheme="mask", memory=48 * 8 * 560)
+    asked = {"scheme": "paper", "block_size": 100, "release": (Item.COMPONENTS, Item.SPECTRUM)}
+    return Federation(np.split(X, [400], axis=1), memory=48 * 8 * 560, **asked)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -85,7 +85,6 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_components(plan, policy),
         *_mode(plan, policy),
         *_authority(plan),
-        *_windows(plan, policy),
         *_scheme(plan, policy),
     )
 

@@ -40,7 +40,8 @@ def not_finished(record: Mapping[str, Any]) -> str:
     why = f": {error.code}, {error.fault}" if who else ""
     return (
         f"Job {record['name']} ({record['id'][:8]}) is {record['state']}{why}. These results were written before that, "
-        "and other parties may have none. 'fedsvd job resume' runs the job again and replaces them."
+        "and other parties may have none. To run the job again, each party with results approves it again ('fedsvd job "
+        "approve'), and then 'fedsvd job resume': new results go beside these."
     )
 
 

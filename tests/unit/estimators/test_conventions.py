@@ -275,9 +275,9 @@ def test_nothing_of_an_earlier_fit_stays():
 
 def test_verbose_shows_progress_and_the_default_says_nothing(capsys):
     X = np.random.default_rng(5).standard_normal((60, 4))
-    FederatedSVD(policy=Policy.permissive()).fit([X[:30], X[30:]])
+    FederatedSVD(2, policy=Policy.permissive()).fit([X[:30], X[30:]])
     assert capsys.readouterr() == ("", "")
-    FederatedSVD(policy=Policy.permissive(), verbose=True).fit([X[:30], X[30:]])
+    FederatedSVD(2, policy=Policy.permissive(), verbose=True).fit([X[:30], X[30:]])
     said = capsys.readouterr()
     assert said.out == ""
     for line in ("party 1: compress 100 %", "party 2: right vectors 100 %", "csp: factorise 100 %"):

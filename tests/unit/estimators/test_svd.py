@@ -156,8 +156,10 @@ def test_other_types_are_computed_in_float64(dtype):
     assert_equal(svd, D.astype(np.float64), "horizontal")
 
 
-def test_a_small_memory_budget_changes_nothing():
-    D = table(3000, 6)
-    svd = FederatedSVD(memory=1 << 20, scheme="mask").fit(parts(D, "horizontal"))
-    assert_equal(svd, D, "horizontal")
-    assert svd.plan_.memory == 1 << 20
+@pytest.mark.parametrize(("split", "scheme"), [("horizontal", "sum"), ("vertical", "mask")])
+def test_a_small_memory_budget_changes_nothing(split, scheme):
+    D, memory = table(12_000, 6), 1_200_000
+    assert 4 * D.nbytes > memory  # a matrix, its factors and a copy, which a dense SVD needs
+    svd = FederatedSVD(split=split, memory=memory, scheme=scheme).fit(parts(D, split))
+    assert_equal(svd, D, split)
+    assert svd.plan_.memory == memory

@@ -142,7 +142,8 @@ def test_a_user_who_alone_opens_a_sum_deals_the_seed_of_its_tags(trust):
     scored = {"task": Task.LR, "targets": 1, "label_user": 2, "trust": trust}
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
     assert deals(replace(PLAN, **scored, release=release), TWO) == ("tags",)
-    assert deals(replace(PLAN, **scored, release=release[:2]), TWO) == ()
+    assert deals(replace(PLAN, **scored, release=release[:2]), TWO) == ("tags",)  # the check of the solution is its own
+    assert deals(replace(PLAN, **scored, release=release[:2], scheme=Scheme.PAPER), TWO) == ()
     assert deals(replace(PLAN, **{**scored, "task": Task.PREDICT}), TWO) == ("tags",)
     assert deals(replace(PLAN, **{**scored, "task": Task.PREDICT, "label_user": 1}), ONE)[-1] == "tags"
 

@@ -11,6 +11,7 @@ from tests import tolerances
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
+from fedsvd.linalg.windows import Form
 from fedsvd.offload.access import Access
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.runtime.cluster import Cluster
@@ -156,9 +157,10 @@ def test_a_matrix_beyond_the_csp_s_memory_is_kept_and_factorised_by_the_cluster(
     kept = []
     monkeypatch.setattr(ClusterStore, "matmul", lambda store, B, to=ClusterStore.matmul: kept.append(1) or to(store, B))
     rng = np.random.default_rng(6)
-    D = rng.normal(size=(3500, 6)) * 10 @ rng.normal(size=(6, 700)) + rng.normal(size=(3500, 700))
+    D = rng.normal(size=(2000, 6)) * 10 @ rng.normal(size=(6, 300)) + rng.normal(size=(2000, 300))
     parties = [PartyData(open_source(part)) for part in np.array_split(D, 2)]
-    study = Study(Task.LSA, Split.HORIZONTAL, components=3, scheme=Scheme.MASK, memory=18_000_000)
+    forms = (Form.MIXING, Form.MIXING)  # a Haar Q of this width would not fit either
+    study = Study(Task.LSA, Split.HORIZONTAL, components=3, scheme=Scheme.MASK, forms=forms, memory=6_000_000)
     outcome = run_study(study, parties, engine=cluster, scratch=tmp_path, random_state=4)
     assert kept
     U, sigma, _ = np.linalg.svd(D.T, full_matrices=False)

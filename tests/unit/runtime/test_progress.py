@@ -2,6 +2,7 @@
 
 import io
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -105,10 +106,10 @@ def federation(task: Task, rows: int = 120, columns: int = 8, **asked) -> Federa
     return Federation(tables, task, split, labels=labels, **asked)
 
 
-def ticks_of(federation: Federation) -> list[tuple[str, str, int, int]]:
+def ticks_of(federation: Federation, scratch: Path | None = None) -> list[tuple[str, str, int, int]]:
     ticks: list[tuple[str, str, int, int]] = []
-    silent = Policy.permissive()
-    run_study(federation.study, federation.parties, policy=silent, progress=lambda *tick: ticks.append(tick))
+    how = {"policy": Policy.permissive(), "scratch": scratch}
+    run_study(federation.study, federation.parties, **how, progress=lambda *tick: ticks.append(tick))
     return ticks
 
 
@@ -131,9 +132,9 @@ def test_every_stage_of_every_role_is_reported_from_its_beginning_to_its_end(tas
     assert all(0 <= done <= total for _, _, done, total in ticks)
 
 
-def test_an_upload_of_many_batches_moves():
-    forms = (Form.MIXING, Form.MIXING)
-    ticks = ticks_of(federation(Task.SVD, 3000, 40, scheme="mask", forms=forms, components=5, memory=1 << 20))
+def test_an_upload_of_many_batches_moves(tmp_path):
+    small = {"forms": (Form.MIXING, Form.MIXING), "components": 5, "memory": 1 << 20}
+    ticks = ticks_of(federation(Task.SVD, 3000, 40, scheme="mask", **small), tmp_path)
     for who, stage in (("user-1", "uploading"), ("user-2", "uploading"), ("csp", "aggregating")):
         sent = [(done, total) for each, of, done, total in ticks if (each, of) == (who, stage)]
         total = sent[0][1]
