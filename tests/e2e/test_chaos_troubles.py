@@ -198,7 +198,9 @@ def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, re
 @pytest.mark.parametrize(
     "most",
     [
-        pytest.param(100_000, marks=pytest.mark.chaos("a full disk", "a party cannot write its results")),
+        pytest.param(
+            100_000, marks=pytest.mark.chaos("a full disk", "a party cannot write its record of earlier data")
+        ),
         pytest.param(40_000, marks=pytest.mark.chaos("a full disk", "a party cannot write its scratch files")),
         pytest.param(500, marks=pytest.mark.chaos("a full disk", "a party cannot write its ledger")),
     ],

@@ -31,7 +31,8 @@ def first_cause(record: Mapping[str, Any]) -> tuple[str, FedSVDError]:
     names = tuple(party.name for party in job_of(record["file"]).parties)
     stage = f" in {failure['stage']}" if failure.get("stage") else ""
     fix = "put it right there, then resume the job"
-    return failure["who"], error_of(failure["code"], f"{failure['who']}{stage}: {named(failure['text'], names)}", fix)
+    said = f": {named(failure['text'], names)}" if failure["text"] else ""  # what concerns its own data stays there
+    return failure["who"], error_of(failure["code"], f"{failure['who']}{stage}{said}", fix)
 
 
 def not_finished(record: Mapping[str, Any]) -> str:

@@ -109,9 +109,16 @@ class EarlierStudies:
         version = brought.version
         if brought.hashes is not None and not version:
             version = 1 + max((number for number, _ in self._files()), default=0)
-            with private_file(self._folder / f"version-{version:04d}.npz") as file:
-                new = brought.hashes
-                np.savez(file, columns=new.columns, records=new.records, sketch=new.sketch)
+            path, new = self._folder / f"version-{version:04d}.npz", brought.hashes
+            try:
+                with private_file(path) as file:
+                    np.savez(file, columns=new.columns, records=new.records, sketch=new.sketch)
+            except OSError as fault:
+                path.unlink(missing_ok=True)  # a part of it would be taken for an earlier version
+                reason = fault.strerror or type(fault).__name__
+                raise StorageError(
+                    f"{path} cannot be written: {reason}", "make space on that disk, then resume"
+                ) from None
         if version:
             asked = brought.asked
             when = datetime.now(UTC).isoformat(timespec="seconds")
