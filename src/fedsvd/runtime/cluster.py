@@ -55,7 +55,7 @@ class Cluster:
             host="127.0.0.1",
             protocol="tls://",
             security=Security.temporary(),
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # a free port: the default one may be taken
         )
         return cls(Client(own, set_as_default=False), own)
 

@@ -33,9 +33,17 @@ def opened():
 
 @pytest.fixture
 def cluster(opened):
-    """The cluster with both workers: those that an earlier test killed are back, or this fails instead of hanging."""
+    """The cluster with both workers, or this fails instead of hanging."""
     opened.client.wait_for_workers(2, timeout=120)
     return opened
+
+
+@pytest.fixture
+def mortal():
+    """A cluster of its own for a test that kills a worker of it."""
+    with Cluster.open(workers=2) as opened:
+        opened.client.wait_for_workers(2, timeout=120)
+        yield opened
 
 
 def kill_a_worker(cluster):
@@ -78,15 +86,15 @@ def test_a_shift_is_taken_from_every_column_and_the_ones_stand_above(cluster):
     expect_factor(R, np.concatenate((np.ones((1, 5000)), X - shift[:, None])))
 
 
-def test_a_worker_killed_in_mid_run_does_not_change_the_factor(cluster):
+def test_a_worker_killed_in_mid_run_does_not_change_the_factor(mortal):
     source, killed = open_source("synthetic://60x200000?seed=3"), []
 
     def kill_once(done, n):
         if not killed:
             killed.append(done)
-            kill_a_worker(cluster)
+            kill_a_worker(mortal)
 
-    factor = cluster.factor(source, None, 2000, kill_once)
+    factor = mortal.factor(source, None, 2000, kill_once)
     assert 0 < killed[0] < 200_000
     assert factor.rows == 200_000
     expect_factor(factor.factor(), source.columns(0, 200_000))
@@ -104,17 +112,17 @@ def test_a_scheduler_without_tls_is_refused():
         Cluster.open("tcp://127.0.0.1:8786")
 
 
-def test_a_stored_matrix_is_multiplied_and_factored_by_the_workers_and_outlives_one_of_them(cluster, tmp_path):
+def test_a_stored_matrix_is_multiplied_and_factored_by_the_workers_and_outlives_one_of_them(mortal, tmp_path):
     rng = np.random.default_rng(2)
     A, B, C = rng.normal(size=(120, 900)), rng.normal(size=(900, 3)), rng.normal(size=(120, 3))
-    with ClusterStore(A.shape, Access.BY_COLUMNS, tmp_path, cluster, panel=170) as store:
+    with ClusterStore(A.shape, Access.BY_COLUMNS, tmp_path, mortal, panel=170) as store:
         store.write(EVERYTHING, slice(0, 500), A[:, :500])
         store.write(EVERYTHING, slice(500, 900), A[:, 500:])
         for _ in range(2):
             np.testing.assert_allclose(store.matmul(B), A @ B, rtol=0, atol=tolerances.product(900) * 100)
             np.testing.assert_allclose(store.rmatmul(C), A.T @ C, rtol=0, atol=tolerances.product(900) * 100)
             expect_factor(store.factor().factor(), A)
-            kill_a_worker(cluster)
+            kill_a_worker(mortal)
         store.write(slice(0, 1), slice(0, 1), np.array([[7.0]]))
         A[0, 0] = 7.0
         np.testing.assert_allclose(store.matmul(B), A @ B, rtol=0, atol=tolerances.product(900) * 100)
