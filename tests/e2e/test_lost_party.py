@@ -141,7 +141,7 @@ def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch)
         house.start("party/b")
         try:
             with house.connect() as researcher:
-                id = researcher.submit(file_of("svd", ("a", "b")))
+                id = researcher.submit({**file_of("svd", ("a", "b")), "masks": {"scheme": "mask"}})
                 assert computing.wait(GENEROUS)
                 house.kill("party/b")
                 until(lambda: "party/a" in failures(node, id), "the other party was never told")
