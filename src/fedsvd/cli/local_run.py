@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fedsvd.cli import reports
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.study import about_rows, foretell, left_behind, own_parts, point_out, tell_of_resumption
+from fedsvd.cli.study import about_rows, left_behind, own_parts, point_out, show_estimate, tell_of_resumption
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
@@ -47,7 +47,7 @@ def carry_out_locally(
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
     point_out(voice, prepared)
-    foretell(voice, prepared, apart=True)
+    show_estimate(voice, prepared, apart=True)
     voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:

@@ -35,7 +35,7 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     expect_free(target, overwrite)  # before the work, not after it
     prepared = prepare(job, scratch)
     point_out(voice, prepared)
-    foretell(voice, prepared)
+    show_estimate(voice, prepared)
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), resumable, beside(target) as folder:
         tell_of_resumption(voice, resumable)
@@ -81,7 +81,7 @@ def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
         voice.line("an earlier run was interrupted: going on from what it compressed")
 
 
-def foretell(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
+def show_estimate(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
     """What the run will cost on this machine, before it begins; ``apart`` where every role has a process to start."""
     if voice.quiet:
         return

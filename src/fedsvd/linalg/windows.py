@@ -86,7 +86,7 @@ def cut_side(form: Form, n: int, b: int = 0) -> tuple[slice, ...]:
 def cut_columns(form: Form, widths: tuple[int, ...], b: int = 0) -> tuple[Window, ...]:
     """The columns that a mask of this form mixes among themselves: all users', or the paper's blocks.
 
-    The paper's blocks are cut from the concatenation, whoever the columns belong to (C3); a block may straddle users,
+    The paper's blocks are cut from the concatenation (C3), without regard to users; a block may straddle users,
     who then hold slices of it.
     """
     if not widths or min(widths) < 1:

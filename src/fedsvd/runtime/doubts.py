@@ -5,8 +5,6 @@ from the plan; the rest is about one party's own data and is shown to that party
 """
 
 import os
-import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import numpy as np
 import fedsvd.errors
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
-from fedsvd.errors import DataWarning, RowsNotCompared
+from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
 from fedsvd.protocol.ledger import ROWS_BY_POSITION
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.party_data import PartyData
@@ -89,19 +87,5 @@ def of_labels(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iter
 
 def warn_of(found: Iterator[Doubt]) -> None:
     """Warn of each, at the line of the user's own code that asked for the study."""
-    level = _callers_level()
     for text, kind in found:
-        warnings.warn(text, kind, stacklevel=level)
-
-
-def _callers_level() -> int:
-    """The stack level, for a warning raised by our caller, of the first frame outside fedsvd and scikit-learn."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _within(frame.f_code.co_filename):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _within(file: str) -> bool:
-    # scikit-learn wraps fit and transform in functions of its own.
-    return file.startswith(_OURS) or f"{os.sep}sklearn{os.sep}utils{os.sep}" in file or file.endswith("sklearn/base.py")
+        warn_caller(text, kind)

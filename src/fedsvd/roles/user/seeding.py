@@ -154,4 +154,5 @@ class Seeding(Machine):
         return self._go_on(None)
 
     def _go_on(self, answer: Any) -> Step:
-        raise NotImplementedError  # the task's script is run by the role
+        """Run the task's script; ``role.User`` does, which alone is ever made."""
+        raise NotImplementedError
