@@ -11,19 +11,22 @@ from fnmatch import fnmatchcase
 from .imports import UNSEEN, House, calls
 
 FLOORS = {
-    13: ("", "__main__"),  # fedsvd/__init__.py: public names only; fedsvd/__main__.py: the command
-    12: ("cli",),
-    11: ("lab",),
-    10: ("estimators", "testing"),
-    9: ("runtime", "report"),
+    16: ("", "__main__"),  # fedsvd/__init__.py: public names only; fedsvd/__main__.py: the command
+    15: ("cli",),
+    14: ("lab",),
+    13: ("estimators", "testing"),
+    12: ("service", "runtime"),
+    11: ("results", "report"),
+    10: ("studies",),
+    9: ("engine", "cost"),
     8: ("transport",),
     7: ("roles", "identity"),
-    6: ("wire",),
+    6: ("wire", "policy"),
     5: ("protocol",),
     4: ("masks", "secagg", "compress"),
     3: ("linalg",),
-    2: ("data", "offload", "sealing"),
-    1: ("types", "randomness"),
+    2: ("data", "sealing"),
+    1: ("types", "randomness", "storage"),
     0: ("errors",),
 }
 FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
@@ -62,7 +65,7 @@ ROOM_DOORS = (
     ),
     Door(
         ("roles.trusted_authority",),
-        ("linalg.*svd*", "linalg.streaming_factor", "offload", "data", "secagg", "compress", ROLES[0], ROLES[2]),
+        ("linalg.*svd*", "linalg.streaming_factor", "storage", "data", "secagg", "compress", ROLES[0], ROLES[2]),
         "the TA receives no data",
     ),
     Door(("roles.user",), ROLES[:2], "a user is not two parties"),

@@ -18,7 +18,7 @@ OBEDIENT = {
     "randomness/entropy.py": "import os\nbytes_ = os.urandom(32)",
     "randomness/seed.py": "from fedsvd.randomness.entropy import bytes_\nfrom fedsvd.types import Float",
     "data/source.py": "from fedsvd.types import Float",
-    "offload/block_spool.py": "import os",
+    "storage/block_spool.py": "import os",
     "linalg/backend.py": "import numpy as np\nnp.linalg.qr\nnp.load('x', allow_pickle=False)",
     "linalg/dense_svd.py": "from . import backend",
     "masks/left.py": "from fedsvd.linalg import backend\nfrom fedsvd.randomness.seed import Seed",
@@ -56,7 +56,7 @@ def test_the_checker_sees_every_file_of_the_house_and_their_imports():
     house = House(package)
     assert {file.path for file in house.files.values()} == set(package.rglob("*.py"))
     assert "fedsvd.randomness.entropy" in house.reach("fedsvd.randomness.keystream")
-    assert "fedsvd.errors" in house.reach("fedsvd.offload.choose")
+    assert "fedsvd.errors" in house.reach("fedsvd.storage.choose")
 
 
 def test_an_obedient_house_has_no_violations(tmp_path):
@@ -98,7 +98,7 @@ def test_an_obedient_house_has_no_violations(tmp_path):
         ("roles/trusted_authority.py", "from fedsvd.secagg import aggregate", SHUT),
         ("roles/trusted_authority.py", "from fedsvd.roles.user import core", SHUT),
         ("masks/left.py", "from fedsvd.linalg.dense_svd import svd", SHUT),
-        ("masks/left.py", "from fedsvd.offload.block_spool import BlockSpool", SHUT),
+        ("masks/left.py", "from fedsvd.storage.block_spool import BlockSpool", SHUT),
         ("roles/user/core.py", "from fedsvd.roles.service_provider import core", SHUT),
         # Doors to the world outside.
         *[

@@ -28,7 +28,7 @@ from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobBook, JobRecord
-from fedsvd.runtime.ledger import last_records
+from fedsvd.storage.journal import last_records
 
 HOST = "127.0.0.1"
 COOKIE = "fedsvd-dashboard"

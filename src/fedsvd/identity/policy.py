@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.identity import files
-from fedsvd.identity.toml import read_toml
 from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Scheme, Task
+from fedsvd.storage import private
+from fedsvd.storage.toml import read_toml
 
 POLICY = "policy.toml"
 _DEFAULTS = Policy(enforce=True)
@@ -56,7 +56,7 @@ _HEAD = """\
 
 def write_default_policy(path: Path) -> None:
     """A new file with every rule, its default and what it is for."""
-    files.create(path, spelt_policy(_DEFAULTS).encode())
+    private.create(path, spelt_policy(_DEFAULTS).encode())
 
 
 def spelt_policy(policy: Policy) -> str:

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ApprovalSpent, SourceChanged, StorageError
-from fedsvd.identity import files
 from fedsvd.runtime.enlisting import plain_id
+from fedsvd.storage import private
 
 _BEFORE_ANY_SUM = ("new", "keys", "seeding", "checking")
 
@@ -125,14 +125,14 @@ class Approvals:
         """Change an approval while no one else does: its owner may be approving in another process."""
         if self.of(record) is None:
             return
-        with files.locked(self._folder):
+        with private.locked(self._folder):
             approval = self.of(record)
             if approval is not None:
                 self._write(change(approval))
 
     def _write(self, approval: Approval) -> Approval:
-        files.private_folder(self._folder)
-        files.replace(self._path(approval.job), json.dumps(asdict(approval)).encode())
+        private.private_folder(self._folder)
+        private.replace(self._path(approval.job), json.dumps(asdict(approval)).encode())
         return approval
 
     def _path(self, id: str) -> Path:
@@ -147,7 +147,7 @@ def job_digest(record: Mapping[str, Any]) -> str:
 
 def _read(path: Path) -> Approval:
     try:
-        values = json.loads(files.read(path))
+        values = json.loads(private.read(path))
         for name in ("unlike", "attempts"):
             values[name] = tuple(values.get(name, ()))
         return Approval(**values)

@@ -17,10 +17,10 @@ import numpy as np
 
 from fedsvd.compress.spread import merged, part_of_array
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.offload.access import Access, spans
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.private_file import expect_space
 from fedsvd.runtime.cluster import Cluster
+from fedsvd.storage.access import Access, spans
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.private_file import expect_space
 from fedsvd.types import Float
 
 _PANEL_BYTES = 1 << 26

@@ -18,8 +18,8 @@ from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.runtime.enlisting import job_of, member_callers
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState, failure_from
-from fedsvd.runtime.ledger import AuditLog
 from fedsvd.runtime.questions import answered, asked, refused
+from fedsvd.storage.journal import AuditLog
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"

@@ -16,8 +16,6 @@ from time import monotonic
 from typing import Any
 
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
 from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
@@ -30,10 +28,12 @@ from fedsvd.runtime.csp_desk import CspDesk
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import authority_caller, job_of, party_caller, plan_of, ticket_of
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
-from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.session import Played, Player
 from fedsvd.runtime.telling import Watch
 from fedsvd.sealing.sign import SigningKey, sign
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.journal import AuditLog, Ledger, Sessions
 from fedsvd.transport.grpc_server import Exchange, Listening, Room
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.transport.room import GRACE

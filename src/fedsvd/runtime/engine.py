@@ -13,14 +13,14 @@ from typing import Any
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.device import CPU, Device, open_device
-from fedsvd.offload.access import Access, Layout
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.choose import choose_store
-from fedsvd.offload.device_store import DeviceStore
 from fedsvd.randomness.keystream import Each
 from fedsvd.roles.service_provider.collect import Storage
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.cluster_store import ClusterStore
+from fedsvd.storage.access import Access, Layout
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.choose import choose_store
+from fedsvd.storage.device_store import DeviceStore
 
 ENGINES = ("numpy", "dask")
 _OF_DEVICE = 0.75  # the share of a device that X' may take; the rest is for what is computed of it

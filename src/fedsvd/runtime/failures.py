@@ -7,9 +7,9 @@ from typing import Any
 
 from fedsvd import errors
 from fedsvd.errors import FedSVDError, PeerAborted, PeerLost
-from fedsvd.identity import files
 from fedsvd.protocol.parties import named
 from fedsvd.runtime.enlisting import job_of
+from fedsvd.storage import private
 
 _KINDS = {kind.code: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, FedSVDError)}
 
@@ -48,14 +48,14 @@ def not_finished(record: Mapping[str, Any]) -> str:
 
 def write_failure(path: Path, attempt: int, error: FedSVDError, stage: str) -> None:
     """Why an attempt failed at this site, for the eyes of its owner."""
-    files.private_folder(path.parent)
+    private.private_folder(path.parent)
     why = {"attempt": attempt, "stage": stage, "code": error.code, "fault": error.fault, "fix": error.fix}
-    files.replace(path, json.dumps(why).encode())
+    private.replace(path, json.dumps(why).encode())
 
 
 def read_failure(path: Path, attempt: int) -> dict[str, Any] | None:
     """What was written of this attempt; None where it did not fail here."""
     if not path.exists():
         return None
-    why: dict[str, Any] = json.loads(files.read(path))
+    why: dict[str, Any] = json.loads(private.read(path))
     return why if why["attempt"] == attempt else None

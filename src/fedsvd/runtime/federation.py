@@ -20,7 +20,6 @@ from fedsvd import __version__
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
-from fedsvd.offload.mapped_array import room_for
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.parties import CSP, TA, Party, user
@@ -40,6 +39,7 @@ from fedsvd.runtime.planning import Planned, Study, guard, plan_study
 from fedsvd.runtime.progress import Progress as Progress
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
+from fedsvd.storage.mapped_array import room_for
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import Float, SessionId
 

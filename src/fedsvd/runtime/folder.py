@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import StorageError
-from fedsvd.identity import files
+from fedsvd.storage import private
 
 MANIFEST = "manifest.json"
 UNFINISHED = "NOT-FINISHED.txt"  # there where the job of these results did not end well
@@ -199,11 +199,11 @@ def mark_unfinished(folder: Path, text: str) -> bool:
     record = _record_of(folder)
     if UNFINISHED in record["files"]:
         return False
-    files.replace(folder / UNFINISHED, f"{text}\n".encode())
+    private.replace(folder / UNFINISHED, f"{text}\n".encode())
     described = {**record["files"], UNFINISHED: _described(folder / UNFINISHED)}
     whole = {**record, "not_finished": text, "files": described}
     spelt = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
-    files.replace(folder / MANIFEST, spelt.encode() + b"\n")
+    private.replace(folder / MANIFEST, spelt.encode() + b"\n")
     return True
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.runtime.ledger import Ledger
+from fedsvd.storage.journal import Ledger
 
 _LONGEST_WORD = 200  # characters of a stage, a name, a key
 _LONGEST_REASON = 500  # characters of a failure's text

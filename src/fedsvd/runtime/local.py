@@ -16,7 +16,6 @@ from time import monotonic
 from typing import Any
 
 from fedsvd.errors import FedSVDError
-from fedsvd.identity import files
 from fedsvd.identity.policy import POLICY, spelt_policy
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.protocol.release import Policy
@@ -32,6 +31,7 @@ from fedsvd.runtime.side_by_side import uninterrupted
 from fedsvd.runtime.site import SITE, Site
 from fedsvd.runtime.stored import Draw
 from fedsvd.runtime.wiring import Loopback, Wiring
+from fedsvd.storage import private
 from fedsvd.transport.grpc_client import Line
 
 _PATIENCE = 60.0
@@ -82,10 +82,10 @@ class LocalFederation:
         self._members = [name for name in self._kits if name.startswith(("party/", "authority/"))]
         self._computing = computing  # the lines of site.toml that say what every role computes with
         for name in (self._csp, *map(party_caller, parties)):
-            files.replace(self._kits[name] / SITE, computing.encode())
+            private.replace(self._kits[name] / SITE, computing.encode())
         for name in parties:
-            files.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
-        self._logs = files.private_folder(root / "logs")
+            private.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
+        self._logs = private.private_folder(root / "logs")
         self._environment = environment_for(len(self._members) + 1, wiring.host)
         self._wiring = wiring
         self.processes: list[RoleProcess] = []
@@ -123,7 +123,7 @@ class LocalFederation:
             text = f"{self._computing}[data]\n{json.dumps(job.study.name)} = {path}\n"
             if resumable is not None:
                 text = f"checkpoint = {json.dumps(str(resumable.path(job, party)), ensure_ascii=False)}\n{text}"
-            files.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
+            private.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
         started = monotonic()
         record = self._watched(self._desk.ask("submit", file=file_of(job)), seen)
         if record["state"] != JobState.DONE:

@@ -18,11 +18,11 @@ from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
 from fedsvd.runtime.failures import not_finished
-from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions
 from fedsvd.runtime.owner import Owner
 from fedsvd.runtime.prekeys import Prekeys
 from fedsvd.runtime.questions import Desk
 from fedsvd.sealing.sign import SigningKey
+from fedsvd.storage.journal import AuditLog, Ledger, Sessions
 from fedsvd.transport.grpc_client import Dialling
 
 _log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fedsvd.errors import LocalProtocolError
-from fedsvd.identity import files
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.enlisting import plain_id
 from fedsvd.sealing.agree import AgreementKey
+from fedsvd.storage import private
 
 _SUFFIX = ".prekey"
 
@@ -26,19 +26,19 @@ class Prekeys:
     def make(self, id: str, attempt: int) -> AgreementKey:
         """The prekey of this attempt: a new one, or the one made before if the question comes again."""
         path = self._path(id, attempt)
-        files.private_folder(self._folder)
+        private.private_folder(self._folder)
         if not path.exists():
             # Replaced whole: half a key that a kill left behind would be a key of few bits.
-            files.replace(path, Seed.fresh().reveal())
-        return AgreementKey(Seed(files.read_secret(path)))
+            private.replace(path, Seed.fresh().reveal())
+        return AgreementKey(Seed(private.read_secret(path)))
 
     def take(self, id: str, attempt: int) -> AgreementKey:
         """The prekey of this attempt, for the last time."""
         path = self._path(id, attempt)
         if not path.exists():
             raise LocalProtocolError("the prekey of this attempt is not here, or was used", "resume the job")
-        secret = files.read_secret(path)
-        files.erase(path)
+        secret = private.read_secret(path)
+        private.erase(path)
         return AgreementKey(Seed(secret))
 
     def keep_only(self, wanted: Collection[tuple[str, int]]) -> None:
@@ -46,7 +46,7 @@ class Prekeys:
         kept = {self._path(id, attempt).name for id, attempt in wanted}
         for path in self._folder.glob(f"*{_SUFFIX}"):
             if path.name not in kept:
-                files.erase(path)
+                private.erase(path)
 
     def _path(self, id: str, attempt: int) -> Path:
         return self._folder / f"{plain_id(id)}-{int(attempt)}{_SUFFIX}"

@@ -19,15 +19,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.identity import files
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.temporary import DAYS, temporary_federation
-from fedsvd.identity.toml import read_toml
 from fedsvd.runtime.enlisting import authority_caller, member_callers, party_caller
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all
 from fedsvd.runtime.site_file import SITE
+from fedsvd.storage import private
+from fedsvd.storage.toml import read_toml
 
 FILE = "rehearsal.toml"
 _LOOPBACK = "127.0.0.1"
@@ -73,7 +73,7 @@ class Rehearsal:
     def running(self) -> Iterator[list[RoleProcess]]:
         """Every role but the researcher in a process of its own, all ready; gone when the block ends."""
         roles = [name for name in self.kits if not name.startswith("researcher/")]
-        logs = files.private_folder(self.root / "logs")
+        logs = private.private_folder(self.root / "logs")
         environment = environment_for(len(roles))
         processes: list[RoleProcess] = []
         try:
@@ -95,7 +95,7 @@ def new_folder(root: Path) -> Iterator[None]:
     """The folder is there, private and empty; what the block put into it goes again unless it ends well."""
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise StorageError(f"{root} is not an empty folder, and is left as it is", "name a new folder")
-    files.private_folder(root)
+    private.private_folder(root)
     try:
         yield
     except BaseException:
@@ -122,16 +122,16 @@ def found(root: Path, job: Job, job_file: Path) -> Rehearsal:
     address = json.dumps(f"{_LOOPBACK}:{_free_port()}")
     for caller, kit in kits.items():
         text = f"# {REHEARSAL}\n[csp]\n{'listen' if caller.startswith('csp/') else 'address'} = {address}\n"
-        files.create(kit / SITE, text.encode())
+        private.create(kit / SITE, text.encode())
     for party in job.parties:
         path = kits[party_caller(party.name)] / SITE
         data = job.data_of(party)
         where = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
-        files.replace(path, files.read(path) + f"\n[data]\ndefault = {where}\n".encode())
+        private.replace(path, private.read(path) + f"\n[data]\ndefault = {where}\n".encode())
     about = f"# {REHEARSAL}\n# The keys are good for {DAYS} days. Remove the folder to be rid of it.\n"
     at = job_file.name if job_file.parent == root else str(job_file.absolute())
     lines = f"you = {json.dumps(parties[0])}\njob = {json.dumps(at, ensure_ascii=False)}\n"
-    files.create(root / FILE, (about + lines).encode())
+    private.create(root / FILE, (about + lines).encode())
     return Rehearsal.at(root)
 
 

@@ -24,7 +24,6 @@ import numpy as np
 
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
 from fedsvd.errors import StorageError
-from fedsvd.identity import files
 from fedsvd.identity.certificates import organisation_of
 from fedsvd.protocol.release import Compared, Finding, Policy, earlier_findings, version_findings
 from fedsvd.protocol.tasks import Split
@@ -32,8 +31,9 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.enlisting import party_caller
 from fedsvd.runtime.folder import private_file
-from fedsvd.runtime.ledger import Ledger
 from fedsvd.runtime.party_data import PartyData
+from fedsvd.storage import private
+from fedsvd.storage.journal import Ledger
 from fedsvd.types import Float
 
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class EarlierStudies:
     """The memory of one party, in a private folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = files.private_folder(folder)
+        self._folder = private.private_folder(folder)
         self._studies = Ledger(self._folder / "studies.jsonl")
         self._set_old_aside()
 
@@ -102,7 +102,7 @@ class EarlierStudies:
 
     def alone(self) -> AbstractContextManager[None]:
         """While this lasts, no other study is compared and begun."""
-        return files.locked(self._folder)
+        return private.locked(self._folder)
 
     def begin(self, brought: Brought) -> None:
         """A session with this data begins: from now on its study is an earlier one."""
@@ -186,15 +186,15 @@ class EarlierStudies:
     def _key(self) -> Seed:
         path = self._folder / "key"
         if not path.exists():
-            files.create(path, Seed.fresh().reveal())
-        return Seed(files.read_secret(path))
+            private.create(path, Seed.fresh().reveal())
+        return Seed(private.read_secret(path))
 
     def _set_old_aside(self) -> None:
         """Exact fingerprints of version 0.1.0 cannot be compared with anything of this one."""
         old = sorted([*self._folder.glob("*.rows.npy"), *self._folder.glob("*.columns.npy")])
         if not old:
             return
-        aside = files.private_folder(self._folder / _OLD)
+        aside = private.private_folder(self._folder / _OLD)
         for path in old:
             path.replace(aside / path.name)
         _log.warning(

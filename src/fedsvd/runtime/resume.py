@@ -16,8 +16,8 @@ from pathlib import Path
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
-from fedsvd.identity import files
 from fedsvd.runtime.job import Job, PartySection
+from fedsvd.storage import private
 
 
 class Resumable:
@@ -31,7 +31,7 @@ class Resumable:
         """Where this party's pass over this data is kept."""
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
-            files.private_folder(self.folder)
+            private.private_folder(self.folder)
         except OSError as fault:
             reason = fault.strerror or type(fault).__name__
             raise StorageError(f"cannot write to {self.folder}: {reason}", "name another results folder") from None

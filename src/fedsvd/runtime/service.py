@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsvd.errors import NotAuthenticated, StorageError, TransportError
-from fedsvd.identity import files
 from fedsvd.identity.certificates import expect_valid
 from fedsvd.identity.names import KitRole
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
+from fedsvd.storage import private
 from fedsvd.transport.grpc_client import Dialling, Line
 
 try:
@@ -182,7 +182,7 @@ def _hasty(dialling: Dialling) -> Dialling:
 @contextmanager
 def only_one(state: Path) -> Iterator[None]:
     """This process alone has the state folder; a second one is refused at once."""
-    files.private_folder(state)
+    private.private_folder(state)
     descriptor = os.open(state / ".running", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if fcntl is not None:

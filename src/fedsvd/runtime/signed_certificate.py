@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
-from fedsvd.identity import files
 from fedsvd.identity.names import grouped, key_fingerprint
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.roles.user.agreement import FORMAT, PURPOSE, Agreement
 from fedsvd.runtime.folder import private_file
 from fedsvd.sealing.sign import verify
+from fedsvd.storage import private
 
 CERTIFICATE = "certificate.json"
 _LARGEST = 1 << 24
@@ -105,7 +105,7 @@ def _expect_signature(path: Path, party: str, key: str, message: bytes, signatur
 
 def _read(path: Path) -> dict[str, Any]:
     """The file, of the right form; keys that are repeated or unknown are refused."""
-    content = files.read(path)
+    content = private.read(path)
     try:
         if len(content) > _LARGEST:
             raise ValueError

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
-from fedsvd.identity import files
 from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
@@ -41,6 +40,7 @@ from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies, organisation
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
+from fedsvd.storage import private
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
 
@@ -76,7 +76,7 @@ class Site:
 
     def scratch(self) -> Path:
         """A private folder for temporary files."""
-        return files.private_folder(self.state / "scratch")
+        return private.private_folder(self.state / "scratch")
 
     def settings(self) -> dict[str, Any]:
         """``site.toml``; empty where there is none."""
@@ -261,7 +261,7 @@ class Site:
         given = self.settings().get("checkpoint")
         if given:
             return self.kit.directory / str(given)
-        return files.private_folder(self.state / "checkpoints") / f"{plain_id(record['id'])}.factor"
+        return private.private_folder(self.state / "checkpoints") / f"{plain_id(record['id'])}.factor"
 
     def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Keep | None":
         """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
@@ -299,8 +299,8 @@ class Site:
         target = self._new_results(finished.record)
         write_own_results(target, prepared, outcome, i, self.draw)
         # Opened to an auditor, it shows what we brought; to anybody else it would let guesses be tried.
-        salts = files.private_folder(self.state / "commitments")
-        files.replace(salts / f"{plan.session}.salt", finished.salt.hex().encode() + b"\n")
+        salts = private.private_folder(self.state / "commitments")
+        private.replace(salts / f"{plan.session}.salt", finished.salt.hex().encode() + b"\n")
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.identity import files
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
-from fedsvd.identity.toml import read_toml
 from fedsvd.runtime.job import bytes_of
+from fedsvd.storage import private
+from fedsvd.storage.toml import read_toml
 from fedsvd.types import byte_size
 
 SITE = "site.toml"
@@ -80,7 +80,7 @@ def write_site(kit: Kit, csp: str | None) -> None:
         KitRole.PARTY: f"{_DATA}\n[csp]\n{address}\n",
     }
     text = sections.get(kit.identity.role, f"[csp]\n{address}\n")
-    files.create(kit.directory / SITE, f"# This site, for fedsvd; see docs/deployment.md.\n{text}".encode())
+    private.create(kit.directory / SITE, f"# This site, for fedsvd; see docs/deployment.md.\n{text}".encode())
 
 
 def _expect_settings(path: Path, settings: Mapping[str, Any]) -> None:

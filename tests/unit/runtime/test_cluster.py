@@ -12,7 +12,6 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.windows import Form
-from fedsvd.offload.access import Access
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.runtime.cluster import Cluster
 from fedsvd.runtime.cluster_store import ClusterStore
@@ -20,6 +19,7 @@ from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
+from fedsvd.storage.access import Access
 
 X = np.random.default_rng(1).normal(size=(30, 5000)) * np.geomspace(1, 1e-5, 30)[:, None]
 EVERYTHING = slice(None)

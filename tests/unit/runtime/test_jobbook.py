@@ -7,7 +7,7 @@ from tests.network import GENEROUS
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
-from fedsvd.runtime.ledger import Ledger
+from fedsvd.storage.journal import Ledger
 
 MEMBERS = ("party/a", "party/b", "authority/ta")
 SUBMITTER = "researcher/res"

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import StorageError
-from fedsvd.offload import private_file
-from fedsvd.offload.private_file import PrivateFile
+from fedsvd.storage import private_file
+from fedsvd.storage.private_file import PrivateFile
 
 OPEN_ONE = """
 import os, signal, sys
 from pathlib import Path
-from fedsvd.offload import private_file
+from fedsvd.storage import private_file
 private_file._NAMELESS = sys.argv[2] == "nameless"
 kept = private_file.PrivateFile(Path(sys.argv[1]))
 kept.reserve(4096)

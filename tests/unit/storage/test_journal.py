@@ -14,8 +14,8 @@ import pytest
 from tests.network import GENEROUS
 
 from fedsvd.errors import LocalProtocolError, StorageError
-from fedsvd.runtime import ledger as room
-from fedsvd.runtime.ledger import AuditLog, Ledger, Sessions, verify_audit
+from fedsvd.storage import journal as room
+from fedsvd.storage.journal import AuditLog, Ledger, Sessions, verify_audit
 from fedsvd.types import SessionId
 
 
@@ -79,7 +79,7 @@ def test_a_line_cut_off_by_a_kill_is_as_if_it_had_never_been(tmp_path, kept):
 def test_a_role_killed_while_it_writes_loses_nothing_it_had_written(tmp_path):
     path = tmp_path / "ledger.jsonl"
     program = (
-        "import sys; from pathlib import Path; from fedsvd.runtime.ledger import Ledger\n"
+        "import sys; from pathlib import Path; from fedsvd.storage.journal import Ledger\n"
         "ledger = Ledger(Path(sys.argv[1]))\n"
         "for number in range(10**9):\n"
         "    ledger.append({'number': number}); print(number, flush=True)\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvd.offload.private_file import PrivateFile
+from fedsvd.storage.private_file import PrivateFile
 from fedsvd.types import Float
 
 

@@ -7,11 +7,11 @@ this room neither asks the machine how much memory it has nor keeps a sum over s
 import os
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.offload.access import Access, Layout
-from fedsvd.offload.block_spool import BlockSpool, DiskSpool, MemorySpool
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.mapped_store import MappedStore
-from fedsvd.offload.memory_store import MemoryStore
+from fedsvd.storage.access import Access, Layout
+from fedsvd.storage.block_spool import BlockSpool, DiskSpool, MemorySpool
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.mapped_store import MappedStore
+from fedsvd.storage.memory_store import MemoryStore
 from fedsvd.types import byte_size
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.private_file import PrivateFile
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.private_file import PrivateFile
 from fedsvd.types import Float
 
 RESIDENT = 1 << 26

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedsvd.errors import StorageError
-from fedsvd.identity import files
+from fedsvd.storage import private
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.parametrize("write", [files.create, files.replace, files.append_line])
+@pytest.mark.parametrize("write", [private.create, private.replace, private.append_line])
 def test_a_file_is_private_from_the_call_that_makes_it(write, tmp_path, monkeypatch, no_umask):
     opened, make = [], os.open
 
@@ -43,19 +43,19 @@ def test_a_file_is_private_from_the_call_that_makes_it(write, tmp_path, monkeypa
 
 
 def test_a_folder_is_private_even_if_it_was_there(tmp_path, no_umask):
-    assert mode(files.private_folder(tmp_path / "new" / "kit")) == 0o700
+    assert mode(private.private_folder(tmp_path / "new" / "kit")) == 0o700
     (tmp_path / "wide").mkdir(mode=0o755)
-    assert mode(files.private_folder(tmp_path / "wide")) == 0o700
+    assert mode(private.private_folder(tmp_path / "wide")) == 0o700
 
 
 def test_what_is_there_is_never_written_over_by_create(tmp_path):
     (tmp_path / "key").write_bytes(b"old")
     with pytest.raises(StorageError):
-        files.create(tmp_path / "key", b"new")
+        private.create(tmp_path / "key", b"new")
     # Nor through a link that leads nowhere yet.
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StorageError):
-        files.create(tmp_path / "link", b"new")
+        private.create(tmp_path / "link", b"new")
     assert (tmp_path / "key").read_bytes() == b"old"
     assert not (tmp_path / "elsewhere").exists()
 
@@ -70,31 +70,31 @@ def test_a_replacement_that_fails_leaves_the_old_file_and_nothing_else(tmp_path,
         with monkeypatch.context() as patched:
             patched.setattr(os, step, full)
             with pytest.raises(StorageError, match=r"the disk of .*list is full\. Fix: free space"):
-                files.replace(tmp_path / "list", b"new")
+                private.replace(tmp_path / "list", b"new")
         assert [path.name for path in tmp_path.iterdir()] == ["list"]
         assert (tmp_path / "list").read_bytes() == b"old"
 
 
 def test_half_a_line_goes_before_the_next_one_comes(tmp_path):
-    files.append_line(tmp_path / "log", b"one")
+    private.append_line(tmp_path / "log", b"one")
     with (tmp_path / "log").open("ab") as log:
         log.write(b"tw")
-    files.append_line(tmp_path / "log", b"three")
+    private.append_line(tmp_path / "log", b"three")
     assert (tmp_path / "log").read_bytes() == b"one\nthree\n"
 
 
 @pytest.mark.parametrize("wide", [0o640, 0o604, 0o660, 0o601])
 def test_a_secret_that_others_can_open_is_not_read(wide, tmp_path):
-    files.create(tmp_path / "key", b"the canary")
-    assert files.read_secret(tmp_path / "key") == b"the canary"
+    private.create(tmp_path / "key", b"the canary")
+    assert private.read_secret(tmp_path / "key") == b"the canary"
     (tmp_path / "key").chmod(wide)
     with pytest.raises(StorageError, match="chmod 600") as refused:
-        files.read_secret(tmp_path / "key")
+        private.read_secret(tmp_path / "key")
     assert "canary" not in str(refused.value)
 
 
 def test_missing_files_are_named(tmp_path):
-    for read in (files.read, files.read_secret):
+    for read in (private.read, private.read_secret):
         with pytest.raises(StorageError, match="nothing-here"):
             read(tmp_path / "nothing-here")
 
@@ -113,7 +113,7 @@ def test_another_process_waits_for_the_lock(tmp_path):
     def attempt() -> int:
         return subprocess.run([sys.executable, "-c", TRY, str(tmp_path / ".lock")], check=False).returncode
 
-    with files.locked(tmp_path):
+    with private.locked(tmp_path):
         assert attempt() == 3
     assert attempt() == 0
 
@@ -135,7 +135,7 @@ def test_what_stands_in_the_way_is_said_with_what_helps_against_it(number, fault
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(StorageError) as caught:
-        files.read(tmp_path / "certificate.pem")
+        private.read(tmp_path / "certificate.pem")
     assert fault in caught.value.fault
     assert "certificate.pem" in caught.value.fault
     assert fix in caught.value.fix
@@ -144,4 +144,4 @@ def test_what_stands_in_the_way_is_said_with_what_helps_against_it(number, fault
 
 def test_a_folder_that_is_missing_is_not_a_missing_file(tmp_path):
     with pytest.raises(StorageError, match=r"there is no folder .*nowhere\. Fix: check the path"):
-        files.read(tmp_path / "nowhere" / "ca.pem")
+        private.read(tmp_path / "nowhere" / "ca.pem")

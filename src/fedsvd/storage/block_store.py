@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.offload.access import Access, Layout, spans, whole
+from fedsvd.storage.access import Access, Layout, spans, whole
 from fedsvd.types import Float, expect_shape
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_store import BlockStore
 from fedsvd.types import Array, Float, expect_shape
 
 

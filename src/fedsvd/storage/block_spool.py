@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.offload.private_file import PrivateFile, expect_space
+from fedsvd.storage.private_file import PrivateFile, expect_space
 from fedsvd.types import Float
 
 

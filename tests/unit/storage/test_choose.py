@@ -3,11 +3,11 @@
 import pytest
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_spool import DiskSpool, MemorySpool
-from fedsvd.offload.choose import choose_spool, choose_store
-from fedsvd.offload.mapped_store import MappedStore
-from fedsvd.offload.memory_store import MemoryStore
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_spool import DiskSpool, MemorySpool
+from fedsvd.storage.choose import choose_spool, choose_store
+from fedsvd.storage.mapped_store import MappedStore
+from fedsvd.storage.memory_store import MemoryStore
 
 
 @pytest.mark.parametrize("access", Access)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_store import BlockStore
 from fedsvd.types import Float
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import StorageError
-from fedsvd.offload import private_file
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_spool import DiskSpool
-from fedsvd.offload.mapped_store import MappedStore
-from fedsvd.offload.memory_store import MemoryStore
+from fedsvd.storage import private_file
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_spool import DiskSpool
+from fedsvd.storage.mapped_store import MappedStore
+from fedsvd.storage.memory_store import MemoryStore
 from fedsvd.testing.stores import EVERYTHING
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import LocalProtocolError, StorageError
-from fedsvd.identity import files
+from fedsvd.storage import private
 from fedsvd.types import SessionId
 
 
@@ -147,7 +147,7 @@ class AuditLog:
             self._ledger.append(record)
             self._last, self._count = str(record["hash"]), self._count + 1
             # After the line: a kill in between leaves a log that is longer than its head says, which is no harm.
-            files.replace(_head(self._ledger.path), json.dumps({"number": self._count, "hash": self._last}).encode())
+            private.replace(_head(self._ledger.path), json.dumps({"number": self._count, "hash": self._last}).encode())
 
 
 def verify_audit(path: Path) -> int:
@@ -181,7 +181,7 @@ def _expect_head(path: Path, hashes: Sequence[str]) -> None:
     if not head.exists():
         return
     try:
-        said = json.loads(files.read(head))
+        said = json.loads(private.read(head))
         number, last = int(said["number"]), str(said["hash"])
     except (ValueError, KeyError, TypeError):
         raise StorageError(f"{head} is damaged", "keep it and the log as evidence, elsewhere") from None
