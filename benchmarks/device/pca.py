@@ -20,7 +20,7 @@ from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.index import Index
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

@@ -25,7 +25,7 @@ from fedsvd.linalg.device import Device
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.masks.orthogonal import draw_form
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.federation import run_study

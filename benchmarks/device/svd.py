@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, memory, opened, options, write
 from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Check
 from fedsvd.roles.user.right_vectors import Nowhere
 from fedsvd.runtime.federation import run_study

@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.measure import fingerprint
 from fedsvd.data.open import open_source
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.runtime.job import Job, job_from
 from fedsvd.runtime.local import local_federation
 from fedsvd.runtime.results import party_folders, read_results

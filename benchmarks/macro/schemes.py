@@ -23,7 +23,7 @@ from benchmarks.measure import fingerprint
 from benchmarks.run import RESULTS
 from fedsvd.data.open import open_source
 from fedsvd.errors import PrivacyWarning
-from fedsvd.protocol.ledger import what_each_role_learns
+from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData

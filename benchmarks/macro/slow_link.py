@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measure import fingerprint
 from fedsvd.lab.network.link import Link, measure, open_link
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.runtime.job import Job, job_from
 from fedsvd.runtime.local import LocalRun, local_federation
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.svd import FederatedSVD
-    from fedsvd.protocol.release import Policy
+    from fedsvd.policy.rules import Policy
     from fedsvd.runtime.connect import connect
 
 __version__ = "0.2.0"
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
 
             return svd.FederatedSVD
         case "Policy":
-            from fedsvd.protocol import release
+            from fedsvd.policy import rules as release
 
             return release.Policy
         case "connect":

@@ -13,7 +13,7 @@ from fedsvd.errors import ReleaseRefused
 from fedsvd.lab.attacks.binary import binary_columns
 from fedsvd.lab.attacks.outputs import difference, gram_from_components, others_gram, others_mean, single_record
 from fedsvd.lab.attacks.score import gap
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
+from fedsvd.policy.policy_file import spelt_policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import PaddedBatch, Relayed, SumShare
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.prekeys import spelt_prekey
-from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.runtime import csp_node

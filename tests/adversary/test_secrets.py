@@ -16,9 +16,9 @@ from tests.adversary.watch import columns, csp_view, payloads, public_keys, watc
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import FedSVDError, FixedPointOverflow, NotFinite, NumericalError, PrivacyWarning, RowsDiffer
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import Aborted, KeyOffer
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Item, Mode, Split, Task
 from fedsvd.randomness import entropy
 from fedsvd.randomness.keystream import Keystream

@@ -13,10 +13,10 @@ import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.lab.attacks.view import CspView, UserView
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.protocol.views import Views

@@ -19,9 +19,9 @@ from time import monotonic, sleep
 import numpy as np
 from tests.tolerances import RESULT_BAR, assert_close
 
-from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.policy_file import spelt_policy
+from fedsvd.policy.rules import Policy
 from fedsvd.report.page import render
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.job import job_from

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fedsvd.cli.main import cli
 from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
 from fedsvd.identity.pins import unpin
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobState

@@ -24,7 +24,7 @@ from tests.e2e.institutions import (
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close
 
 import fedsvd
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.report.page import render
 from fedsvd.runtime.job import job_from
 from fedsvd.runtime.local import local_federation

@@ -27,7 +27,7 @@ from tests.tolerances import RESULT_BAR, assert_close
 import fedsvd
 from fedsvd.identity.authority import Authority
 from fedsvd.identity.kit import Kit, accept_revocations
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Mode
 from fedsvd.runtime import csp_node
 from fedsvd.runtime.csp_node import CspNode

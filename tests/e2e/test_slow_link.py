@@ -6,7 +6,7 @@ from tests.tolerances import spectrum
 
 from fedsvd.errors import ConfigError
 from fedsvd.lab.network.link import METHODS, open_link
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.runtime.job import job_from
 from fedsvd.runtime.local import local_federation
 

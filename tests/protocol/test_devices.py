@@ -9,8 +9,8 @@ from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 from fedsvd.data.open import open_source
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.windows import Form
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.randomness.seed import Seed

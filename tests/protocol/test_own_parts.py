@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost, gram, product
 
+from fedsvd.cost.estimate import predict
 from fedsvd.data.open import open_source
 from fedsvd.errors import VerificationFailed
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Check, Split, Task

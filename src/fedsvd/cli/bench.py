@@ -17,10 +17,10 @@ from rich.table import Table
 from fedsvd.cli.options import FormatOption, Quiet
 from fedsvd.cli.voice import Format, Voice, duration, size
 from fedsvd.cli.watching import watched
+from fedsvd.cost.calibration import rated
 from fedsvd.errors import ConfigError
 from fedsvd.lab.scale import Case, Step, exponent, generation, measured, modelled
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime.calibration import rated
 from fedsvd.runtime.folder import expect_free
 from fedsvd.runtime.job import bytes_of
 

@@ -13,7 +13,7 @@ from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ApprovalSpent, printable
-from fedsvd.protocol.ledger import how_rows_belong
+from fedsvd.policy.learned import how_rows_belong
 from fedsvd.runtime.connect import Connection, Results
 from fedsvd.runtime.enlisting import job_of
 from fedsvd.runtime.failures import first_cause

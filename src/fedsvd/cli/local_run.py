@@ -16,8 +16,8 @@ from fedsvd.cli.study import about_rows, left_behind, own_parts, point_out, show
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
-from fedsvd.protocol.ledger import how_rows_belong
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.learned import how_rows_belong
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.folder import Table, expect_free
 from fedsvd.runtime.job import Job

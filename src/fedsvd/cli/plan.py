@@ -9,10 +9,10 @@ from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
 from fedsvd.cli.voice import Format, Voice, facts, listing, size
-from fedsvd.protocol.ledger import how_rows_belong, in_scheme
+from fedsvd.policy.learned import how_rows_belong, in_scheme
+from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy, findings, what_each_role_learns
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 
 if TYPE_CHECKING:

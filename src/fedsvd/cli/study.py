@@ -12,7 +12,7 @@ from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.progress import shown
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
-from fedsvd.protocol.ledger import how_rows_belong, in_scheme
+from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.doubts import doubts, warn_of

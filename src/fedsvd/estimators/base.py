@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from fedsvd.errors import ConfigError, NotFittedError, warn_caller
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.tables import Part, Tables, tables_of
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Ids, Mode, Split, Task, Trust
 from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.federation import Outcome, run_study

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from fedsvd.compress.reduce import panel_width
+from fedsvd.cost.estimate import predict
+from fedsvd.cost.rates import Machine
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.linalg import backend
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.protocol.cost import predict
-from fedsvd.protocol.rates import Machine
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.runtime.job import Job, job_from
 from fedsvd.runtime.job_data import prepare

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from fedsvd.protocol.cost import masks_of, predict
+from fedsvd.cost.estimate import masks_of, predict
 from fedsvd.report import charts
 from fedsvd.report.parts import Figure, Grid, Section, grid
 from fedsvd.report.subject import Subject, role_name

@@ -2,7 +2,7 @@
 
 import json
 
-from fedsvd.protocol.ledger import how_rows_belong, what_each_role_learns
+from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.report import charts

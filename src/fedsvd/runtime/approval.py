@@ -16,8 +16,8 @@ from fedsvd.errors import NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
+from fedsvd.policy.rules import Finding, findings
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Finding, findings
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.enlisting import OwnPart, job_of, member_callers, open_own, party_caller, plan_of

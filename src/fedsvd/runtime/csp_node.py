@@ -15,12 +15,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from fedsvd.cost.traffic import longest_message
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
 from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
-from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE

@@ -16,7 +16,7 @@ from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import SIGNING_KEY, TLS_KEY
-from fedsvd.protocol.release import findings
+from fedsvd.policy.rules import findings
 from fedsvd.runtime.approval import assumed_plan
 from fedsvd.runtime.checks import Check, attempt, ill, of_error, well
 from fedsvd.runtime.doctor_machine import Machine, examine_machine, this_machine

@@ -14,7 +14,7 @@ import fedsvd.errors
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
 from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
-from fedsvd.protocol.ledger import ROWS_BY_POSITION
+from fedsvd.policy.learned import ROWS_BY_POSITION
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

@@ -20,12 +20,12 @@ from fedsvd import __version__
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.prekeys import spelt_prekey
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes

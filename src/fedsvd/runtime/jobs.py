@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fedsvd.errors import DataError, FedSVDError
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import named as named
-from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.federation import Extras, Outcome, Progress, plan_for, run_study
 from fedsvd.runtime.job_data import Prepared

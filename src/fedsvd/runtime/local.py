@@ -16,9 +16,9 @@ from time import monotonic
 from typing import Any
 
 from fedsvd.errors import FedSVDError
-from fedsvd.identity.policy import POLICY, spelt_policy
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.policy_file import POLICY, spelt_policy
+from fedsvd.policy.rules import Policy
 from fedsvd.runtime.collect import collect
 from fedsvd.runtime.enlisting import authority_caller, file_of, member_callers, party_caller
 from fedsvd.runtime.failures import first_cause

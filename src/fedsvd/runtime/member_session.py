@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
-from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
+from fedsvd.policy.rules import Policy, findings
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy, findings
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import expect_route
 from fedsvd.types import SessionId, byte_size, enough_bytes

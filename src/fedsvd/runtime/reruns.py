@@ -25,7 +25,7 @@ import numpy as np
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
 from fedsvd.errors import StorageError
 from fedsvd.identity.certificates import organisation_of
-from fedsvd.protocol.release import Compared, Finding, Policy, earlier_findings, version_findings
+from fedsvd.policy.rules import Compared, Finding, Policy, earlier_findings, version_findings
 from fedsvd.protocol.tasks import Split
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed

@@ -22,11 +22,11 @@ from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
-from fedsvd.identity.policy import read_policy
-from fedsvd.protocol.ledger import full_outputs
+from fedsvd.policy.learned import full_outputs
+from fedsvd.policy.policy_file import read_policy
+from fedsvd.policy.rules import Policy, organisation_findings
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy, organisation_findings
 from fedsvd.runtime.approvals import Approval, Approvals
 from fedsvd.runtime.enlisting import OwnPart, job_of, party_caller, plain_id
 from fedsvd.runtime.failures import not_finished, read_failure, write_failure

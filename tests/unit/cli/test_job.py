@@ -17,7 +17,7 @@ from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.approvals import Approvals
 from fedsvd.runtime.connect import Connection

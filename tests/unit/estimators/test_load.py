@@ -13,7 +13,7 @@ from tests.studies import CLOSE, FEATURES, companies, hospitals
 
 import fedsvd
 from fedsvd.errors import ConfigError, ShapeError, StorageError
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.runtime.job import read_job
 from fedsvd.runtime.job_data import prepare
 from fedsvd.runtime.jobs import run_job

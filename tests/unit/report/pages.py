@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from pathlib import Path
 
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.report.page import render
 from fedsvd.runtime.job import read_job
 from fedsvd.runtime.job_data import prepare

@@ -6,9 +6,9 @@ from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import FixedPointOverflow
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.runtime.federation import PartyData, run_study
 from fedsvd.runtime.planning import Study

@@ -4,7 +4,7 @@ import pytest
 
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.ledger import what_each_role_learns
+from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.runtime.planning import Study, plan_study
 from fedsvd.types import SessionId

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime import progress
 from fedsvd.runtime.federation import run_study

@@ -7,7 +7,7 @@ import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.reruns import Asked, EarlierStudies

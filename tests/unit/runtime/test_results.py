@@ -17,7 +17,7 @@ from tests.studies import CLOSE, FEATURES, ROWS, companies, hospitals
 
 import fedsvd
 from fedsvd.errors import StorageError
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.runtime import folder as folders
 from fedsvd.runtime.folder import (

@@ -3,7 +3,7 @@
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.identity.policy import read_policy
+from fedsvd.policy.policy_file import read_policy
 from fedsvd.runtime.job import read_job
 from fedsvd.runtime.site_file import read_site
 from fedsvd.storage.toml import read_toml

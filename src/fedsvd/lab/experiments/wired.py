@@ -16,7 +16,7 @@ import numpy as np
 from fedsvd.errors import MissingExtra
 from fedsvd.lab.experiments.ours import SCHEMES
 from fedsvd.lab.network.link import Link, Measured, measure, open_link
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.runtime.job import Job, job_from
 from fedsvd.runtime.local import LocalFederation, local_federation
 from fedsvd.types import Float

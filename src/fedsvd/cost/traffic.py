@@ -12,7 +12,7 @@ from typing import cast
 
 import numpy as np
 
-from fedsvd.protocol.letters import deals
+from fedsvd.protocol.keys import deals
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,

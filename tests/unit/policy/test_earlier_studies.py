@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsvd.protocol.release import Compared, Policy, earlier_findings, version_findings
+from fedsvd.policy.rules import Compared, Policy, earlier_findings, version_findings
 
 THREE = frozenset("ABC")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.identity.policy import read_policy, spelt_policy, write_default_policy
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.policy_file import read_policy, spelt_policy, write_default_policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Scheme, Task
 
 

@@ -1,14 +1,14 @@
 """What a session costs the CSP and the TA, stage by stage."""
 
+from fedsvd.cost.account import Account, Step
+from fedsvd.cost.exact import wide_factor
+from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
+from fedsvd.cost.rates import Work
+from fedsvd.cost.traffic import Expected, kept, sums_of
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.cost_account import Account, Step
-from fedsvd.protocol.cost_exact import wide_factor
-from fedsvd.protocol.cost_kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import Work
 from fedsvd.protocol.sums import gram_batches
 from fedsvd.protocol.tasks import Item, Mode, Task
-from fedsvd.protocol.traffic import Expected, kept, sums_of
 from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
 
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case

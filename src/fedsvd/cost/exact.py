@@ -5,10 +5,10 @@ The coefficients of lower-order terms were measured on ``linalg.exact_gram`` and
 rows; ``benchmarks/macro/cost.py`` compares the sums with whole sessions.
 """
 
+from fedsvd.cost.kernels import Kernel, apply, draw, stored
+from fedsvd.cost.rates import Work
 from fedsvd.linalg.exact_gram import MOST_WORDS
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.cost_kernels import Kernel, apply, draw, stored
-from fedsvd.protocol.rates import Work
 
 _REFLECTORS = 1024  # that LAPACK applies together
 _PANEL = 1792  # columns that are multiplied at once

@@ -10,8 +10,8 @@ record or that party's Gram matrix away. What a party remembers for this is in `
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from fedsvd.protocol.ledger import components, full_outputs, gram_by_consent, lonely_windows, unit
-from fedsvd.protocol.ledger import what_each_role_learns as what_each_role_learns
+from fedsvd.policy.learned import components, full_outputs, gram_by_consent, lonely_windows, unit
+from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Mode, Scheme, Task, Trust
 

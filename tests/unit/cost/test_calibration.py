@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy
 
+from fedsvd.cost import calibration
+from fedsvd.cost.calibration import calibrate, rated
+from fedsvd.cost.estimate import predict
+from fedsvd.cost.rates import DEFAULT, Machine, Work
 from fedsvd.linalg import backend
-from fedsvd.protocol.cost import predict
-from fedsvd.protocol.rates import DEFAULT, Machine, Work
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime import calibration
-from fedsvd.runtime.calibration import calibrate, rated
 from fedsvd.runtime.planning import Study, plan_study
 from fedsvd.types import SessionId
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from fedsvd.cost.traffic import longest_message
 from fedsvd.data.open import open_source
 from fedsvd.errors import MalformedFrame
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.protocol.traffic import longest_message
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble

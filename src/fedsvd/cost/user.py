@@ -4,17 +4,17 @@ Here are the mask family, the paper's scheme and predictions; the sum family is 
 """
 
 from fedsvd.compress.reduce import panel_width
+from fedsvd.cost.account import Step
+from fedsvd.cost.common import User
+from fedsvd.cost.kernels import apply, draw, stored
+from fedsvd.cost.masks import kept_right, left, own_columns, right_columns, right_rows
+from fedsvd.cost.rates import Work
+from fedsvd.cost.sum import SumUser
+from fedsvd.cost.traffic import Expected, kept
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.cost_account import Step
-from fedsvd.protocol.cost_common import User
-from fedsvd.protocol.cost_kernels import apply, draw, stored
-from fedsvd.protocol.cost_masks import kept_right, left, own_columns, right_columns, right_rows
-from fedsvd.protocol.cost_sum import SumUser
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import Work
 from fedsvd.protocol.sums import sums_before
 from fedsvd.protocol.tasks import Item, Scheme, Task
-from fedsvd.protocol.traffic import Expected, kept
 from fedsvd.protocol.upload import batches
 
 

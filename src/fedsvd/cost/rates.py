@@ -2,7 +2,7 @@
 
 ``Machine`` holds the rates of one core, ``Work`` amounts under the same names; seconds are one divided by the other.
 Work of the BLAS is divided among its threads, and not all of it can be. The default rates are typical ones of one core;
-``runtime.calibration`` measures the machine at hand in about a second.
+``cost.calibration`` measures the machine at hand in about a second.
 """
 
 from dataclasses import dataclass, fields

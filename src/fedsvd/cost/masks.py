@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from fedsvd.cost.kernels import Kernel, apply, draw, stored
+from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form
-from fedsvd.protocol.cost_kernels import Kernel, apply, draw, stored
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import Work
 from fedsvd.protocol.upload import writes_out
 
 _SLAB, _LEAST = 1 << 22, 1024  # numbers, or at least rows, that pass Q together (``masks.right``)

@@ -6,13 +6,13 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from fedsvd.protocol.cost import masks_of, predict, table
+from fedsvd.cost.estimate import masks_of, predict, table
+from fedsvd.cost.rates import DEFAULT, Machine, Work
+from fedsvd.cost.traffic import Expected, full_rank, said
 from fedsvd.protocol.effects import Compute
 from fedsvd.protocol.messages import Begin, Computed, SumReply
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.rates import DEFAULT, Machine, Work
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
-from fedsvd.protocol.traffic import Expected, full_rank, said
 from fedsvd.runtime.planning import Study, plan_study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId

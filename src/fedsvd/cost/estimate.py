@@ -8,14 +8,14 @@ a network adds is in them where the speed of its links is given.
 
 from dataclasses import dataclass, replace
 
-from fedsvd.protocol.cost_account import Step
-from fedsvd.protocol.cost_provider import authority_steps, provider_steps
-from fedsvd.protocol.cost_user import user_steps
+from fedsvd.cost.account import Step
+from fedsvd.cost.provider import authority_steps, provider_steps
+from fedsvd.cost.rates import DEFAULT, Machine, Work
+from fedsvd.cost.traffic import Expected, full_rank, traffic
+from fedsvd.cost.user import user_steps
 from fedsvd.protocol.parties import CSP, Role
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import DEFAULT, Machine, Work
 from fedsvd.protocol.tasks import Mode
-from fedsvd.protocol.traffic import Expected, full_rank, traffic
 from fedsvd.types import byte_size
 
 

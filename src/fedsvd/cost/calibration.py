@@ -24,9 +24,9 @@ import scipy
 from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
+from fedsvd.cost.rates import Machine
 from fedsvd.linalg import backend
 from fedsvd.linalg.householder import Reflectors, draw
-from fedsvd.protocol.rates import Machine
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key

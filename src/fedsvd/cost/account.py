@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedsvd.protocol.rates import Work
+from fedsvd.cost.rates import Work
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ counted; panels of it are views, as they are of float64 arrays in memory and of 
 from functools import cached_property
 
 from fedsvd.compress.reduce import panel_width
-from fedsvd.protocol.cost_account import Account
+from fedsvd.cost.account import Account
+from fedsvd.cost.rates import Work
+from fedsvd.cost.traffic import Expected, kept, sums_of
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import Work
 from fedsvd.protocol.sums import sums_after
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Task
-from fedsvd.protocol.traffic import Expected, kept, sums_of
 from fedsvd.secagg.sums import PlannedSum, SumKind
 
 _ENDINGS = ("orthogonality", "verified", "intercept", "null space", "score bound", "scores")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedsvd.errors import NotSealed
-from fedsvd.protocol.letters import SessionKeys, commitment, dealer, deals
+from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
 from fedsvd.protocol.plan import SessionPlan

@@ -1,10 +1,10 @@
 """What a session of the sum family costs a user: compress, share, open or upload, check (specification, section 4)."""
 
+from fedsvd.cost.common import User
+from fedsvd.cost.exact import acceptance, share, wide_factor, words
+from fedsvd.cost.kernels import apply, compress, dense_svd, stored
+from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.cost_common import User
-from fedsvd.protocol.cost_exact import acceptance, share, wide_factor, words
-from fedsvd.protocol.cost_kernels import apply, compress, dense_svd, stored
-from fedsvd.protocol.rates import Work
 from fedsvd.protocol.sums import sums_before
 from fedsvd.protocol.tasks import Mode, Task
 from fedsvd.protocol.upload import upload_bytes

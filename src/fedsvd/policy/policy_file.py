@@ -1,4 +1,4 @@
-"""An owner's ``policy.toml``: what this site allows to be released (05-privacy), read into ``protocol.release.Policy``.
+"""An owner's ``policy.toml``: what this site allows to be released (05-privacy), read into ``policy.rules.Policy``.
 
 What is not in the file has its default. No other key is taken: a misspelt rule that was silently left out may be the
 one that protects somebody. A policy from a file is always enforced; only estimators and simulations merely warn.
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Scheme, Task
 from fedsvd.storage import private
 from fedsvd.storage.toml import read_toml

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fedsvd.compress.reduce import panel_width
+from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import Form, block_sizes, block_width
-from fedsvd.protocol.rates import Work
 
 _BLOCK = 1024  # reflectors that LAPACK applies together
 _PANEL = 1 << 22  # numbers that are verified together
