@@ -20,6 +20,7 @@ from benchmarks.device import lr, lsa, pca, roofline, svd
 from benchmarks.device.common import machine, memory, opened, options, write
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.open import open_source
+from fedsvd.engine.device import Engine
 from fedsvd.linalg import backend
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.streaming_factor import StreamingFactor
@@ -27,7 +28,6 @@ from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.masks.orthogonal import draw_form
 from fedsvd.policy.rules import Policy
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

@@ -28,7 +28,7 @@ OBEDIENT = {
     "roles/service_provider/core.py": "from fedsvd.secagg import aggregate\nfrom fedsvd.linalg import dense_svd",
     "roles/trusted_authority.py": "from fedsvd.masks.left import LeftMask",
     "roles/user/core.py": "from ...masks import left\nfrom ...secagg import pads",
-    "runtime/driver.py": "import asyncio, logging, os, time\nfrom fedsvd.roles.user import core",
+    "engine/simulate.py": "import asyncio, logging, os, time\nfrom fedsvd.roles.user import core",
     "lab/datasets.py": "import numpy as np\nimport random\nrng = np.random.default_rng(1)",
     "cli/main.py": "from fedsvd import __version__\nfrom fedsvd.lab import datasets",
 }

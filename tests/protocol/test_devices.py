@@ -7,6 +7,7 @@ import pytest
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.rules import Policy
@@ -15,7 +16,6 @@ from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
-from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble, run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import PeerAborted, RepeatedIds, RowsDiffer
 from fedsvd.protocol.messages import RowIds
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

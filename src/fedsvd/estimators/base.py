@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError as UnfittedInSklearn
 from sklearn.utils.validation import check_is_fitted
 
+from fedsvd.engine.progress import shown
 from fedsvd.errors import ConfigError, NotFittedError, warn_caller
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.tables import Part, Tables, tables_of
@@ -25,7 +26,6 @@ from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.federation import Outcome, run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
-from fedsvd.runtime.progress import shown
 
 # One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
 _REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)

@@ -16,6 +16,8 @@ from time import monotonic
 from typing import Any
 
 from fedsvd.cost.traffic import longest_message
+from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.player import Played, Player
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
 from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
@@ -25,10 +27,8 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.runtime.csp_desk import CspDesk
-from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import authority_caller, job_of, party_caller, plan_of, ticket_of
 from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
-from fedsvd.runtime.session import Played, Player
 from fedsvd.runtime.telling import Watch
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.access import Access

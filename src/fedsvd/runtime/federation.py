@@ -18,6 +18,11 @@ import scipy
 
 from fedsvd import __version__
 from fedsvd.data.source import MatrixSource
+from fedsvd.engine.cluster import Cluster
+from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.memory import main_memory
+from fedsvd.engine.progress import Progress as Progress
+from fedsvd.engine.simulate import Driver, Run
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
@@ -30,13 +35,8 @@ from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.cluster import Cluster
-from fedsvd.runtime.driver import Driver, Run
-from fedsvd.runtime.engine import ON_CPU, Engine
-from fedsvd.runtime.memory import main_memory
 from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.runtime.planning import Planned, Study, guard, plan_study
-from fedsvd.runtime.progress import Progress as Progress
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import room_for

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from fedsvd.engine.at_once import uninterrupted
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
@@ -27,7 +28,6 @@ from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.processes import STOP_WITHIN, RoleProcess, environment_for, stop_all
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.resume import Resumable
-from fedsvd.runtime.side_by_side import uninterrupted
 from fedsvd.runtime.site import SITE, Site
 from fedsvd.runtime.stored import Draw
 from fedsvd.runtime.wiring import Loopback, Wiring

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.compress.checkpoint import Checkpoint
+from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.runtime.doubts import of_own
-from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
 from fedsvd.runtime.failures import not_finished
 from fedsvd.runtime.owner import Owner

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import FedSVDError, TransportError
-from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.member import Member
 from fedsvd.runtime.member_session import take_part

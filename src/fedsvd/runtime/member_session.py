@@ -12,6 +12,8 @@ from typing import Any
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
+from fedsvd.engine.player import Player, shared_accounts
+from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
@@ -26,8 +28,6 @@ from fedsvd.runtime.member import Member
 from fedsvd.runtime.owner import Finished
 from fedsvd.runtime.party_data import oriented
 from fedsvd.runtime.questions import Desk
-from fedsvd.runtime.read_ahead import read_ahead
-from fedsvd.runtime.session import Player, shared_accounts
 from fedsvd.runtime.telling import Teller
 from fedsvd.transport.grpc_client import Dialled, Line
 from fedsvd.transport.metered import Metered

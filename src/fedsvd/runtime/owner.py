@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from fedsvd.engine.player import Played
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.enlisting import OwnPart
 from fedsvd.runtime.job import Job
-from fedsvd.runtime.session import Played
 from fedsvd.transport.metered import Meter
 
 

@@ -27,8 +27,8 @@ try:
 except ImportError:  # not POSIX: nothing keeps a second process from the kit
     fcntl = None  # type: ignore[assignment]
 if TYPE_CHECKING:
+    from fedsvd.engine.device import Engine
     from fedsvd.runtime.csp_node import CspNode
-    from fedsvd.runtime.engine import Engine
 
 _log = logging.getLogger(__name__)
 LISTEN = "0.0.0.0:7443"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsvd.data.open import is_address
+from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
@@ -34,7 +35,6 @@ from fedsvd.runtime.folder import MANIFEST, mark_unfinished
 from fedsvd.runtime.job import Job
 from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
-from fedsvd.runtime.memory import peak_memory
 from fedsvd.runtime.planning import guard
 from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies, organisation
 from fedsvd.runtime.site_file import SITE as SITE
@@ -45,10 +45,10 @@ from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
 
 if TYPE_CHECKING:
+    from fedsvd.engine.device import Engine
+    from fedsvd.engine.player import Played
     from fedsvd.roles.user.right_vectors import Keep
-    from fedsvd.runtime.engine import Engine
     from fedsvd.runtime.owner import Finished
-    from fedsvd.runtime.session import Played
 
 POLICY = "policy.toml"
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)
@@ -85,7 +85,7 @@ class Site:
     def engine(self) -> "Engine":
         """What this role computes with, opened."""
         # Imported here and below: who asks how a job stands does not compute, and need not wait for the roles.
-        from fedsvd.runtime.engine import Engine
+        from fedsvd.engine.device import Engine
 
         settings = self.settings()
         return Engine.of(settings.get("device"), settings.get("engine"))
@@ -277,10 +277,10 @@ class Site:
 
     def keep(self, finished: "Finished") -> None:
         """Write what this party holds, and nothing else."""
-        from fedsvd.runtime.driver import Run
+        from fedsvd.engine.player import accounts
+        from fedsvd.engine.simulate import Run
         from fedsvd.runtime.federation import Outcome, certificate_of
         from fedsvd.runtime.results import write_own_results
-        from fedsvd.runtime.session import accounts
 
         job, plan, own = finished.job, finished.plan, finished.own
         names = tuple(party.name for party in job.parties)
@@ -308,7 +308,7 @@ class Site:
         self, job: JobRecord, plan: SessionPlan, played: "Played", told: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Write what this site, a CSP's, saw of a job: no result of it."""
-        from fedsvd.runtime.driver import Run
+        from fedsvd.engine.simulate import Run
         from fedsvd.runtime.federation import certificate_of
         from fedsvd.runtime.role_accounts import write_own_account
 

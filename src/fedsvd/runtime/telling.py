@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
+from fedsvd.engine.player import Played, accounts
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.runtime.jobbook import JobBook
 from fedsvd.runtime.questions import Desk
-from fedsvd.runtime.session import Played, accounts
 from fedsvd.transport.grpc_server import Room
 from fedsvd.transport.metered import Meter
 

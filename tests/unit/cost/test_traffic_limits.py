@@ -5,11 +5,11 @@ import pytest
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import MalformedFrame
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

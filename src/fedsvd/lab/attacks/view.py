@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch
@@ -26,7 +27,6 @@ from fedsvd.protocol.upload import batches
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
-from fedsvd.runtime.driver import Driver
 from fedsvd.runtime.federation import assemble
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

@@ -24,11 +24,11 @@ from time import perf_counter, process_time
 from warnings import catch_warnings, simplefilter
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.device import Engine
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.driver import Driver
-from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.federation import assemble, certificate_of
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study

@@ -8,8 +8,8 @@ import pytest
 from fedsvd.compress.reduce import compress
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
+from fedsvd.engine.read_ahead import ReadAhead, read_ahead
 from fedsvd.errors import NotFinite
-from fedsvd.runtime.read_ahead import ReadAhead, read_ahead
 
 X = np.random.default_rng(0).normal(size=(7, 50))
 

@@ -6,7 +6,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from fedsvd.runtime.side_by_side import at_once, uninterrupted
+from fedsvd.engine.at_once import at_once, uninterrupted
 
 
 def endless(began, ended):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedsvd import FederatedSVD
+from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import ConfigError, MissingExtra, NoDevice
-from fedsvd.runtime.engine import ON_CPU, Engine
 from fedsvd.runtime.enlisting import file_of
 from fedsvd.runtime.job import job_from
 from fedsvd.runtime.site_file import SITE, read_site

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tests.protocol.cases import svd
 
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import NotFinite, NumericalError, ProtocolError
 from fedsvd.protocol.messages import Aborted, BatchRequest, PaddedBatch, SumReply
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.work import Work
-from fedsvd.runtime.driver import Driver
 from fedsvd.testing.links import altering
 from fedsvd.transport.loopback import Hub
 

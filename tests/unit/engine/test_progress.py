@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedsvd.engine import progress
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime import progress
 from fedsvd.runtime.federation import run_study
 from fedsvd.testing.federation import Federation
 

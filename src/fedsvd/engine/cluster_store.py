@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from fedsvd.compress.spread import merged, part_of_array
+from fedsvd.engine.cluster import Cluster
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.runtime.cluster import Cluster
 from fedsvd.storage.access import Access, spans
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.private_file import expect_space

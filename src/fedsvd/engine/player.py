@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import FedSVDError, PeerAborted
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.runtime.memory import peak_memory
 from fedsvd.transport.base import Transport
 from fedsvd.transport.metered import Meter
 

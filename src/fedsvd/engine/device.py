@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fedsvd.engine.cluster import Cluster
+from fedsvd.engine.cluster_store import ClusterStore
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.device import CPU, Device, open_device
 from fedsvd.randomness.keystream import Each
 from fedsvd.roles.service_provider.collect import Storage
-from fedsvd.runtime.cluster import Cluster
-from fedsvd.runtime.cluster_store import ClusterStore
 from fedsvd.storage.access import Access, Layout
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.choose import choose_store

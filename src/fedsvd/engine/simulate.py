@@ -15,6 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+from fedsvd.engine.at_once import at_once
 from fedsvd.errors import FedSVDError, PeerAborted, ProtocolError
 from fedsvd.linalg import backend
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
@@ -22,7 +23,6 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.views import Views
-from fedsvd.runtime.side_by_side import at_once
 from fedsvd.transport.loopback import Hub
 from fedsvd.transport.metered import Meter, Metered
 

@@ -5,6 +5,7 @@ from enum import Enum, auto
 
 import pytest
 
+from fedsvd.engine.player import Player, accounts
 from fedsvd.errors import (
     ConfigError,
     LocalProtocolError,
@@ -23,7 +24,6 @@ from fedsvd.protocol.messages import Aborted, BatchRequest, Begin, Computed, Fin
 from fedsvd.protocol.parties import CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
-from fedsvd.runtime.session import Player, accounts
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.types import Digest, SessionId
 

@@ -9,13 +9,13 @@ import pytest
 from tests import tolerances
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.cluster import Cluster
+from fedsvd.engine.cluster_store import ClusterStore
+from fedsvd.engine.device import Engine
 from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Scheme, Split, Task
-from fedsvd.runtime.cluster import Cluster
-from fedsvd.runtime.cluster_store import ClusterStore
-from fedsvd.runtime.engine import Engine
 from fedsvd.runtime.federation import run_study
 from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.planning import Study
