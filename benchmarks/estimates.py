@@ -29,9 +29,9 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.run import run_study
 from fedsvd.types import SessionId
 
 LEAST, MOST = 0.5, 2.0

@@ -18,9 +18,9 @@ from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 from fedsvd.types import Float
 
 _ROWS = 1 << 20

@@ -21,9 +21,9 @@ from fedsvd.data.index import Index
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 from fedsvd.types import Float
 
 VARIANCES = np.array([1.5, 1.3, 1.15, 1.0, 0.9])  # of the planted directions, beyond the noise

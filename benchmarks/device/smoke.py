@@ -28,10 +28,10 @@ from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.masks.orthogonal import draw_form
 from fedsvd.policy.rules import Policy
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.secagg import fixed_point, on_device
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 RNG = np.random.default_rng(0)
 SEED = Seed(bytes(range(32)))

@@ -16,9 +16,9 @@ from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Check
 from fedsvd.roles.user.right_vectors import Nowhere
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 
 class TwoPasses(TimedSource):

@@ -15,10 +15,10 @@ from fedsvd.lab.attacks.outputs import difference, gram_from_components, others_
 from fedsvd.lab.attacks.score import gap
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.runtime.reruns import Asked, EarlierStudies
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 HORIZONTAL = {"split": Split.HORIZONTAL}
 

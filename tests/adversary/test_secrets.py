@@ -27,9 +27,9 @@ from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import SIZE, Seed
 from fedsvd.roles.user import upload
 from fedsvd.roles.user.role import User
-from fedsvd.runtime.federation import assemble, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble, run_study
 from fedsvd.transport.loopback import Hub
 
 CANARY = 7391.158273645

@@ -21,10 +21,10 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.protocol.views import Views
 from fedsvd.roles.user import seeding, sums
-from fedsvd.runtime.federation import Outcome, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.secagg import fixed_point
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Outcome, run_study
 from fedsvd.types import Float, Ring
 
 WORDS = 2.0**64

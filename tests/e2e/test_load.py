@@ -12,8 +12,8 @@ from tests.tolerances import assert_close, digits_lost, spectrum
 
 from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.job import job_from
 from fedsvd.runtime.local import local_federation
+from fedsvd.studies.job_file import job_from
 
 PARTIES = ("a", "b", "c")
 MIB = 1 << 20

@@ -16,9 +16,9 @@ from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
-from fedsvd.runtime.federation import assemble, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble, run_study
 from fedsvd.transport.loopback import Hub
 
 RNG = np.random.default_rng(6)

@@ -12,9 +12,9 @@ from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Check, Split, Task
 from fedsvd.roles.user import right_vectors
 from fedsvd.roles.user.right_vectors import InMemory, Nowhere
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 M, N = 12, 9000

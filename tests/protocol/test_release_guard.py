@@ -19,9 +19,9 @@ from fedsvd.policy.rules import (
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import SessionId
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import estimates
 
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.federation import run_study
+from fedsvd.studies.run import run_study
 
 SMALL = [shape.scaled(0.04) for shape in estimates.SHAPES]
 

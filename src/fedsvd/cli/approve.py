@@ -16,8 +16,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.runtime.approval import Considered, agree, consider
 from fedsvd.runtime.connect import Connection
-from fedsvd.runtime.jobs import named
 from fedsvd.runtime.service import enlist_now
+from fedsvd.studies.jobs import named
 
 
 def approve(

@@ -17,10 +17,10 @@ from fedsvd.policy.learned import how_rows_belong
 from fedsvd.runtime.connect import Connection, Results
 from fedsvd.runtime.enlisting import job_of
 from fedsvd.runtime.failures import first_cause
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.site import Site
+from fedsvd.studies.job_data import study_of
+from fedsvd.studies.job_file import read_job
 
 
 class _Jobs(Lazy):

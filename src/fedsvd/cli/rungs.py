@@ -11,7 +11,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
 
 if TYPE_CHECKING:
-    from fedsvd.runtime.job import Job
+    from fedsvd.studies.job_file import Job
 
 
 class Environment(StrEnum):

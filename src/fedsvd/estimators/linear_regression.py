@@ -16,7 +16,7 @@ from fedsvd.estimators.transformer import projected
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.roles.user.fit import RegressionResult
-from fedsvd.runtime.party_data import PartyData
+from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
 

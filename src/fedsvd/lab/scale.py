@@ -27,11 +27,11 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime.job import Job, job_from
-from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import plan_job
 from fedsvd.runtime.local import LocalRun, Seen, local_federation
 from fedsvd.runtime.results import party_folders, read_results
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import Job, job_from
+from fedsvd.studies.jobs import plan_job
 
 _GROWING = ("compress", "right vectors", "orthogonality", "scale", "labels", "uploading", "aggregating")
 """Stages whose work grows with the data; what the others take is the same for every size."""

@@ -19,11 +19,11 @@ from fedsvd.identity.pins import pin
 from fedsvd.policy.rules import Finding, findings
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.enlisting import OwnPart, job_of, member_callers, open_own, party_caller, plan_of
-from fedsvd.runtime.job import Job
 from fedsvd.runtime.reruns import Brought
 from fedsvd.runtime.site import Site
+from fedsvd.studies.doubts import of_own
+from fedsvd.studies.job_file import Job
 from fedsvd.types import SessionId
 
 _NO_SESSION = SessionId("0" * 32)

@@ -13,14 +13,14 @@ from typing import Any, Self
 
 from fedsvd.errors import ConfigError, TimedOut
 from fedsvd.identity.names import KitRole
-from fedsvd.runtime.doubts import doubts, warn_of
 from fedsvd.runtime.enlisting import file_of
 from fedsvd.runtime.failures import first_cause, not_finished
-from fedsvd.runtime.job import Job, job_from, read_job
-from fedsvd.runtime.job_data import study_of
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
+from fedsvd.studies.doubts import doubts, warn_of
+from fedsvd.studies.job_data import study_of
+from fedsvd.studies.job_file import Job, job_from, read_job
 from fedsvd.transport.grpc_client import Line
 
 _PATIENCE = 20.0

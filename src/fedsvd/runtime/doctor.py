@@ -22,10 +22,10 @@ from fedsvd.runtime.checks import Check, attempt, ill, of_error, well
 from fedsvd.runtime.doctor_machine import Machine, examine_machine, this_machine
 from fedsvd.runtime.doctor_network import examine_network
 from fedsvd.runtime.enlisting import OwnPart, member_callers, open_own
-from fedsvd.runtime.job import Job
-from fedsvd.runtime.planning import DEFAULT_MEMORY
 from fedsvd.runtime.service import LISTEN
 from fedsvd.runtime.site import Site
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.planning import DEFAULT_MEMORY
 
 
 def examine(

@@ -17,10 +17,10 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, PlanMismatch, printable
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.runtime.job import Job, job_from
-from fedsvd.runtime.job_data import feature_names, party_data, party_named, study_of
-from fedsvd.runtime.party_data import PartyData, expect_distinct
-from fedsvd.runtime.planning import plan_study
+from fedsvd.studies.job_data import feature_names, party_data, party_named, study_of
+from fedsvd.studies.job_file import Job, job_from
+from fedsvd.studies.parties import PartyData, expect_distinct
+from fedsvd.studies.planning import plan_study
 from fedsvd.types import SessionId
 
 

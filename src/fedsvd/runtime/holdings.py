@@ -19,10 +19,10 @@ from fedsvd.roles.user.fit import RegressionResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.prediction import PredictionResult
 from fedsvd.roles.user.svd import FactorsResult
-from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import Table
-from fedsvd.runtime.job_data import Prepared
 from fedsvd.runtime.own_part import OwnFile
+from fedsvd.studies.job_data import Prepared
+from fedsvd.studies.run import Outcome
 from fedsvd.types import Float
 
 _PANEL_BYTES = 1 << 26

@@ -15,7 +15,6 @@ from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
-from fedsvd.runtime.doubts import of_own
 from fedsvd.runtime.enlisting import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
 from fedsvd.runtime.failures import not_finished
 from fedsvd.runtime.owner import Owner
@@ -23,6 +22,7 @@ from fedsvd.runtime.prekeys import Prekeys
 from fedsvd.runtime.questions import Desk
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.storage.journal import AuditLog, Ledger, Sessions
+from fedsvd.studies.doubts import of_own
 from fedsvd.transport.grpc_client import Dialling
 
 _log = logging.getLogger(__name__)

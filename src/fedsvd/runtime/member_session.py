@@ -23,12 +23,12 @@ from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
 from fedsvd.runtime.enlisting import OwnPart, expect_same_plan, job_of
-from fedsvd.runtime.federation import room
 from fedsvd.runtime.member import Member
 from fedsvd.runtime.owner import Finished
-from fedsvd.runtime.party_data import oriented
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.telling import Teller
+from fedsvd.studies.parties import oriented
+from fedsvd.studies.run import room
 from fedsvd.transport.grpc_client import Dialled, Line
 from fedsvd.transport.metered import Metered
 

@@ -11,7 +11,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.right_vectors import Keep
 from fedsvd.runtime.enlisting import OwnPart
-from fedsvd.runtime.job import Job
+from fedsvd.studies.job_file import Job
 from fedsvd.transport.metered import Meter
 
 

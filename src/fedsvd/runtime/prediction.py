@@ -12,14 +12,14 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.protocol.tasks import Ids, Split, Task
-from fedsvd.runtime.doubts import doubts, warn_of
-from fedsvd.runtime.federation import Progress, run_study
 from fedsvd.runtime.holdings import Holding, by_sample, score
-from fedsvd.runtime.job_data import labels_in, party_named, row_ids, with_features
-from fedsvd.runtime.jobs import parties_named
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.runtime.results import Stored
+from fedsvd.studies.doubts import doubts, warn_of
+from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
+from fedsvd.studies.jobs import parties_named
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Progress, run_study
 from fedsvd.types import Float
 
 

@@ -23,11 +23,11 @@ from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.temporary import DAYS, temporary_federation
 from fedsvd.runtime.enlisting import authority_caller, member_callers, party_caller
-from fedsvd.runtime.job import Job
 from fedsvd.runtime.processes import RoleProcess, environment_for, stop_all
 from fedsvd.runtime.site_file import SITE
 from fedsvd.storage import private
 from fedsvd.storage.toml import read_toml
+from fedsvd.studies.job_file import Job
 
 FILE = "rehearsal.toml"
 _LOOPBACK = "127.0.0.1"

@@ -31,9 +31,9 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.runtime.enlisting import party_caller
 from fedsvd.runtime.folder import private_file
-from fedsvd.runtime.party_data import PartyData
 from fedsvd.storage import private
 from fedsvd.storage.journal import Ledger
+from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
 _log = logging.getLogger(__name__)

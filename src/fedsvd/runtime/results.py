@@ -25,7 +25,6 @@ from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.federation import Outcome
 from fedsvd.runtime.folder import (
     LONGEST_TABLE,
     MANIFEST,
@@ -37,12 +36,13 @@ from fedsvd.runtime.folder import (
     save_table,
 )
 from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
-from fedsvd.runtime.job_data import Prepared
 from fedsvd.runtime.own_part import moved
 from fedsvd.runtime.role_accounts import write_accounts
 from fedsvd.runtime.signed_certificate import save_certificate
 from fedsvd.runtime.stored import Draw, draw_report, seen_by, stored_from
 from fedsvd.runtime.stored import Stored as Stored
+from fedsvd.studies.job_data import Prepared
+from fedsvd.studies.run import Outcome
 
 FORMAT = "fedsvd-results/1"
 PREDICTIONS = "fedsvd-predictions/1"

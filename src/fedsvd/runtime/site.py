@@ -32,15 +32,15 @@ from fedsvd.runtime.approvals import Approval, Approvals
 from fedsvd.runtime.enlisting import OwnPart, job_of, party_caller, plain_id
 from fedsvd.runtime.failures import not_finished, read_failure, write_failure
 from fedsvd.runtime.folder import MANIFEST, mark_unfinished
-from fedsvd.runtime.job import Job
-from fedsvd.runtime.job_data import Prepared, study_of
 from fedsvd.runtime.jobbook import JobRecord
-from fedsvd.runtime.planning import guard
 from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies, organisation
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
 from fedsvd.runtime.stored import Draw, with_accounts
 from fedsvd.storage import private
+from fedsvd.studies.job_data import Prepared, study_of
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.planning import guard
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening
 
@@ -279,8 +279,8 @@ class Site:
         """Write what this party holds, and nothing else."""
         from fedsvd.engine.player import accounts
         from fedsvd.engine.simulate import Run
-        from fedsvd.runtime.federation import Outcome, certificate_of
         from fedsvd.runtime.results import write_own_results
+        from fedsvd.studies.run import Outcome, certificate_of
 
         job, plan, own = finished.job, finished.plan, finished.own
         names = tuple(party.name for party in job.parties)
@@ -309,8 +309,8 @@ class Site:
     ) -> None:
         """Write what this site, a CSP's, saw of a job: no result of it."""
         from fedsvd.engine.simulate import Run
-        from fedsvd.runtime.federation import certificate_of
         from fedsvd.runtime.role_accounts import write_own_account
+        from fedsvd.studies.run import certificate_of
 
         names = tuple(party.name for party in job_of(job.file).parties)
         verified = certificate_of(plan, Run({CSP: played.result}))

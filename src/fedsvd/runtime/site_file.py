@@ -20,9 +20,9 @@ from typing import Any
 from fedsvd.errors import ConfigError
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
-from fedsvd.runtime.job import bytes_of
 from fedsvd.storage import private
 from fedsvd.storage.toml import read_toml
+from fedsvd.studies.job_file import bytes_of
 from fedsvd.types import byte_size
 
 SITE = "site.toml"

@@ -19,8 +19,8 @@ from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.runtime.folder import private_file
-from fedsvd.runtime.job import NAME
 from fedsvd.runtime.jobbook import ACCOUNTS
+from fedsvd.studies.job_file import NAME
 
 REPORT = "report.html"
 _log = logging.getLogger(__name__)

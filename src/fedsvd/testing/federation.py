@@ -25,9 +25,9 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import Session, assemble, certificate_of
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Session, assemble, certificate_of
 from fedsvd.testing.links import Meddle, MeddledHub
 from fedsvd.transport.loopback import Pick, first_sent
 

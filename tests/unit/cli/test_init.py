@@ -13,7 +13,7 @@ from fedsvd import __version__
 from fedsvd.cli import init as init_module
 from fedsvd.policy.policy_file import read_policy
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.job import read_job
+from fedsvd.studies.job_file import read_job
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,10 @@ from fedsvd.protocol.tasks import Split
 from fedsvd.runtime.approvals import Approvals
 from fedsvd.runtime.connect import Connection
 from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.reruns import Asked, EarlierStudies
 from fedsvd.runtime.service import only_one, serve
 from fedsvd.runtime.site import Site
+from fedsvd.studies.parties import PartyData
 
 ROWS = 120
 

@@ -10,7 +10,7 @@ from fedsvd.cli.cost import link_speed, roughly
 from fedsvd.cost.calibration import Rated
 from fedsvd.cost.rates import DEFAULT
 from fedsvd.errors import ConfigError
-from fedsvd.runtime import federation
+from fedsvd.studies import run as federation
 
 
 @pytest.fixture

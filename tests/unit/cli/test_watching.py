@@ -9,7 +9,7 @@ from fedsvd.cli import watching
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.cli.watching import Pace, watched
 from fedsvd.runtime.enlisting import plan_of
-from fedsvd.runtime.job import job_from
+from fedsvd.studies.job_file import job_from
 from fedsvd.types import SessionId
 
 FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}

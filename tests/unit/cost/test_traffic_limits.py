@@ -10,9 +10,9 @@ from fedsvd.errors import MalformedFrame
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import assemble
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble
 from fedsvd.transport.loopback import Hub
 from fedsvd.transport.room import Room
 from fedsvd.wire.codec import encode

@@ -16,10 +16,10 @@ from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Scheme, Split, Task
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.storage.access import Access
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 X = np.random.default_rng(1).normal(size=(30, 5000)) * np.geomspace(1, 1e-5, 30)[:, None]
 EVERYTHING = slice(None)

@@ -11,7 +11,7 @@ from fedsvd.engine import progress
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.federation import run_study
+from fedsvd.studies.run import run_study
 from fedsvd.testing.federation import Federation
 
 NAMES = ("bank", "shop")

@@ -12,8 +12,8 @@ from fedsvd.linalg.block_diagonal import Written
 from fedsvd.protocol.messages import PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.planning import Study, plan_study
 from fedsvd.storage.access import Access
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 

@@ -4,7 +4,7 @@ import pytest
 
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.types import SessionId
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from fedsvd.policy.rules import Policy
 from fedsvd.report.page import render
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import run_job
 from fedsvd.runtime.results import write_results
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import read_job
+from fedsvd.studies.jobs import run_job
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
 

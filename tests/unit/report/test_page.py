@@ -16,8 +16,8 @@ from tests.unit.report.pages import page, study
 from fedsvd.protocol import messages
 from fedsvd.report.accounts import STEPS
 from fedsvd.report.page import render
-from fedsvd.runtime.job import job_from
 from fedsvd.runtime.results import read_results
+from fedsvd.studies.job_file import job_from
 
 PARTY_SECTIONS = {"study", "spectrum", "components", "samples", "accounts", "model", "certificate", "learned", "repeat"}
 

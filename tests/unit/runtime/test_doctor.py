@@ -20,8 +20,8 @@ from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.doctor import examine
 from fedsvd.runtime.doctor_machine import Machine, this_machine
 from fedsvd.runtime.doctor_network import proxy_for
-from fedsvd.runtime.job import job_from
 from fedsvd.runtime.site import Site
+from fedsvd.studies.job_file import job_from
 
 GENEROUS = 60.0
 NOW = datetime.now(UTC)

@@ -14,9 +14,9 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
 from fedsvd.roles.user.right_vectors import Nowhere
 from fedsvd.runtime import own_part
-from fedsvd.runtime.job import job_from
 from fedsvd.runtime.own_part import NpyKeep, ParquetKeep, beside, keeper
-from fedsvd.runtime.resume import Resumable
+from fedsvd.studies.job_file import job_from
+from fedsvd.studies.resume import Resumable
 from fedsvd.types import SessionId
 
 Vt = np.random.default_rng(0).normal(size=(3, 17))

@@ -9,8 +9,8 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.party_data import PartyData
 from fedsvd.runtime.reruns import Asked, EarlierStudies
+from fedsvd.studies.parties import PartyData
 
 rng = np.random.default_rng(4)
 NAMES = tuple(f"x{j}" for j in range(5))

@@ -31,10 +31,10 @@ from fedsvd.runtime.folder import (
     save_manifest,
     save_table,
 )
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import run_job
 from fedsvd.runtime.results import party_folders, read_results, write_results
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import read_job
+from fedsvd.studies.jobs import run_job
 
 
 def ran(files, **keys):

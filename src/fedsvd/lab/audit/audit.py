@@ -17,8 +17,8 @@ from fedsvd.policy.learned import masks_are_haar
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode, Scheme, Task
-from fedsvd.runtime.job import Job
-from fedsvd.runtime.planning import plan_study
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.planning import plan_study
 
 BUDGET = 240.0
 _MOST_RUNS = 12

@@ -29,12 +29,12 @@ from fedsvd.engine.simulate import Driver
 from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import assemble, certificate_of
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.storage.access import Access
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.mapped_store import MappedStore
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble, certificate_of
 from fedsvd.transport.loopback import Hub, first_sent
 
 PAPER = {"bytes": 0.732, "seconds": 0.819, "memory": 0.956, "offloading": 0.447}

@@ -22,9 +22,9 @@ from fedsvd.lab.experiments.records import recorded
 from fedsvd.lab.experiments.rows import PREDICTED, Case, Measurement
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.job_data import party_data
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.job_data import party_data
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.types import SessionId
 
 TIME, TRAFFIC, MEMORY = "time", "bytes sent", "largest memory of a role"

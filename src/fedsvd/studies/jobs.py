@@ -8,11 +8,11 @@ from fedsvd.errors import DataError, FedSVDError
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import named as named
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import Extras, Outcome, Progress, plan_for, run_study
-from fedsvd.runtime.job_data import Prepared
-from fedsvd.runtime.party_data import expect_readable, expect_shapes
-from fedsvd.runtime.planning import Planned
-from fedsvd.runtime.problems import Problems
+from fedsvd.studies.job_data import Prepared
+from fedsvd.studies.parties import expect_readable, expect_shapes
+from fedsvd.studies.planning import Planned
+from fedsvd.studies.problems import Problems
+from fedsvd.studies.run import Extras, Outcome, Progress, plan_for, run_study
 
 
 def plan_job(prepared: Prepared) -> Planned:

@@ -35,11 +35,11 @@ from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.party_data import PartyData, expect_readable, expect_shapes, oriented
-from fedsvd.runtime.planning import Planned, Study, guard, plan_study
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import room_for
+from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
+from fedsvd.studies.planning import Planned, Study, guard, plan_study
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import Float, SessionId
 

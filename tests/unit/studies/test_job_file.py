@@ -13,10 +13,10 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, UnknownFormat
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
-from fedsvd.runtime.job import SCHEMES, TASKS, bytes_of, job_from, read_job, released
-from fedsvd.runtime.job_data import feature_names, prepare, row_ids, with_features
-from fedsvd.runtime.jobs import plan_job
-from fedsvd.runtime.planning import DEFAULT_MEMORY
+from fedsvd.studies.job_data import feature_names, prepare, row_ids, with_features
+from fedsvd.studies.job_file import SCHEMES, TASKS, bytes_of, job_from, read_job, released
+from fedsvd.studies.jobs import plan_job
+from fedsvd.studies.planning import DEFAULT_MEMORY
 
 EXAMPLE = """
 [job]

@@ -20,10 +20,10 @@ from fedsvd.data.source import MatrixSource, Without
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.protocol.tasks import Ids, Split, Task, Trust, Write
-from fedsvd.runtime.job import Job, released
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
-from fedsvd.runtime.problems import Problems
+from fedsvd.studies.job_file import Job, released
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.problems import Problems
 from fedsvd.types import Float
 
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for

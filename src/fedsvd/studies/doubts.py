@@ -16,8 +16,8 @@ from fedsvd.data.suspects import id_columns, is_list_of_ratings
 from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
 
 Doubt = tuple[str, type[DataWarning]]
 _OURS = str(Path(fedsvd.errors.__file__).parent) + os.sep

@@ -16,8 +16,8 @@ from pathlib import Path
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
-from fedsvd.runtime.job import Job, PartySection
 from fedsvd.storage import private
+from fedsvd.studies.job_file import Job, PartySection
 
 
 class Resumable:

@@ -16,8 +16,8 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.planning import Study
-from fedsvd.runtime.problems import Problems
+from fedsvd.studies.planning import Study
+from fedsvd.studies.problems import Problems
 from fedsvd.types import Float
 
 

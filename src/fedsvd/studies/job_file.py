@@ -28,8 +28,8 @@ from pydantic import (
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Write
-from fedsvd.runtime.job_faults import first_fault, near, one_of
 from fedsvd.storage.toml import read_toml
+from fedsvd.studies.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
 SCHEMES = ("auto", *Scheme)
