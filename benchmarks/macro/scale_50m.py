@@ -27,8 +27,8 @@ import numpy as np
 from benchmarks.measure import fingerprint
 from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
+from fedsvd.results.write import party_folders, read_results
 from fedsvd.runtime.local import local_federation
-from fedsvd.runtime.results import party_folders, read_results
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.studies.resume import Resumable
 

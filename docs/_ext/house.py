@@ -17,7 +17,7 @@ import typer
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from fedsvd.report.lettering import text_width
+from fedsvd.results.report.lettering import text_width
 
 _STEP = 48
 

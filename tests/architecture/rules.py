@@ -16,7 +16,7 @@ FLOORS = {
     14: ("lab",),
     13: ("estimators", "testing"),
     12: ("service", "runtime"),
-    11: ("results", "report"),
+    11: ("results",),
     10: ("studies",),
     9: ("engine", "cost"),
     8: ("transport",),

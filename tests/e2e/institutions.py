@@ -22,9 +22,9 @@ from tests.tolerances import RESULT_BAR, assert_close
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
-from fedsvd.report.page import render
+from fedsvd.results.report.page import render
+from fedsvd.results.write import write_results
 from fedsvd.runtime.connect import Connection
-from fedsvd.runtime.results import write_results
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.jobs import run_job

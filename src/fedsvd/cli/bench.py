@@ -21,7 +21,7 @@ from fedsvd.cost.calibration import rated
 from fedsvd.errors import ConfigError
 from fedsvd.lab.scale import Case, Step, exponent, generation, measured, modelled
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime.folder import expect_free
+from fedsvd.results.folder import expect_free
 from fedsvd.studies.job_file import bytes_of
 
 bench = typer.Typer(no_args_is_help=True, help="Speed, memory and bytes, measured on this machine.")

@@ -15,10 +15,10 @@ from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.folder import expect_free
-from fedsvd.runtime.holdings import held_by, score_of, shared_by_all
-from fedsvd.runtime.own_part import beside, keeper, kept_in_memory
-from fedsvd.runtime.results import PARTIES, rank_of, write_results
+from fedsvd.results.folder import expect_free
+from fedsvd.results.own_part import beside, keeper, kept_in_memory
+from fedsvd.results.tables import held_by, score_of, shared_by_all
+from fedsvd.results.write import PARTIES, rank_of, write_results
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import Prepared, prepare
 from fedsvd.studies.job_file import Job

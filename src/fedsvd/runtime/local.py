@@ -20,14 +20,14 @@ from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.collect import collect
+from fedsvd.results.collect import collect
+from fedsvd.results.stored import Draw
 from fedsvd.runtime.enlisting import authority_caller, file_of, member_callers, party_caller
 from fedsvd.runtime.failures import first_cause
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.processes import STOP_WITHIN, RoleProcess, environment_for, stop_all
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import SITE, Site
-from fedsvd.runtime.stored import Draw
 from fedsvd.runtime.wiring import Loopback, Wiring
 from fedsvd.storage import private
 from fedsvd.studies.job_file import Job

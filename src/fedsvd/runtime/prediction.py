@@ -12,8 +12,8 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.protocol.tasks import Ids, Split, Task
-from fedsvd.runtime.holdings import Holding, by_sample, score
-from fedsvd.runtime.results import Stored
+from fedsvd.results.tables import Holding, by_sample, score
+from fedsvd.results.write import Stored
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
 from fedsvd.studies.jobs import parties_named

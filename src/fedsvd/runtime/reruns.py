@@ -29,8 +29,8 @@ from fedsvd.policy.rules import Compared, Finding, Policy, earlier_findings, ver
 from fedsvd.protocol.tasks import Split
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
+from fedsvd.results.folder import private_file
 from fedsvd.runtime.enlisting import party_caller
-from fedsvd.runtime.folder import private_file
 from fedsvd.storage import private
 from fedsvd.storage.journal import Ledger
 from fedsvd.studies.parties import PartyData

@@ -28,15 +28,15 @@ from fedsvd.policy.policy_file import read_policy
 from fedsvd.policy.rules import Policy, organisation_findings
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.results.folder import MANIFEST, mark_unfinished
+from fedsvd.results.stored import Draw, with_accounts
 from fedsvd.runtime.approvals import Approval, Approvals
 from fedsvd.runtime.enlisting import OwnPart, job_of, party_caller, plain_id
 from fedsvd.runtime.failures import not_finished, read_failure, write_failure
-from fedsvd.runtime.folder import MANIFEST, mark_unfinished
 from fedsvd.runtime.jobbook import JobRecord
 from fedsvd.runtime.reruns import Asked, Brought, EarlierStudies, organisation
 from fedsvd.runtime.site_file import SITE as SITE
 from fedsvd.runtime.site_file import expect_room, read_site
-from fedsvd.runtime.stored import Draw, with_accounts
 from fedsvd.storage import private
 from fedsvd.studies.job_data import Prepared, study_of
 from fedsvd.studies.job_file import Job
@@ -265,7 +265,7 @@ class Site:
 
     def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Keep | None":
         """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
-        from fedsvd.runtime.own_part import keeper
+        from fedsvd.results.own_part import keeper
 
         folder = self._unfinished(record)
         shutil.rmtree(folder, ignore_errors=True)
@@ -279,7 +279,7 @@ class Site:
         """Write what this party holds, and nothing else."""
         from fedsvd.engine.player import accounts
         from fedsvd.engine.simulate import Run
-        from fedsvd.runtime.results import write_own_results
+        from fedsvd.results.write import write_own_results
         from fedsvd.studies.run import Outcome, certificate_of
 
         job, plan, own = finished.job, finished.plan, finished.own
@@ -309,7 +309,7 @@ class Site:
     ) -> None:
         """Write what this site, a CSP's, saw of a job: no result of it."""
         from fedsvd.engine.simulate import Run
-        from fedsvd.runtime.role_accounts import write_own_account
+        from fedsvd.results.role_accounts import write_own_account
         from fedsvd.studies.run import certificate_of
 
         names = tuple(party.name for party in job_of(job.file).parties)

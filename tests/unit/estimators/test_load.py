@@ -14,7 +14,7 @@ from tests.studies import CLOSE, FEATURES, companies, hospitals
 import fedsvd
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.results import write_results
+from fedsvd.results.write import write_results
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
 from fedsvd.studies.jobs import run_job

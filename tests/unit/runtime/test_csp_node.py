@@ -10,12 +10,12 @@ import pytest
 from fedsvd.errors import NotAuthenticated
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.protocol.certificate import Certificate
+from fedsvd.results.stored import with_accounts
 from fedsvd.runtime import csp_desk, questions
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.questions import Desk
 from fedsvd.runtime.site import Site
-from fedsvd.runtime.stored import with_accounts
 
 GENEROUS = 60.0
 NAMES = [f"p{i}" for i in range(8)]

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.protocol.tasks import Split
+from fedsvd.results.folder import Table
+from fedsvd.results.own_part import OwnFile
 from fedsvd.roles.user.fit import RegressionResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.prediction import PredictionResult
 from fedsvd.roles.user.svd import FactorsResult
-from fedsvd.runtime.folder import Table
-from fedsvd.runtime.own_part import OwnFile
 from fedsvd.studies.job_data import Prepared
 from fedsvd.studies.run import Outcome
 from fedsvd.types import Float

@@ -5,9 +5,9 @@ import json
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
-from fedsvd.report import charts
-from fedsvd.report.parts import Figure, Section, grid
-from fedsvd.report.subject import TASKS, Subject, in_names, split_words
+from fedsvd.results.report import charts
+from fedsvd.results.report.parts import Figure, Section, grid
+from fedsvd.results.report.subject import TASKS, Subject, in_names, split_words
 
 CITATION = (
     "Di Chai, Leye Wang, Junxue Zhang, Liu Yang, Shuowei Cai, Kai Chen and Qiang Yang. Practical Lossless Federated "

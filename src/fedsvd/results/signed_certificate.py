@@ -19,8 +19,8 @@ from typing import Any
 from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
 from fedsvd.identity.names import grouped, key_fingerprint
 from fedsvd.protocol.parties import CSP, user
+from fedsvd.results.folder import private_file
 from fedsvd.roles.user.agreement import FORMAT, PURPOSE, Agreement
-from fedsvd.runtime.folder import private_file
 from fedsvd.sealing.sign import verify
 from fedsvd.storage import private
 

@@ -4,8 +4,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from fedsvd.policy.rules import Policy
-from fedsvd.report.page import render
-from fedsvd.runtime.results import write_results
+from fedsvd.results.report.page import render
+from fedsvd.results.write import write_results
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
 from fedsvd.studies.jobs import run_job

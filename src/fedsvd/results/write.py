@@ -25,7 +25,7 @@ from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.folder import (
+from fedsvd.results.folder import (
     LONGEST_TABLE,
     MANIFEST,
     fresh_folder,
@@ -35,12 +35,12 @@ from fedsvd.runtime.folder import (
     save_manifest,
     save_table,
 )
-from fedsvd.runtime.holdings import Holding, held_by, shared_by_all
-from fedsvd.runtime.own_part import moved
-from fedsvd.runtime.role_accounts import write_accounts
-from fedsvd.runtime.signed_certificate import save_certificate
-from fedsvd.runtime.stored import Draw, draw_report, seen_by, stored_from
-from fedsvd.runtime.stored import Stored as Stored
+from fedsvd.results.own_part import moved
+from fedsvd.results.role_accounts import write_accounts
+from fedsvd.results.signed_certificate import save_certificate
+from fedsvd.results.stored import Draw, draw_report, seen_by, stored_from
+from fedsvd.results.stored import Stored as Stored
+from fedsvd.results.tables import Holding, held_by, shared_by_all
 from fedsvd.studies.job_data import Prepared
 from fedsvd.studies.run import Outcome
 

@@ -19,8 +19,8 @@ import fedsvd
 from fedsvd.errors import StorageError
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime import folder as folders
-from fedsvd.runtime.folder import (
+from fedsvd.results import folder as folders
+from fedsvd.results.folder import (
     MANIFEST,
     UNFINISHED,
     Table,
@@ -31,7 +31,7 @@ from fedsvd.runtime.folder import (
     save_manifest,
     save_table,
 )
-from fedsvd.runtime.results import party_folders, read_results, write_results
+from fedsvd.results.write import party_folders, read_results, write_results
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
 from fedsvd.studies.jobs import run_job
@@ -190,7 +190,7 @@ def test_a_manifest_tells_what_a_result_is(tmp_path):
 
 
 def test_a_table_too_long_for_people_is_kept_as_an_array_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedsvd.runtime.results.LONGEST_TABLE", 100)
+    monkeypatch.setattr("fedsvd.results.write.LONGEST_TABLE", 100)
     target, _ = ran(hospitals(tmp_path), task="svd")
     north = target / "parties" / "north"
     assert (north / "left_vectors.npy").is_file()

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.folder import fresh_folder, read_manifest, save_array, save_manifest, save_table
-from fedsvd.runtime.holdings import by_sample
-from fedsvd.runtime.results import PARTIES, Stored, read_results
-from fedsvd.runtime.role_accounts import write_accounts
-from fedsvd.runtime.signed_certificate import CERTIFICATE
-from fedsvd.runtime.stored import Draw, draw_report, with_accounts
+from fedsvd.results.folder import fresh_folder, read_manifest, save_array, save_manifest, save_table
+from fedsvd.results.role_accounts import write_accounts
+from fedsvd.results.signed_certificate import CERTIFICATE
+from fedsvd.results.stored import Draw, draw_report, with_accounts
+from fedsvd.results.tables import by_sample
+from fedsvd.results.write import PARTIES, Stored, read_results
 
 # What a party holds beyond what all do (02-protocol, section 2).
 _OWN = {

@@ -1,6 +1,6 @@
 """What a report is about: one study as one reader may see it, and nothing beyond.
 
-``runtime.stored.Stored`` is such a subject; this room stands beside ``runtime`` and knows only its shape. The reader
+``results.stored.Stored`` is such a subject; this room stands beside ``runtime`` and knows only its shape. The reader
 is ``everybody`` (what all parties share), ``party`` (one of them), ``csp`` or ``authority``; what a reader may not see
 is not in the subject, so that no drawing can show it by mistake.
 """

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fedsvd.report import svg
-from fedsvd.report.lettering import SIZE, in_columns, placed, shortened, text_width
+from fedsvd.results.report import svg
+from fedsvd.results.report.lettering import SIZE, in_columns, placed, shortened, text_width
 from fedsvd.types import Float
 
 MOST_POINTS = 2000

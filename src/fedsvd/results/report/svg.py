@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape, quoteattr
 
-from fedsvd.report.lettering import SIZE, text_width
+from fedsvd.results.report.lettering import SIZE, text_width
 
 WIDTH = 420.0
 _APART = 8.0  # between two labels of an axis

@@ -14,9 +14,9 @@ from tests.tolerances import A_FIFTH_OF_A_PIXEL, PRINTED_BAR, assert_close
 from tests.unit.report.pages import page, study
 
 from fedsvd.protocol import messages
-from fedsvd.report.accounts import STEPS
-from fedsvd.report.page import render
-from fedsvd.runtime.results import read_results
+from fedsvd.results.report.accounts import STEPS
+from fedsvd.results.report.page import render
+from fedsvd.results.write import read_results
 from fedsvd.studies.job_file import job_from
 
 PARTY_SECTIONS = {"study", "spectrum", "components", "samples", "accounts", "model", "certificate", "learned", "repeat"}

@@ -18,8 +18,8 @@ import numpy as np
 from fedsvd.errors import MissingExtra, StorageError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Write
+from fedsvd.results.folder import LONGEST_TABLE, open_private
 from fedsvd.roles.user.right_vectors import Keep, Nowhere
-from fedsvd.runtime.folder import LONGEST_TABLE, open_private
 from fedsvd.types import Float
 
 

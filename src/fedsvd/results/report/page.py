@@ -9,10 +9,10 @@ from importlib.resources import files
 from typing import Any
 
 from fedsvd.errors import MissingExtra
-from fedsvd.report.accounts import accounts, against_the_model
-from fedsvd.report.findings import findings
-from fedsvd.report.subject import TASKS, Subject, reader_name
-from fedsvd.report.words import certificate, how_to_repeat, what_was_computed, who_learned_what
+from fedsvd.results.report.accounts import accounts, against_the_model
+from fedsvd.results.report.findings import findings
+from fedsvd.results.report.subject import TASKS, Subject, reader_name
+from fedsvd.results.report.words import certificate, how_to_repeat, what_was_computed, who_learned_what
 
 REPORT = "report.html"
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.report import charts, svg
-from fedsvd.report.parts import Figure, Section, grid
-from fedsvd.report.subject import Subject, feature_names
+from fedsvd.results.report import charts, svg
+from fedsvd.results.report.parts import Figure, Section, grid
+from fedsvd.results.report.subject import Subject, feature_names
 from fedsvd.types import Float
 
 _NAMED_POINTS = 12

@@ -8,8 +8,8 @@ import pytest
 from tests.tolerances import digits_lost
 from tests.unit.report.fonts import widest
 
-from fedsvd.report.lettering import SIZE, in_columns, placed, shortened, text_width, wrapped
-from fedsvd.report.svg import Scale, covering, spaced_ticks
+from fedsvd.results.report.lettering import SIZE, in_columns, placed, shortened, text_width, wrapped
+from fedsvd.results.report.svg import Scale, covering, spaced_ticks
 
 LATIN = string.ascii_letters + string.digits + string.punctuation + " ÄÖÜßéñçøåœ·–—…→×±²"
 LONG = "Körpertemperatur morgens, gemessen im Ohr"  # 41 characters

@@ -14,8 +14,8 @@ from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.parties import TA
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
-from fedsvd.runtime.folder import fresh_folder, save_manifest
-from fedsvd.runtime.stored import Draw, draw_report, seen_by
+from fedsvd.results.folder import fresh_folder, save_manifest
+from fedsvd.results.stored import Draw, draw_report, seen_by
 
 FORMAT = "fedsvd-account/1"
 ROLES = "roles"

@@ -3,9 +3,9 @@
 from collections import defaultdict
 
 from fedsvd.cost.estimate import masks_of, predict
-from fedsvd.report import charts
-from fedsvd.report.parts import Figure, Grid, Section, grid
-from fedsvd.report.subject import Subject, role_name
+from fedsvd.results.report import charts
+from fedsvd.results.report.parts import Figure, Grid, Section, grid
+from fedsvd.results.report.subject import Subject, role_name
 from fedsvd.types import byte_size
 
 # Kinds of message by what they are for (docs/protocol.md); small ones share a name.

@@ -18,7 +18,7 @@ from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
-from fedsvd.runtime.folder import private_file
+from fedsvd.results.folder import private_file
 from fedsvd.runtime.jobbook import ACCOUNTS
 from fedsvd.studies.job_file import NAME
 
@@ -56,7 +56,7 @@ class Stored:
 
 
 Draw = Callable[[Stored], str]
-"""Draws ``report.html`` from a result; ``fedsvd.report.page.render``, which stands beside this room, not below it."""
+"""Draws ``report.html`` from a result; ``fedsvd.results.report.page.render``, which stands beside this room, not below it."""
 
 
 def draw_report(folder: Path, draw: Draw, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -12,9 +12,9 @@ from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
+from fedsvd.results import own_part
+from fedsvd.results.own_part import NpyKeep, ParquetKeep, beside, keeper
 from fedsvd.roles.user.right_vectors import Nowhere
-from fedsvd.runtime import own_part
-from fedsvd.runtime.own_part import NpyKeep, ParquetKeep, beside, keeper
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.resume import Resumable
 from fedsvd.types import SessionId
