@@ -14,9 +14,9 @@ from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, 
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.approval import Considered, agree, consider
-from fedsvd.runtime.connect import Connection
-from fedsvd.runtime.service import enlist_now
+from fedsvd.service.approval import Considered, agree, consider
+from fedsvd.service.client import Connection
+from fedsvd.service.process import enlist_now
 from fedsvd.studies.jobs import named
 
 

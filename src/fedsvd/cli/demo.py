@@ -26,7 +26,7 @@ from fedsvd.linalg.signs import apply_signs, signs_of
 from fedsvd.results.folder import expect_free
 from fedsvd.results.stored import REPORT
 from fedsvd.results.write import PARTIES, Stored, party_folders, read_results
-from fedsvd.runtime.local import LocalFederation, local_federation
+from fedsvd.service.local import LocalFederation, local_federation
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.types import Float
 

@@ -19,7 +19,7 @@ def doctor(
 ) -> None:
     """Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong."""
     # Imported here: --help needs neither the transport nor the roles.
-    from fedsvd.runtime.doctor import examine
+    from fedsvd.service.doctor import examine
     from fedsvd.studies.job_file import read_job
 
     checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))

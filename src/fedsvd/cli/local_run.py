@@ -21,7 +21,7 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import Table, expect_free
 from fedsvd.results.write import PARTIES, Stored, party_folders, read_results
-from fedsvd.runtime.local import LocalRun, local_federation
+from fedsvd.service.local import LocalRun, local_federation
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.jobs import all_faults_named, parties_named, plan_job

@@ -22,7 +22,7 @@ from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.folder import expect_free
 from fedsvd.results.tables import Holding, by_feature, by_sample
 from fedsvd.results.write import Stored, party_folders, read_results, write_predictions
-from fedsvd.runtime.prediction import bring, in_the_order_of, predict_together, scored
+from fedsvd.service.predict import bring, in_the_order_of, predict_together, scored
 from fedsvd.studies.job_data import party_named
 
 _ROWS_SHOWN = 5

@@ -8,7 +8,7 @@ import pytest
 from fedsvd.cli import watching
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.cli.watching import Pace, watched
-from fedsvd.runtime.enlisting import plan_of
+from fedsvd.service.enlist import plan_of
 from fedsvd.studies.job_file import job_from
 from fedsvd.types import SessionId
 

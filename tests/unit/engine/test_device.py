@@ -6,8 +6,8 @@ import pytest
 from fedsvd import FederatedSVD
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import ConfigError, MissingExtra, NoDevice
-from fedsvd.runtime.enlisting import file_of
-from fedsvd.runtime.site_file import SITE, read_site
+from fedsvd.service.enlist import file_of
+from fedsvd.service.site_file import SITE, read_site
 from fedsvd.studies.job_file import job_from
 
 JOB = {"job": {"name": "j", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
