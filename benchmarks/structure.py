@@ -52,7 +52,8 @@ def stop():
     return found()
 
 def found():
-    return {"files": {k: sorted(v) for k, v in list(files.items())}, "crossings": crossings["all"], "calls": dict(calls)}
+    by_thread = {name: sorted(seen) for name, seen in list(files.items())}
+    return {"files": by_thread, "crossings": crossings["all"], "calls": dict(calls)}
 
 def dump():
     path = os.path.join(os.environ["FEDSVD_TRACE"], str(os.getpid()))
