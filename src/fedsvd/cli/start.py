@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
+from fedsvd.cli.output import Format
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
-from fedsvd.cli.voice import Format
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
 
