@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from fedsvd.offload import block_store
-from fedsvd.offload.access import Access, Layout
-from fedsvd.offload.block_spool import BlockSpool, DiskSpool, MemorySpool
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.mapped_store import MappedStore
-from fedsvd.offload.memory_store import MemoryStore
+from fedsvd.storage import block_store
+from fedsvd.storage.access import Access, Layout
+from fedsvd.storage.block_spool import BlockSpool, DiskSpool, MemorySpool
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.mapped_store import MappedStore
+from fedsvd.storage.memory_store import MemoryStore
 from fedsvd.testing.stores import BlockSpoolTests, BlockStoreTests
 
 

@@ -7,7 +7,7 @@ import typer
 
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.runtime.ledger import verify_audit
+from fedsvd.storage.journal import verify_audit
 
 audit_log = typer.Typer(no_args_is_help=True, help="A role's audit log: JSON lines, chained by hashes.")
 

@@ -14,9 +14,9 @@ from fedsvd.cli.options import FormatOption
 from fedsvd.cli.rehearsal import rehearse, start
 from fedsvd.cli.voice import Format, Voice, facts
 from fedsvd.errors import StorageError
-from fedsvd.identity import files
 from fedsvd.identity.authority import CA, CA_DAYS, DAYS, REVOKED, Authority, init_federation
 from fedsvd.identity.names import KitRole
+from fedsvd.storage import private
 
 federation = typer.Typer(no_args_is_help=True, help="Found a federation, approve and revoke members; or rehearse one.")
 federation.command()(rehearse)
@@ -75,7 +75,7 @@ def approve(
     target = _free(out or Path(f"{role}-{name}.pem"))
     operator = Authority(directory)
     pem = operator.approve(
-        files.read(request),
+        private.read(request),
         role=role,
         party_id=name,
         fingerprint=fingerprint,
@@ -84,7 +84,7 @@ def approve(
         renew=renew,
         organisation=organisation,
     )
-    files.create(target, pem)
+    private.create(target, pem)
     record = {"role": str(role), "name": name, "certificate": str(target), "ca": str(directory / CA)}
     Voice(format).answer(record, lambda console: console.print(f"{target} is for {role}/{name}: send it"))
 

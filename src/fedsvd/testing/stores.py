@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, ShapeError, StorageError
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_spool import BlockSpool
-from fedsvd.offload.block_store import BlockStore
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_spool import BlockSpool
+from fedsvd.storage.block_store import BlockStore
 from fedsvd.types import Array, Float
 
 EVERYTHING = slice(None)

@@ -155,7 +155,7 @@ def left_vectors(work: Work, factors: Factors) -> Script:
     if plan.tall:
         return (yield from _in_lines(work))
     rho = factors.U_masked.shape[1] if plan.published else rank_shown(factors.U_masked)
-    return (yield Local("unmask", lambda: to_numpy(P.left_t(work.put(factors.U_masked[:, :rho])))))
+    return (yield Local("unmask", lambda: to_numpy(unmask_left(work.put(factors.U_masked[:, :rho]), P))))
 
 
 def _in_blocks(work: Work, r: int) -> Script:
