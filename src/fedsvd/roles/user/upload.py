@@ -15,6 +15,7 @@ from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.widen import unit
+from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.protocol.upload import batches
