@@ -91,6 +91,9 @@ def start_party(
 
 
 def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
+    from fedsvd.runtime.memory import bound_heap
+
+    bound_heap()
     from fedsvd.runtime.service import serve
     from fedsvd.runtime.site import Site
 
