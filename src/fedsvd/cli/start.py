@@ -91,6 +91,9 @@ def start_party(
 
 
 def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
+    from fedsvd.engine.memory import bound_heap
+
+    bound_heap()
     from fedsvd.service.process import serve
     from fedsvd.service.site import Site
 
