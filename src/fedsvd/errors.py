@@ -24,7 +24,8 @@
     │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
     │  ├─ PrecisionLost                    FSVD-303  a route past its limit of accuracy
     │  ├─ NotConverged                     FSVD-304  an iteration ended before its residual was reached
-    │  └─ VerificationFailed               FSVD-305  residual or orthogonality beyond its bound: nothing is released
+    │  ├─ VerificationFailed               FSVD-305  residual or orthogonality beyond its bound: nothing is released
+    │  └─ Separated                        FSVD-306  a generalised linear model has no finite coefficients on this data
     ├─ StorageError (OSError)              FSVD-350  disk or memory budget, damaged checkpoint
     ├─ ProtocolError                       FSVD-400
     │  ├─ LocalProtocolError               FSVD-401  we asked the machine for something illegal
@@ -191,6 +192,10 @@ class NotConverged(NumericalError):
 
 class VerificationFailed(NumericalError):
     code = "FSVD-305"
+
+
+class Separated(NumericalError):
+    code = "FSVD-306"
 
 
 class StorageError(FedSVDError, OSError):
