@@ -133,10 +133,11 @@ def fit(
     limits = Limits(n, weight, tolerance, max_iterations, family.dispersion, family.name == "binomial")
     q = _columns(start) - 1
     penalty = math.sqrt(alpha) * np.eye(q)[int(intercept) :] if alpha > 0.0 else None
-    found = yield from iterate(start, limits, penalty, free=int(intercept))
+    totals = ("deviance", "pearson") if family.dispersion else ("deviance", "pearson", "log_likelihood")
+    found = yield from iterate(start, limits, penalty, totals, free=int(intercept))
     if offset:
         start = yield Request("null", 0, None, (), gram=True, constant_only=True)
-        null = (yield from iterate(start, limits, None, constant_only=True)).totals["deviance"]
+        null = (yield from iterate(start, limits, None, totals[:2], constant_only=True)).totals["deviance"]
     else:
         constant = np.array([family.link(mean)])
         asked = Request("null", 1, constant, ("deviance",), gram=False, constant_only=True)
@@ -146,7 +147,9 @@ def fit(
     if family.dispersion:
         scale = PENALISED if alpha > 0.0 else NO_FREEDOM if freedom <= 0 else found.totals["pearson"] / freedom
     likelihood: Number = PENALISED
-    if not isinstance(scale, Undefined):
+    if not family.dispersion:
+        likelihood = found.totals["log_likelihood"]
+    elif not isinstance(scale, Undefined):
         at = found.totals["pearson"] / n if family.name == "gaussian" else scale
         asked = Request("likelihood", found.iterations, found.beta, ("log_likelihood",), gram=False, scale=at)
         likelihood = (yield asked).totals["log_likelihood"]
@@ -208,7 +211,7 @@ def _inference(
 def _columns(start: Answer) -> int:
     if start.factor is None:
         raise ShapeError("the answer to the first request has no factor")
-    return start.factor.shape[1]
+    return int(start.factor.shape[1])
 
 
 def _expect_variation(family: Family, mean: float) -> None:

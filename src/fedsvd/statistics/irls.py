@@ -91,9 +91,17 @@ def combined(request: Request, parts: Sequence[Contribution]) -> Answer:
 
 
 def iterate(
-    start: Answer, limits: Limits, penalty: Float | None, *, free: int = 0, constant_only: bool = False
+    start: Answer,
+    limits: Limits,
+    penalty: Float | None,
+    totals: tuple[str, ...],
+    *,
+    free: int = 0,
+    constant_only: bool = False,
 ) -> Generator[Request, Answer, Fit]:
     """From the answer to the first request to the end; ``||penalty @ beta||^2`` is added to the deviance.
+
+    ``totals`` are asked for at each step: the deviance, and ``pearson`` where a scale is estimated.
 
     Coefficients before ``free`` have no part in the norm that is least where the columns are dependent.
     """
@@ -120,7 +128,7 @@ def iterate(
             point,
             target,
             penalty,
-            Request(purpose, iteration, target, ("deviance", "pearson"), gram=True, constant_only=constant_only),
+            Request(purpose, iteration, target, totals, gram=True, constant_only=constant_only),
         )
         halvings += halved
     if moving and penalty is None and step < 1.0:

@@ -65,11 +65,8 @@ def contribution(
 ) -> Contribution:
     """A party's answer, from its rows X, (n_i, features), and the class of each as a number from 0."""
     labels = np.asarray(codes).astype(np.int64)
-    if (
-        labels.shape != (X.shape[0],)
-        or not np.array_equal(labels, codes)
-        or not np.all((labels >= 0) & (labels < classes))
-    ):
+    inside = np.array_equal(labels, codes) and bool(np.all((labels >= 0) & (labels < classes)))
+    if labels.shape != (X.shape[0],) or not inside:
         raise DataError(f"classes are not whole numbers from 0 to {classes - 1}, one for each row")
     rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if intercept else X
     prior = np.ones(X.shape[0]) if weights is None else weights
@@ -85,13 +82,13 @@ def contribution(
     deviance = -2.0 * prior * np.take_along_axis(log_share, labels[:, None], axis=1)[:, 0]
     root, residual = _chain(np.exp(log_share), chosen)
     possible = {
-        "rows": lambda: float(X.shape[0]),
-        "weight": lambda: float(np.sum(prior)),
-        "deviance": lambda: float(np.sum(deviance)),
-        "pearson": lambda: float(prior @ np.einsum("ik,ik->i", residual, residual)),
-        **{f"class {k}": (lambda k=k: float(prior @ chosen[:, k])) for k in range(classes)},
+        "rows": float(X.shape[0]),
+        "weight": float(np.sum(prior)),
+        "deviance": float(np.sum(deviance)),
+        "pearson": float(prior @ np.einsum("ik,ik->i", residual, residual)),
+        **{f"class {k}": float(count) for k, count in enumerate(prior @ chosen)},
     }
-    totals = tuple(possible[name]() for name in request.totals)
+    totals = tuple(possible[name] for name in request.totals)
     if not request.gram:
         return Contribution(None, totals)
     scaled = np.sqrt(prior)[:, None, None] * root
@@ -121,7 +118,7 @@ def fit(
     n, weight = round(start.totals["rows"]), start.totals["weight"]
     limits = Limits(n, weight, tolerance, max_iterations, dispersion=False, outcomes=True)
     penalty = _penalty(classes, features, intercept, alpha) if alpha > 0.0 else None
-    found = yield from iterate(start, limits, penalty)
+    found = yield from iterate(start, limits, penalty, ("deviance",))
     null = float(-2.0 * np.sum(counts * np.log(counts / weight)))
     return _inference(found, classes, n, intercept, counts, null, alpha, level)
 
