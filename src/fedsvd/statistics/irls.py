@@ -16,8 +16,11 @@ from fedsvd.statistics.triangle import EPS, Triangle, triangle
 from fedsvd.types import Float
 
 _SLACK = 1e-9  # a deviance may rise by so much of itself through rounding of the joint sum
+_LEAST_FALL = 0.1  # of what the first derivative promises
 _MOST_HALVINGS = 20
-_STILL_MOVING = 0.01  # of the coefficients, in the linear predictor, when the likelihood has stopped to change
+# A step, in the linear predictor at the weights of the start, that is no shorter than half of the one before and this
+# part of the coefficients: where an iteration ends so, they move for ever.
+_STILL_MOVING = 0.01
 _NO_DEVIANCE = 1e-7  # per unit of weight: all outcomes are predicted without error
 
 
@@ -108,14 +111,15 @@ def iterate(
     first = _factor(start)[:, :-1]
     purpose = "null" if constant_only else "step"
     point: _Point | None = None
-    halvings, step, moving = 0, math.inf, False
+    halvings, step, reach, moving = 0, math.inf, math.inf, False
     for iteration in range(1, limits.max_iterations + 2):
         problem = triangle(_factor(point.answer if point else start), 1, limits.n, penalty)
         target = problem.solve(free)[:, 0]
         if point is not None:
             move = target - point.beta
             step = float(np.linalg.norm(problem.A @ (problem.scale * move)))
-            moving = bool(np.linalg.norm(first @ move) > _STILL_MOVING * np.linalg.norm(first @ point.beta))
+            before, reach = reach, float(np.linalg.norm(first @ move))
+            moving = reach > max(0.5 * before, _STILL_MOVING * float(np.linalg.norm(first @ point.beta)))
             if step <= _enough(limits, problem, point.answer.totals):
                 if moving and penalty is None:
                     raise _separated()
@@ -127,11 +131,12 @@ def iterate(
         point, halved = yield from _advance(
             point,
             target,
+            step,
             penalty,
             Request(purpose, iteration, target, totals, gram=True, constant_only=constant_only),
         )
         halvings += halved
-    if moving and penalty is None and step < 1.0:
+    if moving and penalty is None:
         raise _separated()
     raise NotConverged(
         f"{limits.max_iterations} iterations ended {step:.1e} standard errors from the next coefficients",
@@ -140,16 +145,21 @@ def iterate(
 
 
 def _advance(
-    point: _Point | None, target: Float, penalty: Float | None, request: Request
+    point: _Point | None, target: Float, step: float, penalty: Float | None, request: Request
 ) -> Generator[Request, Answer, tuple[_Point, int]]:
-    """The first point on the way back from ``target`` whose objective is not above the last one."""
+    """The first point on the way back from ``target`` whose objective has fallen enough (Armijo's rule).
+
+    Along the whole step the objective falls at first at a rate of twice the square of its length.
+    """
     for halved in range(_MOST_HALVINGS + 1):
         beta = target if point is None else point.beta + (target - point.beta) / 2.0**halved
         answer = yield replace(request, beta=beta)
         objective = answer.totals["deviance"]
         if penalty is not None:
             objective += float(np.sum(np.square(penalty @ beta)))
-        bar = math.inf if point is None else point.objective + _SLACK * (abs(point.objective) + EPS)
+        bar = math.inf
+        if point is not None:
+            bar = point.objective - _LEAST_FALL * 2.0 * step**2 / 2.0**halved + _SLACK * (abs(point.objective) + EPS)
         if math.isfinite(objective) and objective <= bar:
             return _Point(beta, answer, objective), halved
         if point is None:
