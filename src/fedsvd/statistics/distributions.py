@@ -1,7 +1,7 @@
 """Tail probabilities and quantiles of Student's t, F, chi-squared and the normal law, exact in the far tails.
 
-``scipy.special`` is used instead of ``scipy.stats``, which takes a second to import. A p-value is never computed as
-one minus something, so that 1e-200 is printed as such.
+``scipy.special`` is used instead of ``scipy.stats``, which takes a second to import. A small p-value is never computed
+as one minus something, so that 1e-200 is printed as such.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ def t_two_sided(t: ArrayLike, freedom: float) -> Float:
     """The probability of a value of Student's t at least this far from 0."""
     square = np.square(np.asarray(t, dtype=np.float64))
     with np.errstate(over="ignore"):
-        near = special.betaincc(0.5, freedom / 2.0, square / (freedom + square))
+        near = 1.0 - special.betainc(0.5, freedom / 2.0, square / (freedom + square))
         far = special.betainc(freedom / 2.0, 0.5, freedom / (freedom + square))
-    tail: Float = np.where(square < freedom, near, far)
+    tail: Float = np.where(square < 0.1, near, far)
     return tail
 
 

@@ -9,7 +9,7 @@ from tests.tolerances import assert_each_close, digits_lost
 
 from fedsvd.statistics import distributions
 
-T = np.array([0.0, 1e-9, 0.3, 1.0, 2.5, 8.0, 40.0])
+T = np.array([0.0, 0.3, 1.0, 2.5, 8.0, 40.0])
 
 
 @pytest.mark.parametrize("freedom", [1, 3, 30, 10_000])
@@ -18,6 +18,12 @@ def test_students_t(freedom):
     assert_each_close(distributions.t_two_sided(T, freedom), expected, digits_lost(5))
     assert_each_close(distributions.t_two_sided(-T, freedom), expected, digits_lost(5))
     assert_each_close(distributions.t_reach(0.9, freedom), stats.t.ppf(0.95, freedom), digits_lost(5))
+
+
+def test_students_t_near_zero():
+    # With one degree of freedom the tail is 1 - 2 atan(t) / pi.
+    t = np.array([1e-9, 1e-4, 0.2])
+    assert_each_close(1.0 - distributions.t_two_sided(t, 1), 2.0 * np.arctan(t) / math.pi, digits_lost(9))
 
 
 def test_students_t_in_the_far_tail():

@@ -95,10 +95,10 @@ def test_one_row_in_twenty_of_a_normal_population_is_beyond_the_limits(training)
 
 
 def test_limits_are_quantiles():
-    assert_each_close(
-        t2_limit(3, 50, 0.95, training=False), 3 * (2500 - 1) / (50 * 47) * stats.f.ppf(0.95, 3, 47), STATISTIC_BAR
-    )
-    assert_each_close(t2_limit(3, 50, 0.95, training=True), 49**2 / 50 * stats.beta.ppf(0.95, 1.5, 23.0), STATISTIC_BAR)
+    new = 3 * (2500 - 1) / (50 * 47) * stats.f.ppf(0.95, 3, 47)
+    old = 49**2 / 50 * stats.beta.ppf(0.95, 1.5, 23.0)
+    assert_each_close(t2_limit(3, 50, 0.95, training=False), new, STATISTIC_BAR)
+    assert_each_close(t2_limit(3, 50, 0.95, training=True), old, STATISTIC_BAR)
     assert t2_limit(5, 6, 0.95, training=True) == NO_FREEDOM
     assert isinstance(q_limit(np.array([]), 0.95), Undefined)
 

@@ -1,4 +1,4 @@
-"""A path of ridge penalties from one SVD: the errors and the choice of scikit-learn, and of rows left out one by one."""
+"""A path of ridge penalties from one SVD: errors and choice of scikit-learn, and of rows left out one by one."""
 
 import numpy as np
 import pytest
