@@ -80,8 +80,9 @@ def contribution(
     """A party's answer to a request, from its own rows X, (n_i, features) without the intercept; y is checked."""
     family.expect(y)
     n = X.shape[0]
-    rows = np.concatenate((np.ones((n, 1)), X), axis=1) if intercept else X
-    rows = np.ones((n, 1)) if request.constant_only else rows
+    features = X[:, :0] if request.constant_only else X
+    first = int(intercept or request.constant_only)
+    q = features.shape[1] + first
     shift = np.zeros(n) if offset is None else offset
     prior = np.ones(n) if weights is None else weights
     if not shift.shape == prior.shape == y.shape == (n,):
@@ -91,9 +92,9 @@ def contribution(
     if request.beta is None:
         eta = family.start(y)
     else:
-        if request.beta.shape != (rows.shape[1],):
-            raise ShapeError(f"{rows.shape[1]} columns do not fit {request.beta.shape[0]} coefficients")
-        eta = rows @ request.beta + shift
+        if request.beta.shape != (q,):
+            raise ShapeError(f"{q} columns do not fit {request.beta.shape[0]} coefficients")
+        eta = features @ request.beta[first:] + (request.beta[0] if first else 0.0) + shift
     local = family.evaluate(eta, y)
     residual = np.sqrt(prior) * (y - local.mu) / np.sqrt(local.variance)
     possible = {
@@ -108,9 +109,12 @@ def contribution(
     if not request.gram:
         return Contribution(None, totals)
     root = np.sqrt(prior) * local.slope / np.sqrt(local.variance)
+    rows = np.empty((n, q + 1))
+    rows[:, :first] = root[:, None]
+    np.multiply(features, root[:, None], out=rows[:, first:q])
     # root z = root (eta - offset) + residual: the quotient (y - mu) / slope, which overflows, is never formed.
-    working = root * (eta - shift) + residual
-    return Contribution(np.concatenate((rows * root[:, None], working[:, None]), axis=1), totals)
+    rows[:, q] = root * (eta - shift) + residual
+    return Contribution(rows, totals)
 
 
 def fit(

@@ -279,3 +279,12 @@ def test_what_cannot_be_used_is_refused():
         predict(infer(R, len(y))[0], X[:, :2])
     with pytest.raises(ShapeError):
         infer_block(np.ones(2), np.ones((3, 2)), np.ones(2), Totals(9, 1.0, 2.0, 1.0), rank=2)
+
+
+@pytest.mark.scale
+def test_two_hundred_features_of_two_hundred_thousand_rows():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(200_000, 200)) * np.geomspace(1.0, 1e3, 200) + 1.0
+    y = X @ (rng.normal(size=200) / np.geomspace(1.0, 1e3, 200)) + rng.normal(size=200_000)
+    model = infer(np.linalg.qr(np.column_stack((with_constant(X), y)), mode="r"), len(y))[0]
+    assert_same_table(model, sm.OLS(y, with_constant(X)).fit(method="qr"))
