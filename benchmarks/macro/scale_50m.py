@@ -28,7 +28,7 @@ from benchmarks.measure import fingerprint
 from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
 from fedsvd.results.write import party_folders, read_results
-from fedsvd.runtime.local import local_federation
+from fedsvd.service.local import local_federation
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.studies.resume import Resumable
 

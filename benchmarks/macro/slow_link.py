@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.measure import fingerprint
 from fedsvd.lab.network.link import Link, measure, open_link
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.local import LocalRun, local_federation
+from fedsvd.service.local import LocalRun, local_federation
 from fedsvd.studies.job_file import Job, job_from
 
 RESULT = Path(__file__).parents[1] / "results" / "slow-link.json"

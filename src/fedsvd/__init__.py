@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
-    from fedsvd.runtime.connect import connect
+    from fedsvd.service.client import connect
 
 __version__ = "0.2.0"
 
@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
 
             return release.Policy
         case "connect":
-            from fedsvd.runtime import connect as connecting
+            from fedsvd.service import client as connecting
 
             return connecting.connect
         case "load":

@@ -15,7 +15,7 @@ from fedsvd.lab.attacks.outputs import difference, gram_from_components, others_
 from fedsvd.lab.attacks.score import gap
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.runtime.reruns import Asked, EarlierStudies
+from fedsvd.service.earlier_studies import Asked, EarlierStudies
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study

@@ -24,7 +24,7 @@ from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.results.report.page import render
 from fedsvd.results.write import write_results
-from fedsvd.runtime.connect import Connection
+from fedsvd.service.client import Connection
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.jobs import run_job

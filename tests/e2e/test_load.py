@@ -12,7 +12,7 @@ from tests.tolerances import assert_close, digits_lost, spectrum
 
 from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.local import local_federation
+from fedsvd.service.local import local_federation
 from fedsvd.studies.job_file import job_from
 
 PARTIES = ("a", "b", "c")

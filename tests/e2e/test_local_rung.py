@@ -26,7 +26,7 @@ from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close
 import fedsvd
 from fedsvd.policy.rules import Policy
 from fedsvd.results.report.page import render
-from fedsvd.runtime.local import local_federation
+from fedsvd.service.local import local_federation
 from fedsvd.studies.job_file import job_from
 
 NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal")

@@ -7,7 +7,7 @@ from tests.tolerances import spectrum
 from fedsvd.errors import ConfigError
 from fedsvd.lab.network.link import METHODS, open_link
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.local import local_federation
+from fedsvd.service.local import local_federation
 from fedsvd.studies.job_file import job_from
 
 pytestmark = pytest.mark.slow

@@ -28,7 +28,7 @@ from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.results.write import party_folders, read_results
-from fedsvd.runtime.local import LocalRun, Seen, local_federation
+from fedsvd.service.local import LocalRun, Seen, local_federation
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.studies.jobs import plan_job

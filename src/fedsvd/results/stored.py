@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import FedSVDError
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.certificate import Certificate
+from fedsvd.protocol.certificate import ACCOUNTS, Certificate
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.results.folder import private_file
-from fedsvd.runtime.jobbook import ACCOUNTS
 from fedsvd.studies.job_file import NAME
 
 REPORT = "report.html"
@@ -56,7 +55,7 @@ class Stored:
 
 
 Draw = Callable[[Stored], str]
-"""Draws ``report.html`` from a result; ``fedsvd.results.report.page.render``, which stands beside this room, not below it."""
+"""Draws ``report.html`` from a result: ``results.report.page.render``, where jinja2 is installed."""
 
 
 def draw_report(folder: Path, draw: Draw, record: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

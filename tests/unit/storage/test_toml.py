@@ -4,7 +4,7 @@ import pytest
 
 from fedsvd.errors import ConfigError
 from fedsvd.policy.policy_file import read_policy
-from fedsvd.runtime.site_file import read_site
+from fedsvd.service.site_file import read_site
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_file import read_job
 

@@ -17,7 +17,7 @@ from fedsvd.errors import MissingExtra
 from fedsvd.lab.experiments.ours import SCHEMES
 from fedsvd.lab.network.link import Link, Measured, measure, open_link
 from fedsvd.policy.rules import Policy
-from fedsvd.runtime.local import LocalFederation, local_federation
+from fedsvd.service.local import LocalFederation, local_federation
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.types import Float
 

@@ -44,6 +44,6 @@ def _template() -> Any:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
         raise MissingExtra("a report needs jinja2", "pip install 'fedsvd[report]'") from None
-    source = files("fedsvd.report").joinpath("page.html").read_text(encoding="utf-8")
+    source = files("fedsvd.results.report").joinpath("page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(source)

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from tests.tolerances import digits_lost
-from tests.unit.report.fonts import widest
+from tests.unit.results.report.fonts import widest
 
 from fedsvd.results.report.lettering import SIZE, in_columns, placed, shortened, text_width, wrapped
 from fedsvd.results.report.svg import Scale, covering, spaced_ticks

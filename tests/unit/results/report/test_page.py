@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from tests.studies import CLOSE, FEATURES, companies, hospitals
 from tests.tolerances import A_FIFTH_OF_A_PIXEL, PRINTED_BAR, assert_close
-from tests.unit.report.pages import page, study
+from tests.unit.results.report.pages import page, study
 
 from fedsvd.protocol import messages
 from fedsvd.results.report.accounts import STEPS
