@@ -18,8 +18,11 @@ from fedsvd.types import Float
 _SLACK = 1e-9  # a deviance may rise by so much of itself through rounding of the joint sum
 _LEAST_FALL = 0.1  # of what the first derivative promises
 _MOST_HALVINGS = 20
-# A step, in the linear predictor at the weights of the start, that is no shorter than half of the one before and this
-# part of the coefficients: where an iteration ends so, they move for ever.
+# A step below _STALLED standard errors does not change the likelihood. In a regular problem the moves of coefficients then
+# shrink at least by half, or as the step does. Where one shrinks less than both, by a quotient of _APART, and is still
+# this part of the coefficient and of the error it had at the weights of the start, it will move for ever.
+_STALLED = 1e-6
+_APART = 1.3
 _STILL_MOVING = 0.01
 _NO_DEVIANCE = 1e-7  # per unit of weight: all outcomes are predicted without error
 
@@ -108,21 +111,25 @@ def iterate(
 
     Coefficients before ``free`` have no part in the norm that is least where the columns are dependent.
     """
-    first = _factor(start)[:, :-1]
+    with np.errstate(divide="ignore"):
+        errors = 1.0 / np.linalg.norm(_factor(start)[:, :-1], axis=0)
+    before = np.zeros_like(errors)
     purpose = "null" if constant_only else "step"
     point: _Point | None = None
-    halvings, step, reach, moving = 0, math.inf, math.inf, False
+    halvings, step, moving = 0, math.inf, False
     for iteration in range(1, limits.max_iterations + 2):
         problem = triangle(_factor(point.answer if point else start), 1, limits.n, penalty)
         target = problem.solve(free)[:, 0]
         if point is not None:
             move = target - point.beta
-            step = float(np.linalg.norm(problem.A @ (problem.scale * move)))
-            before, reach = reach, float(np.linalg.norm(first @ move))
-            moving = reach > max(0.5 * before, _STILL_MOVING * float(np.linalg.norm(first @ point.beta)))
-            if step <= _enough(limits, problem, point.answer.totals):
-                if moving and penalty is None:
-                    raise _separated()
+            last, step = step, float(np.linalg.norm(problem.A @ (problem.scale * move)))
+            usual = before * max(0.5, _APART * step / last)
+            moving = bool(np.any(np.abs(move) > np.maximum(usual, _STILL_MOVING * (np.abs(point.beta) + errors))))
+            before = np.abs(move)
+            unit = _unit(limits, problem, point.answer.totals)
+            if penalty is None and moving and step <= _STALLED * unit:
+                raise _separated()
+            if step <= max(limits.tolerance * unit, 64.0 * EPS * float(np.linalg.norm(problem.B))):
                 return Fit(target, problem, point.answer.totals, iteration - 1, halvings)
             if penalty is None and limits.outcomes and point.objective <= _NO_DEVIANCE * limits.weight:
                 raise _separated()
@@ -170,10 +177,9 @@ def _advance(
     )
 
 
-def _enough(limits: Limits, problem: Triangle, totals: Mapping[str, float]) -> float:
-    """The length of a step at which the iteration ends: a part of a standard error, or rounding."""
-    unit = math.sqrt(totals["pearson"] / max(1, limits.n - problem.rank)) if limits.dispersion else 1.0
-    return max(limits.tolerance * unit, 64.0 * EPS * float(np.linalg.norm(problem.B)))
+def _unit(limits: Limits, problem: Triangle, totals: Mapping[str, float]) -> float:
+    """One standard error in the metric of the weighted problem: the root of the scale, where one is estimated."""
+    return math.sqrt(totals["pearson"] / max(1, limits.n - problem.rank)) if limits.dispersion else 1.0
 
 
 def _factor(answer: Answer) -> Float:

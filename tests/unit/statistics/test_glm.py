@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from scipy.optimize import linprog
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from tests.tolerances import GLM_BAR, PRINTED_BAR, STATISTIC_BAR, assert_close, assert_each_close
@@ -191,14 +192,48 @@ def test_perfect_separation_is_an_error_that_says_so(family):
 
 
 @pytest.mark.parametrize("family", [LOGIT, PROBIT])
-def test_a_rare_category_with_one_outcome_only_is_separation(family):
+@pytest.mark.parametrize("iterations", [25, 200])
+def test_a_rare_category_with_one_outcome_only_is_separation(family, iterations):
     X, targets, _, _ = drawn()
     rare = (np.arange(len(X)) % 25 == 0).astype(float)
     y = np.where(rare > 0, 1.0, targets["binomial"])
     with pytest.raises(Separated):
-        fitted(family, np.column_stack((X, rare)), y)
+        fitted(family, np.column_stack((X, rare)), y, max_iterations=iterations)
     model, _ = fitted(family, np.column_stack((X, rare)), y, alpha=1.0)
     assert np.all(np.isfinite(model.coefficients))
+
+
+@pytest.mark.parametrize("iterations", [25, 200])
+def test_three_rows_of_thousands_are_enough_for_separation(iterations):
+    X, targets, _, _ = drawn(n=6000)
+    rare = (np.arange(len(X)) % 2000 == 7).astype(float)
+    y = np.where(rare > 0, 0.0, targets["binomial"])
+    with pytest.raises(Separated):
+        fitted(LOGIT, np.column_stack((X, rare)), y, max_iterations=iterations)
+
+
+def separable(X, y):
+    """Whether a linear program finds a direction that puts no outcome on the wrong side, and some on the right one."""
+    signed = np.column_stack((np.ones(len(y)), X)) * (2.0 * y - 1.0)[:, None]
+    found = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(y)), bounds=(-1.0, 1.0))
+    return -found.fun > GLM_BAR
+
+
+@pytest.mark.parametrize("family", [LOGIT, PROBIT])
+def test_separation_is_found_exactly_where_a_linear_program_finds_it(family):
+    verdicts = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack((rng.standard_t(3, size=(24, 2)), rng.random(24) < 0.15))
+        y = (rng.random(24) < 1.0 / (1.0 + np.exp(-3.0 * X[:, 0]))).astype(float)
+        X = X[:, :2] if np.ptp(X[:, 2]) == 0.0 else X
+        try:
+            fitted(family, X, y, max_iterations=100)
+            verdicts.append((False, separable(X, y)))
+        except Separated:
+            verdicts.append((True, separable(X, y)))
+    assert all(found == expected for found, expected in verdicts)
+    assert {found for found, _ in verdicts} == {True, False}
 
 
 def test_a_category_without_counts_is_separation():
