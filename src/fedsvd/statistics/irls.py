@@ -18,9 +18,9 @@ from fedsvd.types import Float
 _SLACK = 1e-9  # a deviance may rise by so much of itself through rounding of the joint sum
 _LEAST_FALL = 0.1  # of what the first derivative promises
 _MOST_HALVINGS = 20
-# A step below _STALLED standard errors does not change the likelihood. In a regular problem the moves of coefficients then
-# shrink at least by half, or as the step does. Where one shrinks less than both, by a quotient of _APART, and is still
-# this part of the coefficient and of the error it had at the weights of the start, it will move for ever.
+# A step below _STALLED standard errors does not change the likelihood. In a regular problem the coefficients then move
+# at most half as far as before, or as the step shrinks. Where one moves farther than both, by a quotient of _APART, and
+# by _STILL_MOVING of itself and of the error it had at the weights of the start, it will move for ever.
 _STALLED = 1e-6
 _APART = 1.3
 _STILL_MOVING = 0.01
