@@ -41,14 +41,18 @@ class ExactGram:
         return f"ExactGram(columns={len(self.exponents)})"
 
     @classmethod
-    def of_words(cls, triangle: Integers, unit_bits: int, exponents: tuple[int, ...]) -> "ExactGram":
-        """From the upper triangle by rows in units of ``2^-unit_bits``, of columns divided by ``2^exponents``.
+    def of_words(cls, words: NDArray[np.uint64], unit_bits: int, exponents: tuple[int, ...]) -> "ExactGram":
+        """From the upper triangle by rows as a study sums it, of columns divided by ``2^exponents``.
 
-        ``unit_bits`` must be even: half of it belongs to each column.
+        Words, (c (c + 1) / 2, 2), are the low and the high 64 bits of signed integers in units of ``2^-unit_bits``,
+        which is even: half of it belongs to each column.
         """
         c = len(exponents)
+        if words.shape != (c * (c + 1) // 2, 2) or unit_bits % 2:
+            raise ShapeError(f"{c} columns need {c * (c + 1) // 2} words of an even unit, got {words.shape}")
+        low, high = words[:, 0].astype(np.object_), words[:, 1].view(np.int64).astype(np.object_)
         entries = np.zeros((c, c), dtype=np.object_)
-        entries[np.triu_indices(c)] = triangle
+        entries[np.triu_indices(c)] = low + high * (1 << 64)
         lower = np.tril_indices(c, -1)
         entries[lower] = entries.T[lower]
         return cls(entries, tuple(e - unit_bits // 2 for e in exponents))

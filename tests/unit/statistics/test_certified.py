@@ -71,8 +71,7 @@ def test_the_sum_of_a_study_reaches_the_certified_digits(data):
     scaled = M * 2.0 ** -np.array(exponents)
     words = sum_of_words([part.T for part in np.array_split(scaled, 3)])
     R = wide_factor.factor(words).R * 2.0 ** np.array(exponents)
-    integers = np.array(ring128.to_ints(words), dtype=object)
-    gram = ExactGram.of_words(integers, exact_gram.UNIT_BITS, exponents)
+    gram = ExactGram.of_words(words, exact_gram.UNIT_BITS, exponents)
     digits = SEVEN_DIGITS if len(data.coefficients) == 11 else TEN_DIGITS
     model = infer(R, len(data.y), gram=gram)[0]
     assert_each_close(model.coefficients, data.coefficients, digits)
@@ -92,3 +91,5 @@ def sum_of_words(parts: list[np.ndarray]) -> np.ndarray:
 def test_a_gram_matrix_must_fit_its_exponents():
     with pytest.raises(ShapeError):
         ExactGram(np.zeros((2, 2), dtype=object), (0, 0, 0))
+    with pytest.raises(ShapeError):
+        ExactGram.of_words(np.zeros((3, 2), dtype=np.uint64), 126, (0, 0, 0))
