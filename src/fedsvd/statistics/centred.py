@@ -1,0 +1,106 @@
+"""Inference from a factor of centred columns and their joint means, as parties that share the rows open it.
+
+    R^T R = [X - m_x, Y - m_y]^T [X - m_x, Y - m_y]
+
+The model is that of ``[1 X]``: only the intercept, its standard error and the condition depend on where the columns
+were centred, and they follow from the means. The rank is found on centred columns, so that a column far from zero keeps
+all its digits. A ridge stands in R as further rows, which is how a study adds it up; statistics that a penalty leaves
+without a meaning are ``PENALISED``.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from fedsvd.errors import ShapeError
+from fedsvd.statistics.inference import LinearInference, Totals, infer
+from fedsvd.statistics.undefined import NO_VARIATION, PENALISED, RANK_LOST, Number, is_array, is_number
+from fedsvd.statistics.wald import wald
+from fedsvd.types import Float
+
+
+def infer_centred(
+    R: Float, n: int, w: Float, *, mean: Float | None, rank: int, alpha: float = 0.0, level: float = 0.95
+) -> tuple[LinearInference, ...]:
+    """One table for each target, from R, (any, features + targets), of n rows, and the coefficients w that were found.
+
+    w, (features, targets), are the coefficients all parties agreed on, and ``rank`` is that of the features they found
+    it by. ``mean``, (features + targets,), is None for a model without an intercept. ``alpha`` is the ridge whose rows
+    are in R.
+    """
+    features, targets = w.shape
+    if R.shape[1] != features + targets:
+        raise ShapeError(f"a factor of {R.shape[1]} columns does not fit {features} features and {targets} targets")
+    whole = R if mean is None else block_diag(math.sqrt(n), R)
+    models = infer(whole, n, targets=targets, intercept=mean is not None, level=level)
+    found = []
+    for k, model in enumerate(models):
+        here = replace(model, coefficients=w[:, k])
+        if mean is not None:
+            here = _moved(here, model, R[:, :features], mean[:features], float(mean[features + k]))
+        if alpha > 0.0:
+            here = _penalised(here, alpha * float(w[:, k] @ w[:, k]))
+        elif rank < features and is_array(here.root):
+            here = _lost(here)
+        tests = wald(here.coefficients, here.standard_errors, level, here.df_residual)
+        found.append(replace(here, t=tests.statistic, p=tests.p, intervals=tests.intervals))
+    return tuple(found)
+
+
+def _moved(
+    here: LinearInference, model: LinearInference, R_x: Float, mean: Float, target_mean: float
+) -> LinearInference:
+    """The table for columns as they are, not about their means: ``intercept = m_y - m_x w``."""
+    w = here.coefficients
+    here = replace(here, coefficients=np.concatenate(([target_mean - float(mean @ w)], w)))
+    if not is_array(model.root):
+        return here
+    move = np.eye(len(mean) + 1)
+    move[0, 1:] = -mean
+    root = move @ model.root
+    top = math.sqrt(model.n) * np.concatenate(([1.0], mean))
+    rows = np.concatenate((top[None, :], np.pad(R_x, ((0, 0), (1, 0)))))
+    condition = float(np.linalg.norm(rows, 2) * np.linalg.norm(root, 2))
+    here = replace(here, root=root, condition=condition)
+    if not (is_array(model.covariance) and is_number(model.sigma)):
+        return here
+    covariance = model.sigma**2 * (root @ root.T)
+    return replace(here, covariance=covariance, standard_errors=np.sqrt(np.diag(covariance)))
+
+
+def _penalised(model: LinearInference, shrinkage: float) -> LinearInference:
+    """What a ridge leaves: the fit and how much of the target it explains; ``shrinkage`` is in the sum of squares."""
+    residual = max(0.0, model.sums.residual - shrinkage)
+    total = model.sums.total
+    r2: Number = NO_VARIATION if total <= 0.0 else 1.0 - residual / total
+    return replace(
+        model,
+        sums=Totals(model.n, residual, total, max(0.0, total - residual)),
+        standard_errors=PENALISED,
+        covariance=PENALISED,
+        vif=PENALISED,
+        root=PENALISED,
+        sigma=PENALISED,
+        r2=r2,
+        adjusted_r2=PENALISED,
+        f=PENALISED,
+        f_p=PENALISED,
+        log_likelihood=PENALISED,
+        aic=PENALISED,
+        bic=PENALISED,
+        condition=math.nan,
+    )
+
+
+def _lost(model: LinearInference) -> LinearInference:
+    """The table where the coefficients were found by fewer directions than there are features."""
+    return replace(
+        model,
+        standard_errors=RANK_LOST,
+        covariance=RANK_LOST,
+        vif=RANK_LOST,
+        root=RANK_LOST,
+        condition=math.inf,
+    )
