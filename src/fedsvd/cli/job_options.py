@@ -8,9 +8,10 @@ from typing import Any
 from fedsvd.cli.options import SchemeName
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Task, Trust
 from fedsvd.studies.job_faults import NAME_RULE
-from fedsvd.studies.job_file import NAME, Job, job_from
+from fedsvd.studies.job_file import Job, job_from
 
 
 def job_from_options(

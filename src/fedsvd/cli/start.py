@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
-from fedsvd.cli.reports import artist
+from fedsvd.cli.reports import drawing
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.cli.voice import Format
 from fedsvd.identity.certificates import REHEARSAL
@@ -115,7 +115,7 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
                 typer.echo(f"dashboard: {facts['dashboard']}")
         sys.stdout.flush()
 
-    site = Site.at(kit, yes, artist())
+    site = Site.at(kit, yes, drawing())
     if site.kit.rehearsal:
         typer.echo(REHEARSAL, err=True)
     serve(site, role, stop, ready, **how)

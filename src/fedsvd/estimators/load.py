@@ -21,7 +21,8 @@ from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA
 from fedsvd.estimators.svd import FederatedSVD
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
-from fedsvd.results.write import Stored, party_folders, read_results
+from fedsvd.results.result import PartyResult
+from fedsvd.results.write import party_folders, read_result
 from fedsvd.studies.planning import DEFAULT_MEMORY, GRAM_BYTES
 from fedsvd.types import Float
 
@@ -51,12 +52,14 @@ def load(folder: str | os.PathLike[str]) -> Federated:
     >>> pca.components_.shape, len(pca.parties_)
     ((2, 5), 1)
     """
-    here = read_results(Path(folder))
+    here = read_result(Path(folder))
     if here.not_finished:
         warnings.warn(here.not_finished, stacklevel=2)
+    if here.of_a_role:
+        raise ConfigError(f"{folder} holds the accounts of the {here.reader}, and no result", "load a party's folder")
     if here.party is not None:
         return _BUILD[here.task](here, [here])
-    parts = [read_results(path) for path in party_folders(Path(folder))]
+    parts = [read_result(path) for path in party_folders(Path(folder))]
     return _BUILD[here.task](here, parts if len(parts) == here.plan.k else [])
 
 
@@ -91,7 +94,7 @@ def _only_a_part(what: str) -> ConfigError:
     )
 
 
-def _factors(here: Stored, parts: Sequence[Stored]) -> Federated:
+def _factors(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     """SVD or LSA: the shared factor, and the pieces of the other one that are here."""
     plan, whole = here.plan, len(parts) == here.plan.k
     kinds: tuple[Any, Any] = (FederatedSVD, PartOfSVD) if here.task is Task.SVD else (FederatedLSA, PartOfLSA)
@@ -114,7 +117,7 @@ def _factors(here: Stored, parts: Sequence[Stored]) -> Federated:
     return _described(found, here, parts)
 
 
-def _pca(here: Stored, parts: Sequence[Stored]) -> Federated:
+def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, arrays = here.plan, here.arrays
     spectrum = plan.releases(Item.SPECTRUM)
     found = FederatedPCA(plan.components, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
@@ -132,7 +135,7 @@ def _pca(here: Stored, parts: Sequence[Stored]) -> Federated:
     return found
 
 
-def _regression(here: Stored, parts: Sequence[Stored]) -> Federated:
+def _regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, vertical = here.plan, here.split is Split.VERTICAL
     if vertical and not parts:
         raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the whole job")
@@ -151,14 +154,14 @@ def _regression(here: Stored, parts: Sequence[Stored]) -> Federated:
     return _described(found, here, parts)
 
 
-def _held_coefficients(part: Stored, flat: bool, intercept: Float | float) -> PartyCoefficients:
+def _held_coefficients(part: PartyResult, flat: bool, intercept: Float | float) -> PartyCoefficients:
     own, features = part.arrays["coefficients"], part.features
     constant = part.facts.get("constant_columns", [])
     places = tuple(features.index(name) if features else int(name.removeprefix("x")) for name in constant)
     return PartyCoefficients(own[0] if flat else own, intercept, places)
 
 
-def _common(here: Stored) -> dict[str, Any]:
+def _common(here: PartyResult) -> dict[str, Any]:
     """The parameters of the plan that every estimator has."""
     plan = here.plan
     return {
@@ -173,7 +176,7 @@ def _common(here: Stored) -> dict[str, Any]:
     }
 
 
-def _described(found: Any, here: Stored, parts: Sequence[Stored]) -> Federated:
+def _described(found: Any, here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     """What every fitted estimator has: plan, certificate, number and names of features."""
     found.plan_, found.certificate_ = here.plan, here.certificate
     names: list[str] | None = list(here.features or ()) or None
@@ -189,7 +192,7 @@ def _described(found: Any, here: Stored, parts: Sequence[Stored]) -> Federated:
     return estimator
 
 
-_BUILD: dict[Task, Callable[[Stored, Sequence[Stored]], Federated]] = {
+_BUILD: dict[Task, Callable[[PartyResult, Sequence[PartyResult]], Federated]] = {
     Task.SVD: _factors,
     Task.LSA: _factors,
     Task.PCA: _pca,
