@@ -21,7 +21,6 @@
     │  └─ SourceChanged                    FSVD-211  the data differs from what was approved
     ├─ NumericalError (ArithmeticError)    FSVD-300
     │  ├─ FixedPointOverflow               FSVD-301  which bound, not which value
-    │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
     │  ├─ PrecisionLost                    FSVD-303  a route past its limit of accuracy
     │  ├─ NotConverged                     FSVD-304  an iteration ended before its residual was reached
     │  └─ VerificationFailed               FSVD-305  residual or orthogonality beyond its bound: nothing is released
@@ -175,10 +174,6 @@ class NumericalError(FedSVDError, ArithmeticError):
 
 class FixedPointOverflow(NumericalError):
     code = "FSVD-301"
-
-
-class IllConditionedBlind(NumericalError):
-    code = "FSVD-302"
 
 
 class PrecisionLost(NumericalError):

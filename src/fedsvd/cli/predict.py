@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.job_options import has_name, named_parties
 from fedsvd.cli.options import FormatOption, IdsOption, Overwrite, Parties, Quiet, Scratch
 from fedsvd.cli.progress import shown
+from fedsvd.cli.tasks import has_name, named_parties
 from fedsvd.cli.voice import Format, Voice, number, top_of
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource

@@ -15,6 +15,7 @@ from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.widen import unit
+from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.protocol.upload import batches
@@ -155,7 +156,7 @@ def left_vectors(work: Work, factors: Factors) -> Script:
     if plan.tall:
         return (yield from _in_lines(work))
     rho = factors.U_masked.shape[1] if plan.published else rank_shown(factors.U_masked)
-    return (yield Local("unmask", lambda: to_numpy(P.left_t(work.put(factors.U_masked[:, :rho])))))
+    return (yield Local("unmask", lambda: to_numpy(unmask_left(work.put(factors.U_masked[:, :rho]), P))))
 
 
 def _in_blocks(work: Work, r: int) -> Script:
