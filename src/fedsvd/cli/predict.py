@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, IdsOption, Overwrite, Parties, Quiet, Scratch
+from fedsvd.cli.output import Format, Output, number, top_of
 from fedsvd.cli.progress import shown
 from fedsvd.cli.tasks import has_name, named_parties
-from fedsvd.cli.voice import Format, Voice, number, top_of
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
@@ -40,21 +40,21 @@ def predict(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Apply a result to new tables: predictions, scores, coordinates."""
-    voice, model = Voice(format, quiet), read_result(results)
+    output, model = Output(format, quiet), read_result(results)
     if out is not None:
         expect_free(out, overwrite)
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
     if model.task is Task.LR and model.split is Split.VERTICAL:
-        found = _together(voice, results, model, named, any(map(has_name, party)), ids)
+        found = _together(output, results, model, named, any(map(has_name, party)), ids)
     else:
         found = _alone(results, model, named)
     if out is not None:
         write_predictions(out, model, found, overwrite)
-    voice.answer(_record(model, found, out), lambda console: _show(console, found, out))
+    output.answer(_record(model, found, out), lambda console: _show(console, found, out))
 
 
 def _together(
-    voice: Voice, results: Path, model: PartyResult, named: dict[str, MatrixSource], explicit: bool, ids: Ids
+    output: Output, results: Path, model: PartyResult, named: dict[str, MatrixSource], explicit: bool, ids: Ids
 ) -> dict[str, PartyResult]:
     """Predictions for the label holder, by all parties of a regression on split columns."""
     parts = [read_result(path) for path in party_folders(results)]
@@ -71,7 +71,7 @@ def _together(
         raise ConfigError(f"this job has no party {strangers}", f"the parties are {', '.join(names)}")
     # Files that are not named after the parties are taken in the parties' order.
     tables = [named[name] for name in names] if by_name else list(named.values())
-    with voice.heeding(names), shown(voice, names) as progress:
+    with output.notices_of_warnings(names), shown(output, names) as progress:
         return predict_together(parts, tables, progress, ids)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from fedsvd.cli import options
 from fedsvd.cli.main import VERBS
+from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.voice import Format, Voice
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import NAME
@@ -68,9 +68,9 @@ def command(verb: str) -> Callable[..., None]:
         section = {key: given[key] for key in study}
         masks = {key: given[key] for key in _MASKS}
         job = job_from_options(task, party, section, masks, given["trust"], given["name"])
-        voice = Voice(given["format"], given["quiet"])
+        output = Output(given["format"], given["quiet"])
         run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent"))
-        carry_out_on(given["env"], voice, job, *run_options)
+        carry_out_on(given["env"], output, job, *run_options)
 
     keys = {"party": (options.Parties, inspect.Parameter.empty)}
     keys |= {key: (_STUDY[key], _default(key)) for key in study} | _MASKS | _RUN
