@@ -100,7 +100,7 @@ def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
         if not isinstance(array, MappedArray):
             np.save(file, array, allow_pickle=False)
             return
-        # Some lines of the file at a time, so that what lies on disk does not come into memory whole.
+        # Some lines of the file at a time, so that what lies on disk is not read into memory at once.
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
         lines = array if array.flags.c_contiguous else array.T
         step = max(1, _WRITTEN // max(1, lines[:1].nbytes))

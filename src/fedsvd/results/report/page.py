@@ -147,7 +147,7 @@ def who_learned_what(result: PartyResult) -> Section:
     """What each role can compute under this plan, parties under their names."""
     lines = tuple(named(line, result.names) for line in what_each_role_learns(result.plan))
     words = (
-        "What each role can compute from what it saw, if everybody follows the protocol and the CSP does not collude "
+        "What each role can compute from what it saw, if all follow the protocol and the CSP does not collude "
         "with a party. A malicious party is outside this model.",
     )
     return Section("learned", "What each role learned", words, lines=lines)
