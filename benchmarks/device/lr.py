@@ -70,7 +70,9 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
     return {
         "shape": [rows, columns],
         "seconds": seconds,
-        "seconds_by_stage": {name: spent for name, spent in certificate.seconds_by_stage.items() if spent > 0.01},
+        "seconds_by_stage": {
+            name: spent for name, spent in certificate.record()["seconds_by_stage"].items() if spent > 0.01
+        },
         "seconds_generating": clock.seconds().get("generate", 0.0),
         "seconds_for_labels_and_normal_equations": apart,
         "panels": len(outcome.plan.panels),

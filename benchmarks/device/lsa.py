@@ -60,7 +60,9 @@ def run(device: Device, items: int, users: int, components: int, budget: int = 3
         "scheme": str(outcome.plan.scheme),
         "panels": len(outcome.plan.panels),
         "seconds": seconds,
-        "seconds_by_stage": {name: spent for name, spent in certificate.seconds_by_stage.items() if spent > 0.01},
+        "seconds_by_stage": {
+            name: spent for name, spent in certificate.record()["seconds_by_stage"].items() if spent > 0.01
+        },
         "seconds_scattering_on_device": clock.seconds().get("generate", 0.0),
         "seconds_making_the_ratings": made,
         "residual_over_S_1": certificate.residual,

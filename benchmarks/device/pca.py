@@ -70,7 +70,7 @@ def run(device: Device, m: int, samples: int) -> dict[str, Any]:
     outcome = run_study(study, parties, policy=Policy.permissive(), device=device)
     device.synchronise()
     seconds = time.perf_counter() - started
-    certificate, stages = outcome.certificate, outcome.certificate.seconds_by_stage
+    certificate, stages = outcome.certificate, outcome.certificate.record()["seconds_by_stage"]
     compress = sum(spent for name, spent in stages.items() if name.endswith(": compress"))
     generating = clock.seconds().get("generate", 0.0)
     cosines = np.linalg.svd(sources[0].directions.T @ outcome.parties[0].U, compute_uv=False)

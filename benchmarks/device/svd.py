@@ -47,7 +47,7 @@ def run(device: Device, m: int, columns: int) -> dict[str, Any]:
     )
     device.synchronise()
     seconds = time.perf_counter() - started
-    stages, parts = outcome.certificate.seconds_by_stage, clock.seconds()
+    stages, parts = outcome.certificate.record()["seconds_by_stage"], clock.seconds()
     compress = sum(spent for name, spent in stages.items() if name.endswith(": compress"))
     vectors = sum(spent for name, spent in stages.items() if name.endswith(": right vectors"))
     factor_seconds = compress - parts["generate for factor"]

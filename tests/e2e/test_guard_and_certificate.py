@@ -10,11 +10,14 @@ import pytest
 from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table, until
 from typer.testing import CliRunner
 
+import fedsvd
 from fedsvd.cli.main import cli
-from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
+from fedsvd.errors import ConfigError, NotAuthenticated, NotSealed, StorageError
 from fedsvd.identity.pins import unpin
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.parties import CSP, user
 from fedsvd.results.signed_certificate import verify_certificate
+from fedsvd.results.write import read_result
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.service.csp import CspNode
 from fedsvd.service.jobs import JobState
@@ -23,12 +26,18 @@ from fedsvd.service.site import Site
 
 PARTIES = ("a", "b", "c", "d")
 POLICY = Policy(records_for_full=1, records=1, consent_to_two=True)
+WRITERS = []  # the threads in which the CSP wrote what it saw of a job
 
 
 @contextmanager
 def csp_here(house):
     site = Site.at(house.kits["csp/csp"])
-    how = {"patience": house.patience, "keep": site.keep_account, "identity": site.kit.signing_key}
+
+    def account(*seen):
+        WRITERS.append(threading.current_thread().name)
+        site.keep_account(*seen)
+
+    how = {"patience": house.patience, "keep": account, "identity": site.kit.signing_key}
     node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, **how)
     node.start()
     house.csp = f"127.0.0.1:{node.port}"
@@ -198,6 +207,23 @@ def test_how_long_a_party_took_is_told_to_no_other(study):
         assert told["bytes_by_link"]
         manifest = json.loads((house.folder(name, job.id) / "manifest.json").read_bytes())
         assert manifest["certificate"]["seconds_by_stage"]
+
+
+def test_the_csp_writes_what_it_saw_in_a_thread_of_its_own_and_it_is_no_result(study):
+    house, _, job = study
+    folder = Site.at(house.kits["csp/csp"]).results_of({"id": job.id, "file": job.file})
+    until(lambda: (folder / "manifest.json").is_file())
+    assert f"account-{job.id}" in WRITERS, "a handler that writes answers no one meanwhile"
+    account = read_result(folder)
+    assert (account.reader, dict(account.arrays), account.features, account.names) == (CSP, {}, None, PARTIES)
+    assert account.certificate.plan_digest == job.plan_digest
+    senders = {sender for sender, _ in account.certificate.bytes_by_link}
+    assert senders == {CSP, *map(user, range(1, 5))}, "what every role sent at the end"
+    with pytest.raises(ConfigError, match="accounts of the CSP, and no result"):
+        fedsvd.load(folder)
+    told = CliRunner().invoke(cli, ["report", str(folder), "--out", str(house.root / "page.html")])
+    assert told.exit_code == 0, told.output
+    assert "What each role learned" in (house.root / "page.html").read_text()
 
 
 def test_a_roster_of_one_party_less_is_refused_on_the_same_records(study):

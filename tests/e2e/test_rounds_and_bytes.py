@@ -123,7 +123,7 @@ def test_what_is_planned_is_what_is_metered(k):
     run.run()
     metered = run.certificate.bytes_by_link
     for party in run.plan.users:
-        assert sum(sent_by(run.plan, party).values()) == metered[f"{party.name} -> csp"]
+        assert sum(sent_by(run.plan, party).values()) == metered[party, CSP]
 
 
 class Repeated(MatrixSource):

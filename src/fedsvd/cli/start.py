@@ -18,7 +18,7 @@ import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.output import Format
-from fedsvd.cli.reports import artist
+from fedsvd.cli.reports import drawing
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
@@ -118,7 +118,7 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
                 typer.echo(f"dashboard: {facts['dashboard']}")
         sys.stdout.flush()
 
-    site = Site.at(kit, yes, artist())
+    site = Site.at(kit, yes, drawing())
     if site.kit.rehearsal:
         typer.echo(REHEARSAL, err=True)
     serve(site, role, stop, ready, **how)

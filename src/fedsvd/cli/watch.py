@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fedsvd.cli.output import Output, duration, size
+from fedsvd.cli.output import Output, duration
 from fedsvd.service.jobs import JobState, progress_from
+from fedsvd.types import byte_size
 
 _WORTH_A_LINE = 2.0  # seconds that a stage lasts
 _HEADER = ("role", "stage", "done", "sent", "rate", "time left")
@@ -40,8 +41,8 @@ class Row:
             self.role,
             self.stage,
             "" if self.share is None else f"{100 * self.share:.0f} %",
-            size(self.sent) if self.sent else "",
-            "" if self.rate is None else f"{size(self.rate)}/s",
+            byte_size(self.sent) if self.sent else "",
+            "" if self.rate is None else f"{byte_size(self.rate)}/s",
             "" if self.left is None else duration(self.left),
         )
 

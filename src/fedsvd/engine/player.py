@@ -8,12 +8,13 @@ the machine does, well or badly, and the others are told before the line is hung
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import FedSVDError, PeerAborted
+from fedsvd.protocol.certificate import Accounts
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
@@ -157,20 +158,11 @@ class Player:
             self._played.began.setdefault(stage, started - self._zero)
 
 
-def shared_accounts(meter: Meter) -> dict[str, dict[str, Any]]:
-    """What a role sent on every link: what follows from the plan, and so may be told to the others."""
-    return {
-        "bytes_by_link": {" -> ".join(link): count for link, count in sorted(meter.sent_bytes.items())},
-        "messages_by_link": {" -> ".join(link): count for link, count in sorted(meter.messages.items())},
-        "bytes_by_kind": {": ".join(key): count for key, count in sorted(meter.kinds.items())},
-    }
-
-
-def accounts(me: Party, meter: Meter, played: Played) -> dict[str, dict[str, Any]]:
-    """The same, and how long each stage took: that shows how a party's data was computed with, and stays there."""
-    return {
-        **shared_accounts(meter),
-        "seconds_by_stage": {f"{me.name}: {stage}": spent for stage, spent in played.seconds.items()},
-        "began_by_stage": {f"{me.name}: {stage}": began for stage, began in played.began.items()},
-        "peak_memory": {me.name: peak_memory()},
-    }
+def accounts(me: Party, meter: Meter, played: Played) -> Accounts:
+    """What a role sent, and how long each stage took: that shows how its data was computed with, and stays with it."""
+    return replace(
+        meter.accounts(),
+        seconds_by_stage={(me, stage): spent for stage, spent in played.seconds.items()},
+        began_by_stage={(me, stage): began for stage, began in played.began.items()},
+        peak_memory={me: peak_memory()},
+    )

@@ -10,7 +10,7 @@ one BLAS thread; a party alone has them all. Where deliveries are recorded or pi
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from fedsvd.engine.at_once import at_once
 from fedsvd.errors import FedSVDError, PeerAborted, ProtocolError
 from fedsvd.linalg import backend
+from fedsvd.protocol.certificate import Accounts, Stage
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
@@ -33,9 +34,13 @@ class Run:
 
     results: dict[Party, Any] = field(default_factory=dict)
     meter: Meter = field(default_factory=Meter)
-    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    began: dict[str, float] = field(default_factory=dict)  # when a stage was first entered, from the beginning
+    seconds: defaultdict[Stage, float] = field(default_factory=lambda: defaultdict(float))
+    began: dict[Stage, float] = field(default_factory=dict)  # when a stage was first entered, from the beginning
     views: Views | None = None
+
+    def accounts(self) -> Accounts:
+        """What all roles sent, and how long their stages took."""
+        return replace(self.meter.accounts(), seconds_by_stage=dict(self.seconds), began_by_stage=dict(self.began))
 
 
 class Driver:
@@ -128,7 +133,7 @@ class Driver:
         try:
             return work()
         finally:
-            key = f"{machine.me.name}: {stage}"
+            key = machine.me, stage
             self.run_.seconds[key] += perf_counter() - started
             self.run_.began.setdefault(key, started - self._zero)
 

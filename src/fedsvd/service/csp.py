@@ -197,12 +197,20 @@ class CspNode(CspDesk):
                 return
 
     def _account(self, job: JobRecord) -> None:
-        """Everybody is done: what we saw of this job is written down, for our own operator."""
+        """All members are done: what we saw of this job is written, in a thread of its own, for our own operator."""
         seen = self._verified.pop(job.id, None)
         if seen is None or self._keep is None:
             return
+        # A report takes seconds to draw, and a handler that draws answers no one meanwhile.
+        thread = threading.Thread(target=self._write_account, args=(job, *seen), daemon=True, name=f"account-{job.id}")
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
+        thread.start()
+
+    def _write_account(self, job: JobRecord, plan: SessionPlan, played: Played) -> None:
+        if self._keep is None:
+            return
         try:
-            self._keep(job, *seen, self.book.progress(job.id))
+            self._keep(job, plan, played, self.book.progress(job.id))
         except FedSVDError as error:  # the job is done all the same
             _log.warning("job=%s the account of it was not written: %s", job.id, error)
 

@@ -29,7 +29,6 @@ from fedsvd.policy.rules import Compared, Finding, Policy, earlier_findings, ver
 from fedsvd.protocol.tasks import Split
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
-from fedsvd.results.folder import private_file
 from fedsvd.service.enlist import party_caller
 from fedsvd.storage import private
 from fedsvd.storage.journal import Ledger
@@ -111,7 +110,7 @@ class EarlierStudies:
             version = 1 + max((number for number, _ in self._files()), default=0)
             path, new = self._folder / f"version-{version:04d}.npz", brought.hashes
             try:
-                with private_file(path) as file:
+                with private.new_file(path) as file:
                     np.savez(file, columns=new.columns, records=new.records, sketch=new.sketch)
             except OSError as fault:
                 path.unlink(missing_ok=True)  # a part of it would be taken for an earlier version
@@ -169,7 +168,7 @@ class EarlierStudies:
             for column, step in zip(columns, hasher.steps(panels()).tolist(), strict=True):
                 known.setdefault(column, step)
             coming = self._folder / f"steps.{fresh_bytes(8).hex()}.coming"
-            with private_file(coming) as file:
+            with private.new_file(coming) as file:
                 np.savez(file, columns=np.array(list(known), np.uint64), steps=np.array(list(known.values())))
             coming.replace(path)
         return np.array([known[column] for column in columns])

@@ -8,12 +8,13 @@ progress and failures is shown on terminals and pages: here it becomes text that
 
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError, printable
-from fedsvd.protocol.certificate import ACCOUNTS
+from fedsvd.protocol.certificate import ACCOUNTS, Accounts, accounts_from
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.storage.journal import Ledger
 
@@ -179,6 +180,15 @@ def progress_from(said: object) -> dict[str, Any]:
     found = {key: value for key, value in found.items() if key not in ACCOUNTS or isinstance(value, dict)}
     stage = found.get("stage", "")
     return {**found, **counts, "stage": stage if isinstance(stage, str) else ""}
+
+
+def accounts_sent(progress: Mapping[str, Mapping[str, Any]]) -> Accounts:
+    """The accounts that all roles sent at the end of a session; what is none is left out, and never an error."""
+    found = Accounts()
+    for said in progress.values():
+        with suppress(ValueError):
+            found = found.with_accounts(accounts_from(said))
+    return found
 
 
 def _value_from(value: object) -> Any:

@@ -20,12 +20,11 @@ from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
-from fedsvd.results.collect import collect
-from fedsvd.results.stored import Draw
+from fedsvd.results.write import Draw, collect
 from fedsvd.service.api import Desk
 from fedsvd.service.enlist import authority_caller, file_of, member_callers, party_caller
 from fedsvd.service.failures import first_cause
-from fedsvd.service.jobs import JobState
+from fedsvd.service.jobs import JobState, accounts_sent
 from fedsvd.service.processes import STOP_WITHIN, RoleProcess, environment_for, stop_all
 from fedsvd.service.site import SITE, Site
 from fedsvd.service.wiring import Loopback, Wiring
@@ -51,7 +50,7 @@ class LocalRun:
 
     def write(self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None) -> None:
         """``results/JOB`` as on the sim rung: what all share, and below it each party's folder."""
-        collect(target, self.folders, self.record["progress"], why, overwrite, draw)
+        collect(target, self.folders, accounts_sent(self.record["progress"]), why, overwrite, draw)
 
 
 class LocalFederation:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
-from fedsvd.engine.player import Player, shared_accounts
+from fedsvd.engine.player import Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.protocol.machine import Machine
@@ -94,7 +94,7 @@ class Attempt:
             assert isinstance(machine, User)
             signed = machine.agreement, machine.salt
             member.owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter, *signed))
-        teller.done(shared_accounts(teller.meter))
+        teller.done(teller.meter.accounts().accounts_record())
         self._desk.ask("ended", id=record["id"], attempt=record["attempt"])
         member.note("finished", job=record["id"], session=plan.session)
         if own is None:

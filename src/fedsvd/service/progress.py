@@ -88,7 +88,7 @@ class Watch:
     def done(self, played: Played) -> None:
         """The end: what was sent on every link and how long each stage took, for the result's certificate."""
         self._stage = "done"
-        self._tell(**accounts(CSP, self._meter, played))
+        self._tell(**accounts(CSP, self._meter, played).accounts_record())
 
     def _tell(self, **more: Any) -> None:
         self._last = monotonic()

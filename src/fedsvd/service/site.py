@@ -9,7 +9,6 @@ An approval is for one job as it was submitted, and is spent by it (``approvals.
 """
 
 import shutil
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsvd.data.open import is_address
-from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
@@ -29,16 +27,14 @@ from fedsvd.policy.rules import Policy, organisation_findings
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_unfinished
-from fedsvd.results.stored import Draw, with_accounts
 from fedsvd.service.approvals import Approval, Approvals
 from fedsvd.service.earlier_studies import Asked, Brought, EarlierStudies, organisation
 from fedsvd.service.enlist import OwnPart, job_of, party_caller, plain_id
 from fedsvd.service.failures import not_finished, read_failure, write_failure
-from fedsvd.service.jobs import JobRecord
+from fedsvd.service.jobs import JobRecord, accounts_sent
 from fedsvd.service.site_file import SITE as SITE
 from fedsvd.service.site_file import expect_room, read_site
 from fedsvd.storage import private
-from fedsvd.studies.job_data import Prepared, study_of
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.planning import guard
 from fedsvd.transport.grpc_client import Dialling
@@ -47,6 +43,7 @@ from fedsvd.transport.grpc_server import Listening
 if TYPE_CHECKING:
     from fedsvd.engine.device import Engine
     from fedsvd.engine.player import Played
+    from fedsvd.results.write import Draw
     from fedsvd.roles.user.right_vectors import Keep
     from fedsvd.service.owner import Finished
 
@@ -60,10 +57,10 @@ class Site:
 
     kit: Kit
     yes: bool = False  # approve every job the policy allows, for automation
-    draw: Draw | None = None  # draws the report of a result
+    draw: "Draw | None" = None  # draws the report of a result
 
     @classmethod
-    def at(cls, directory: Path, yes: bool = False, draw: Draw | None = None) -> "Site":
+    def at(cls, directory: Path, yes: bool = False, draw: "Draw | None" = None) -> "Site":
         return cls(Kit.read(Path(directory)), yes, draw)
 
     @property
@@ -265,39 +262,38 @@ class Site:
 
     def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Keep | None":
         """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
-        from fedsvd.results.own_part import keeper
+        from fedsvd.results.vector_files import file_for
 
         folder = self._unfinished(record)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700, parents=True)
-        return keeper(plan, i, job_of(record["file"]).study.write, folder)
+        return file_for(plan, i, job_of(record["file"]).study.write, folder)
 
     def _unfinished(self, record: Mapping[str, Any]) -> Path:
         return self.state / "own" / plain_id(record["id"])
 
     def keep(self, finished: "Finished") -> None:
-        """Write what this party holds, and nothing else."""
+        """Write the result of this party, and of no other."""
         from fedsvd.engine.player import accounts
-        from fedsvd.engine.simulate import Run
-        from fedsvd.results.write import write_own_results
-        from fedsvd.studies.run import Outcome, certificate_of
+        from fedsvd.results.result import PartyResult, certificate_of
+        from fedsvd.results.tables import party_result
+        from fedsvd.results.write import write_result
 
-        job, plan, own = finished.job, finished.plan, finished.own
+        job, plan, computed = finished.job, finished.plan, finished.played.result
         names = tuple(party.name for party in job.parties)
-        i, k = names.index(self.kit.identity.party_id), len(names)
-        study = study_of(job, plan.label_user)
-        # Only our own place is ever read; nobody else's data is here to stand in the others.
-        prepared = Prepared(
-            job.study.name, study, names, (own.data,) * k, (own.features,) * k, job.study.label, job.study.id
+        me = user(names.index(self.kit.identity.party_id) + 1)
+        about = PartyResult(
+            job=job.study.name,
+            names=names,
+            plan=plan,
+            certificate=certificate_of(plan, computed, accounts(me, finished.meter, finished.played)),
+            targets=job.study.label,
+            id=job.study.id,
+            why="as planned with the others",
+            agreement=finished.agreement,
         )
-        result = finished.played.result
-        told = accounts(user(i + 1), finished.meter, finished.played)
-        seconds = defaultdict(float, told["seconds_by_stage"])
-        run = Run({CSP: result}, finished.meter, seconds, told["began_by_stage"])
-        certificate = replace(certificate_of(plan, run), peak_memory={user(i + 1).name: peak_memory()})
-        outcome = Outcome(plan, "as planned with the others", (result,) * k, certificate, agreement=finished.agreement)
         target = self._new_results(finished.record)
-        write_own_results(target, prepared, outcome, i, self.draw)
+        write_result(target, party_result(about, me, computed, finished.own.data), draw=self.draw)
         # Opened to an auditor, it shows what we brought; to anybody else it would let guesses be tried.
         salts = private.private_folder(self.state / "commitments")
         private.replace(salts / f"{plan.session}.salt", finished.salt.hex().encode() + b"\n")
@@ -308,14 +304,14 @@ class Site:
         self, job: JobRecord, plan: SessionPlan, played: "Played", told: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Write what this site, a CSP's, saw of a job: no result of it."""
-        from fedsvd.engine.simulate import Run
-        from fedsvd.results.role_accounts import write_own_account
-        from fedsvd.studies.run import certificate_of
+        from fedsvd.results.result import PartyResult, certificate_of
+        from fedsvd.results.write import write_result
 
         names = tuple(party.name for party in job_of(job.file).parties)
-        verified = certificate_of(plan, Run({CSP: played.result}))
+        certificate = certificate_of(plan, played.result, accounts_sent(told))
         target = self.results_of({"id": job.id, "file": job.file})
-        write_own_account(target, job.name, names, plan, with_accounts(verified, told), self.draw)
+        account = PartyResult(job=job.name, names=names, plan=plan, certificate=certificate).for_role(CSP)
+        write_result(target, account, overwrite=True, draw=self.draw)
 
     def mark_unfinished(self, record: Mapping[str, Any]) -> bool:
         """Say beside our results of this job that it did not end well; False where that was said before."""

@@ -27,14 +27,13 @@ from pydantic import (
 
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
 SCHEMES = ("auto", *Scheme)
-# A name becomes the name of a folder: no separators, nothing hidden, nothing that a shell would change.
-NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
 LARGEST_FILE = 256 << 10  # bytes
 MOST_PARTIES = 500
 _MOST_LABELS = 1000

@@ -5,7 +5,6 @@ and an identity of its own, and the plan pins the identities.
 """
 
 import os
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,10 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import scipy
-
-from fedsvd import __version__
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
 from fedsvd.engine.device import ON_CPU, Engine
@@ -35,6 +30,7 @@ from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
+from fedsvd.results.result import certificate_of
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import room_for
@@ -206,7 +202,13 @@ def _run_once(
     run = Driver(session.machines, Hub(pick), record, side_by_side).run()
     results = tuple(run.results[party] for party in plan.users)
     agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
-    return Outcome(plan, session.why, results, certificate_of(plan, run), run.views, agreement)
+    certificate = certificate_of(plan, verified_in(run), run.accounts())
+    return Outcome(plan, session.why, results, certificate, run.views, agreement)
+
+
+def verified_in(run: Run) -> Any:
+    """What the role that measured the factors ended with: the CSP, or in mode A the users."""
+    return run.results[CSP] or run.results.get(user(1))
 
 
 def _side_by_side(plan: SessionPlan, engine: Engine) -> int:
@@ -238,26 +240,3 @@ def _secrets(random_state: int | None) -> Callable[[str], Seed]:
         return lambda label: Seed(fresh_bytes(32))
     root = Seed(sha256(f"INSECURE fedsvd random_state {random_state}".encode()).digest())
     return lambda label: root.derive("INSECURE", label)
-
-
-def certificate_of(plan: SessionPlan, run: Run) -> Certificate:
-    """What can be said of a finished session's results."""
-    verified = run.results[CSP] or run.results.get(user(1))  # in mode A the users factorise
-    return Certificate(
-        plan_digest=plan.digest,
-        residual=getattr(verified, "residual", 0.0),
-        orthogonality=getattr(verified, "orthogonality", 0.0),
-        rank=getattr(verified, "rank", 0),
-        versions={
-            "fedsvd": __version__,
-            "protocol": str(plan.protocol),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
-        bytes_by_link={" -> ".join(link): count for link, count in sorted(run.meter.sent_bytes.items())},
-        messages_by_link={" -> ".join(link): count for link, count in sorted(run.meter.messages.items())},
-        seconds_by_stage=dict(run.seconds),
-        began_by_stage=dict(run.began),
-        bytes_by_kind={": ".join(key): count for key, count in sorted(run.meter.kinds.items())},
-    )

@@ -26,9 +26,10 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
+from fedsvd.results.result import certificate_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.planning import Study
-from fedsvd.studies.run import Session, assemble, certificate_of
+from fedsvd.studies.run import Session, assemble, verified_in
 from fedsvd.testing.links import Meddle, MeddledHub
 from fedsvd.transport.loopback import Pick, first_sent
 
@@ -116,7 +117,7 @@ class Federation:
     def certificate(self) -> Certificate:
         if self._run is None:
             raise LocalProtocolError("no session was run")
-        return certificate_of(self.plan, self._run)
+        return certificate_of(self.plan, verified_in(self._run), self._run.accounts())
 
     def _begun(self) -> Session:
         if self._session is None:

@@ -63,9 +63,9 @@ def test_results_bytes_and_seconds_are_kept_by_party():
     session = federation.assemble()
     run = Driver(session.machines, Hub(), record=True).run()
     assert set(run.results) == {CSP, ONE, TWO}
-    assert set(run.meter.messages) == {("csp", "user-1"), ("csp", "user-2"), ("user-1", "csp"), ("user-2", "csp")}
-    assert {stage.split(":")[0] for stage in run.seconds} == {"csp", "user-1", "user-2"}
-    assert {"csp: factorise", "user-1: right vectors"} <= set(run.seconds)
+    assert set(run.meter.messages) == {(CSP, user(1)), (CSP, user(2)), (user(1), CSP), (user(2), CSP)}
+    assert {party for party, _ in run.seconds} == {CSP, user(1), user(2)}
+    assert {(CSP, "factorise"), (user(1), "right vectors")} <= set(run.seconds)
     assert all(seconds >= 0 for seconds in run.seconds.values())
     heard = sum(len(messages) for messages in run.views.heard.values())
     assert heard == sum(run.meter.messages.values())
