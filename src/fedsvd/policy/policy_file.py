@@ -38,6 +38,11 @@ _RULES: tuple[tuple[str, int | None, str], ...] = (
     ),
     ("records_for_full", 1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ("records", 1, "Fewest where only U_r or coefficients are."),
+    (
+        "least_freedom",
+        0,
+        "Fewest records beyond the coefficients, n - p, where a regression releases standard errors; 0: no limit.",
+    ),
     ("most_components", 1, "Most components that may be released; no limit while this line is commented out."),
     (
         "least_changed",

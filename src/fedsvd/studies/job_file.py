@@ -42,7 +42,7 @@ _LONGEST_PLACE = 4000
 _LARGEST_COUNT = 2**48
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # What may be released beyond what a task needs to be that task.
-_ON_REQUEST = {Task.SVD: (), Task.LSA: (), Task.PCA: (Item.SPECTRUM,), Task.LR: (Item.SCORE,)}
+_ON_REQUEST = {Task.SVD: (), Task.LSA: (), Task.PCA: (Item.SPECTRUM,), Task.LR: (Item.SCORE, Item.INFERENCE)}
 _ONLY_FOR = {
     "components": (Task.SVD, Task.PCA, Task.LSA),
     "unit_variance": (Task.PCA,),
@@ -51,6 +51,7 @@ _ONLY_FOR = {
     "label_party": (Task.LR,),
     "alpha": (Task.LR,),
     "intercept": (Task.LR,),
+    "inference": (Task.LR,),
     "verify": (Task.SVD, Task.LSA),
     "write": (Task.SVD, Task.PCA, Task.LSA),
 }
@@ -122,6 +123,7 @@ class StudySection(_Section):
     ids: Annotated[Ids, BeforeValidator(lambda value: one_of(value, Ids))] = Ids.COMPARE
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     intercept: StrictBool = True
+    inference: StrictBool = False
     unit_variance: StrictBool = False
     full_matrices: StrictBool = False
     memory: Bytes | None = None
@@ -237,8 +239,8 @@ def schema() -> dict[str, Any]:
 
 def released(study: StudySection) -> tuple[Item, ...]:
     """What the plan of this study releases, in the plan's own order; a party's own part always goes to its owner."""
-    default = RELEASED_BY_DEFAULT[study.task]
-    return default + tuple(item for item in _ON_REQUEST[study.task] if item in (study.release or ()))
+    asked = (*(study.release or ()), *((Item.INFERENCE,) if study.inference else ()))
+    return RELEASED_BY_DEFAULT[study.task] + tuple(item for item in _ON_REQUEST[study.task] if item in asked)
 
 
 def _check_parties(file: _File) -> None:

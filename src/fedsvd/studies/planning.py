@@ -95,6 +95,7 @@ def plan_study(
         memory = DEFAULT_MEMORY
     if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
+    _expect_inference(study, scheme)
     mode, because = _choose_mode(study, scheme, m, counts)
     why = f"{why}; {because}" if because else why
     paper = scheme is Scheme.PAPER
@@ -273,6 +274,8 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
             raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
         return None, ""
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
+    if Item.INFERENCE in release:
+        return Mode.A, "standard errors determine the joint Gram matrix, so the parties open the sum themselves"
     most = min(m, sum(counts))
     factors = study.task in (Task.SVD, Task.LSA, Task.PCA) and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)
@@ -283,6 +286,26 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
     if study.mode is Mode.A and not determined:
         return Mode.A, "as asked for: all parties will hold the joint Gram matrix"
     return study.mode, "as asked for"
+
+
+def _expect_inference(study: Study, scheme: Scheme) -> None:
+    """Refuse standard errors where no party may have what they follow from."""
+    if Item.INFERENCE not in (study.release or ()):
+        return
+    if study.split is Split.VERTICAL:
+        raise ConfigError(
+            "inference on split columns needs the inverse Gram matrix of all parties' columns, which no party may have",
+            'leave inference out; release = ["coefficients", "intercept", "score"] gives the label holder R2, sigma, '
+            "F and the log-likelihood",
+        )
+    if scheme is not Scheme.SUM:
+        fault = f"inference follows from the exact sum of Gram matrices, which scheme {str(scheme)!r} has not"
+        raise ConfigError(fault, 'set scheme = "sum", or leave inference out')
+    if study.mode is Mode.B:
+        raise ConfigError(
+            "inference tells every party the joint Gram matrix, and mode 'B' is there to show it to none",
+            'leave mode out (the parties then open the sum, mode "A"), or leave inference out',
+        )
 
 
 def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:
