@@ -16,7 +16,7 @@ from scipy.linalg import block_diag
 
 from fedsvd.errors import ShapeError
 from fedsvd.statistics.inference import LinearInference, Totals, infer
-from fedsvd.statistics.undefined import NO_VARIATION, PENALISED, RANK_LOST, Number, is_array, is_number
+from fedsvd.statistics.undefined import NO_FREEDOM, NO_VARIATION, PENALISED, Number, is_array, is_number
 from fedsvd.statistics.wald import wald
 from fedsvd.types import Float
 
@@ -33,6 +33,8 @@ def infer_centred(
     features, targets = w.shape
     if R.shape[1] != features + targets:
         raise ShapeError(f"a factor of {R.shape[1]} columns does not fit {features} features and {targets} targets")
+    if rank < features and alpha == 0.0:
+        R = _cut(R, features, rank)
     whole = R if mean is None else block_diag(math.sqrt(n), R)
     models = infer(whole, n, targets=targets, intercept=mean is not None, level=level)
     found = []
@@ -42,8 +44,8 @@ def infer_centred(
             here = _moved(here, model, R[:, :features], mean[:features], float(mean[features + k]))
         if alpha > 0.0:
             here = _penalised(here, alpha * float(w[:, k] @ w[:, k]))
-        elif rank < features and is_array(here.root):
-            here = _lost(here)
+        elif here.df_residual <= 0:
+            here = _saturated(here)
         tests = wald(here.coefficients, here.standard_errors, level, here.df_residual)
         found.append(replace(here, t=tests.statistic, p=tests.p, intervals=tests.intervals))
     return tuple(found)
@@ -94,13 +96,16 @@ def _penalised(model: LinearInference, shrinkage: float) -> LinearInference:
     )
 
 
-def _lost(model: LinearInference) -> LinearInference:
-    """The table where the coefficients were found by fewer directions than there are features."""
-    return replace(
-        model,
-        standard_errors=RANK_LOST,
-        covariance=RANK_LOST,
-        vif=RANK_LOST,
-        root=RANK_LOST,
-        condition=math.inf,
-    )
+def _cut(R: Float, features: int, rank: int) -> Float:
+    """R with its first columns cut to this rank: what is left of the other directions is rounding."""
+    R_x = R[:, :features]
+    norms = np.linalg.norm(R_x, axis=0)
+    scale = np.where(norms > 0.0, norms, 1.0)
+    U, s, Vt = np.linalg.svd(R_x / scale, full_matrices=False)
+    cut: Float = np.concatenate(((U[:, :rank] * s[:rank]) @ Vt[:rank] * scale, R[:, features:]), axis=1)
+    return cut
+
+
+def _saturated(model: LinearInference) -> LinearInference:
+    """Without rows beyond the coefficients, residuals are rounding, and so would be their logarithm."""
+    return replace(model, log_likelihood=NO_FREEDOM, aic=NO_FREEDOM, bic=NO_FREEDOM)

@@ -67,7 +67,8 @@ def script(work: Work) -> Script:
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
     inference: tuple[LinearInference, ...] = ()
     if plan.releases(Item.INFERENCE):
-        in_data_units = R * np.ldexp(scale, about.E)
+        # A constant column holds nothing but the noise of its sum.
+        in_data_units = R * np.where(rows.inverse > 0, np.ldexp(scale, about.E), 0.0)
         inference = yield Local("inference", lambda: _inference(work, about, in_data_units, w, fit.rank))
     return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant, inference=inference)
 
