@@ -19,8 +19,8 @@ from fedsvd.cli.study import (
     own_parts,
     point_out,
     show_estimate,
-    tell_of_resumption,
     show_tables,
+    tell_of_resumption,
 )
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused

@@ -95,7 +95,7 @@ class InferenceTable:
         raise NotImplementedError
 
     def _models(self) -> tuple[LinearInference, ...]:
-        models = getattr(self, "inference_", ())
+        models: tuple[LinearInference, ...] = getattr(self, "inference_", ())
         if not models:
             raise ConfigError("this study computed no standard errors", "fit with inference=True")
         return models

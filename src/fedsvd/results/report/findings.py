@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.results.report import charts, svg
+from fedsvd.results.report import charts, regression, svg
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -179,7 +179,10 @@ def _regression(result: PartyResult) -> Section:
         pairs = list(zip(result.targets, intercept.tolist(), strict=False))
         words.append("Intercept: " + ", ".join(f"{target} {value:.6g}" for target, value in pairs) + ".")
     coefficients = result.arrays.get("coefficients")
-    if coefficients is not None:
+    forests = list(regression.forest_plots(result))
+    if forests:
+        figures += forests
+    elif coefficients is not None:
         names = result.feature_names(coefficients.shape[1])
         for target, w in zip(result.targets, coefficients, strict=False):
             order = np.argsort(-np.abs(w), kind="stable")[:_ROWS]
@@ -192,7 +195,8 @@ def _regression(result: PartyResult) -> Section:
     elif result.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
     figures += _residuals(result)
-    return Section("regression", "Regression", tuple(words), tuple(figures))
+    words += regression.notes(result)
+    return Section("regression", "Regression", tuple(words), tuple(figures), tuple(regression.tables(result)))
 
 
 def _residuals(result: PartyResult) -> list[Figure]:

@@ -1,9 +1,9 @@
 """Regression on split rows: the sum family on ``[X_i y_i]^T``, rows scaled by powers of two (specification, 4.4).
 
 In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
-users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released, every user
-computes it at home from the factor that it has, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that
-user 1 folds into its factor.
+users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released,
+every user computes it at home from its factor, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that user
+1 folds into its factor.
 """
 
 import math
