@@ -12,12 +12,14 @@ import numpy as np
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.fit import RegressionResult
-from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.inference import LinearInference, Totals, infer_block
 from fedsvd.statistics.table import columns, model_from, terms, values
 from fedsvd.statistics.undefined import is_array
+from fedsvd.types import Float
 
 ARRAYS = ("covariance", "vif")
 """Names of arrays and tables that inference adds: of the coefficients (targets, q, q), and of the features."""
+_OF_COEFFICIENTS = ("condition", "level", "not_defined")
 
 
 def with_inference(to: PartyResult, computed: RegressionResult) -> PartyResult:
@@ -33,6 +35,23 @@ def with_inference(to: PartyResult, computed: RegressionResult) -> PartyResult:
     if is_array(models[0].vif):
         to = to.adding({"vif": models[0].vif}, Table("vif", {"feature": features, "vif": models[0].vif}))
     return to
+
+
+def with_fit(to: PartyResult, rank: int, y: Float, fitted: Float) -> PartyResult:
+    """What the label holder of split columns knows of the model as one, from its own labels and the fitted values."""
+    plan = to.plan
+    if plan.alpha > 0.0 or plan.published:
+        return to
+    about = np.mean(y, axis=0) if plan.centre else 0.0
+    residual, total, explained = (np.sum(np.square(part), axis=0) for part in (y - fitted, y - about, fitted - about))
+    said = {}
+    for k, name in enumerate(to.targets):
+        sums = Totals(plan.m, float(residual[k]), float(total[k]), float(explained[k]))
+        # Without columns of its own the table is empty; what is said of the model needs the sums and the rank alone.
+        empty, ones = np.zeros((plan.n, 0)), np.ones(plan.n)
+        model = values(infer_block(ones, empty, np.zeros(plan.n), sums, rank=rank, intercept=plan.centre))
+        said[name] = {key: value for key, value in model.items() if key not in _OF_COEFFICIENTS}
+    return to.adding(facts={"fit": said})
 
 
 def models_of(result: PartyResult) -> tuple[LinearInference, ...]:

@@ -89,7 +89,10 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             return scored(to, "fitted", _fitted(data.table, computed), data)
         case RegressionResult(fitted=fitted):
             to = _coefficients(to, computed)
-            return to if fitted is None else scored(to, "fitted", fitted, data)
+            if fitted is None:
+                return to
+            to = scored(to, "fitted", fitted, data)
+            return to if data.labels is None else regression_table.with_fit(to, computed.rank, data.labels, fitted)
     return to
 
 

@@ -292,17 +292,15 @@ def _expect_inference(study: Study, scheme: Scheme) -> None:
     """Refuse standard errors where no party may have what they follow from."""
     if Item.INFERENCE not in (study.release or ()):
         return
-    fix = 'leave mode out (mode "A": the parties open the sum), or leave inference out'
-    fault = "inference shows every party the joint Gram matrix, and mode 'B' shows it to none"
     if study.split is Split.VERTICAL:
         fault = "inference on split columns needs the inverse Gram matrix of all columns, which no party may have"
         fix = 'leave inference out; release "score" gives the label holder R2, sigma, F and the log-likelihood'
-    elif scheme is not Scheme.SUM:
-        fault = f"inference follows from the exact sum of Gram matrices, which scheme {str(scheme)!r} has not"
-        fix = 'set scheme = "sum", or leave inference out'
-    elif study.mode is not Mode.B:
-        return
-    raise ConfigError(fault, fix)
+        raise ConfigError(fault, fix)
+    if scheme is not Scheme.SUM:
+        raise ConfigError(f"inference needs the exact sum of Gram matrices, and {scheme!s} has none", 'scheme = "sum"')
+    if study.mode is Mode.B:
+        fault = "inference shows every party the joint Gram matrix, and mode 'B' shows it to none"
+        raise ConfigError(fault, 'leave mode out (mode "A": the parties open the sum), or leave inference out')
 
 
 def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:

@@ -174,6 +174,7 @@ def _regression(result: PartyResult) -> Section:
         r2 = "not defined (the labels do not vary)" if fit["r2"] is None else f"{fit['r2']:.6g}"
         on = "all rows" if result.plan.split is Split.VERTICAL else "your own rows"
         words.append(f"{target}: R² {r2}, mean squared error {fit['mse']:.6g}, on {on}.")
+    words += regression.fit_in_words(result)
     intercept = result.arrays.get("intercept")
     if intercept is not None:
         pairs = list(zip(result.targets, intercept.tolist(), strict=False))

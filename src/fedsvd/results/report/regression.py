@@ -35,6 +35,23 @@ def tables(result: PartyResult) -> Iterator[Grid]:
         yield grid(f"The model of {target}", ("what", "value"), summary.facts)
 
 
+def fit_in_words(result: PartyResult) -> list[str]:
+    """What the label holder of split columns knows of the model as one."""
+    names = {
+        "sigma": "sigma",
+        "adjusted_r2": "adjusted R²",
+        "f": "F",
+        "f_p": "p of F",
+        "log_likelihood": "log-likelihood",
+    }
+    names |= {"aic": "AIC", "bic": "BIC"}
+    found = []
+    for target, said in (result.facts.get("fit") or {}).items():
+        numbers = ", ".join(f"{name} {said[key]:.6g}" for key, name in names.items() if said[key] is not None)
+        found.append(f"{target}, the model as one: {said['df_residual']} degrees of freedom, {numbers}.")
+    return found
+
+
 def notes(result: PartyResult) -> list[str]:
     """Why a statistic is missing, a sentence each."""
     names = list(result.feature_names(result.plan.m))
