@@ -98,24 +98,19 @@ def plan_study(
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
     mode, because = _choose_mode(study, scheme, m, counts)
     why = f"{why}; {because}" if because else why
-    plan = _session_plan(study, m, counts, session, scheme, mode, memory)
-    plan = replace(plan, reason=why, identities=identities)
+    plan = _session_plan(study, m, counts, scheme, mode, memory)
+    plan = replace(plan, session=session, reason=why, identities=identities)
     return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
 
 
 def _session_plan(
-    study: Study,
-    m: int,
-    counts: tuple[int, ...],
-    session: SessionId,
-    scheme: Scheme,
-    mode: Mode | None,
-    memory: int,
+    study: Study, m: int, counts: tuple[int, ...], scheme: Scheme, mode: Mode | None, memory: int
 ) -> SessionPlan:
+    """A plan of these shapes, for no session yet."""
     paper = scheme is Scheme.PAPER
     centre = study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre
     return SessionPlan(
-        session=session,
+        session=SessionId("00" * 16),
         task=study.task,
         split=study.split,
         scheme=scheme,
@@ -153,7 +148,7 @@ def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
         return 0
     mode, _ = _choose_mode(study, Scheme.SUM, m, counts)
-    return sum_floor(_session_plan(study, m, counts, SessionId("00" * 16), Scheme.SUM, mode, 1))
+    return sum_floor(_session_plan(study, m, counts, Scheme.SUM, mode, 1))
 
 
 def other_family(study: Study, planned: Planned) -> Planned | None:
