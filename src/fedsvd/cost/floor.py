@@ -36,9 +36,9 @@ def _floor(plan: SessionPlan) -> int:
         components=None if plan.components is None else times * plan.components,
         memory=PANELS * 8 * times * plan.M * _COLUMNS,
     )
-    for _ in range(_ROUNDS):  # until what a budget's own panels take leads to that budget
+    for _ in range(_ROUNDS):  # each time the part of a budget that panels take is added to it
         needed = _most_alive(large)
-        if abs(needed - large.memory) <= large.memory // 1000:
+        if needed <= 1.001 * large.memory:
             break
         large = replace(large, memory=needed)
     return -(-large.memory // times**2)

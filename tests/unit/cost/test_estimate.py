@@ -367,4 +367,5 @@ def test_the_least_memory_of_the_sum_family_is_what_its_own_plan_takes(task, ask
         plan = plan_study(Study(task, H, **asked), m, counts, SessionId("00" * 16)).plan
         least = sum_floor(plan)
         takes = predict(replace(plan, memory=least), in_memory=False).memory
-        assert 0.9 * least <= takes <= 1.01 * least + (16 << 20)  # and what does not grow with the common side
+        # Wider panels wait for each other no longer and may take less; what does not grow with m comes on top.
+        assert 0.8 * least <= takes <= 1.01 * least + (16 << 20)
