@@ -151,12 +151,12 @@ def _orthogonality(U: Float) -> float:
 
 
 def _by_provider(work: Work, prepared: Prepared) -> Script:
-    U, sigma, quality = yield from _unmasked(work, prepared)
+    U, sigma, residual, orthogonality = yield from _unmasked(work, prepared)
     checked: Checked = yield from check_factors(work, prepared, U, sigma)
     flip(U, (yield from common_signs(work, U)))
     energy = None if checked.trace is None else in_data_units(checked.trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
-    return Opened(U, released, U.shape[1], *quality, checked, energy)
+    return Opened(U, released, U.shape[1], residual, orthogonality, checked, energy)
 
 
 def _unmasked(work: Work, prepared: Prepared) -> Script:
@@ -166,7 +166,7 @@ def _unmasked(work: Work, prepared: Prepared) -> Script:
     found = rank_shown(factors.U_masked)
     U: Float = yield Local("unmask", lambda: to_numpy(unit.left_t(work.put(factors.U_masked[:, :found]))))
     sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * (unit.F / unit.c)
-    return U, sigma, (factors.residual, factors.orthogonality)
+    return U, sigma, factors.residual, factors.orthogonality
 
 
 def common_signs(work: Work, U: Float) -> Script:
