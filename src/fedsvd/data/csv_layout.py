@@ -2,7 +2,8 @@
 
 A number is what ``float`` reads, written in ASCII and without underscores, with a decimal point or, throughout a file
 whose cells are not separated by commas, with a decimal comma. A byte order mark says how the text is encoded. A missing
-entry is one of a few spellings, all of which become NaN and are refused later, by the checks of ``door.py``. Nothing here keeps a cell's content.
+entry is one of a few spellings, all of which become NaN and are refused later, by the checks of ``door.py``. Nothing
+here stores the content of a cell.
 """
 
 import codecs

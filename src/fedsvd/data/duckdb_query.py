@@ -62,11 +62,10 @@ def _parts(text: str) -> tuple[str, str]:
     database, _, setting = text.removeprefix(SCHEME).partition("?")
     key, _, query = setting.partition("=")
     if key != "query" or not query.strip():
-        raise ConfigError(
-            f"{SCHEME}{database} asks for nothing", f"write {SCHEME}{database or 'FILE'}?query=SELECT ..."
-        )
-    # Only what a browser would have encoded is decoded; a query typed as it is keeps its plus signs.
-    return database, unquote_plus(query) if "%20" in query or " " not in query else query
+        how = f"write {SCHEME}{database or 'FILE'}?query=SELECT ..."
+        raise ConfigError(f"{SCHEME}{database} asks for nothing", how)
+    # A query with blanks is taken as it was typed; without, it was encoded as addresses are.
+    return database, query if " " in query.strip() else unquote_plus(query)
 
 
 def _connected(database: Path | None) -> Any:
@@ -92,7 +91,7 @@ def _answered(connection: Any, query: str, name: str, scratch: Path | None) -> A
             raise ConfigError(f"the query of {name} is not one SELECT", "write a single SELECT statement")
         relation = connection.sql(query)
         reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        file = tempfile.TemporaryFile(prefix="fedsvd-", dir=scratch)
+        file = tempfile.TemporaryFile(prefix="fedsvd-", dir=scratch)  # noqa: SIM115  it lives as long as the source
         rows = 0
         with reader(_BATCH_ROWS) as batches, parquet.ParquetWriter(file, batches.schema) as writer:
             for batch in batches:

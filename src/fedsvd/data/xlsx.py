@@ -2,8 +2,8 @@
 
 A sheet is a text table whose cells happen to be typed: numbers keep every bit, dates become ISO text, formulas count
 with the value that Excel stored, what Excel shows as an error (``#N/A``) is missing, and numbers stored as text are
-numbers. So it is parsed as text tables are (``csv_parse.py``) and goes once to a private temporary file. Empty rows, and
-empty columns at the right end, are not part of the table.
+numbers. So it is parsed as text tables are (``csv_parse.py``) and goes once to a private temporary file. Empty rows,
+and empty columns at the right end, are not part of the table.
 """
 
 import datetime
@@ -101,7 +101,7 @@ def _only_sheet(path: Path) -> str:
         which = ", ".join(map(repr, filled))
         fault = f"{path} has {len(filled)} sheets that are not empty" + (f": {which}" if filled else "")
         raise UnknownFormat(fault, f"name one: {path.name}#SHEET, or part=..." if filled else "write a table into it")
-    return filled[0]
+    return str(filled[0])
 
 
 def _rows(path: Path, sheet: str) -> Iterator[tuple[int, list[str]]]:

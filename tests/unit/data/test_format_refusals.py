@@ -126,7 +126,7 @@ class TestNames:
 
 
 class TestUnknownFormat:
-    @pytest.mark.parametrize("name", ["t.xlsx", "t", "t.npy.bak", "npy"])
+    @pytest.mark.parametrize("name", ["t.xls", "t", "t.npy.bak", "npy"])
     def test_files_of_unknown_suffix(self, tmp_path, name):
         (tmp_path / name).write_bytes(b"1,2\n")
         with pytest.raises(UnknownFormat, match="no reader"):
