@@ -11,12 +11,13 @@ loaded from the network.
 
 import os
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_plus
 
 from fedsvd.data.parquet import ParquetSource
-from fedsvd.errors import ConfigError, EmptyData, MissingExtra, StorageError, UnknownFormat
+from fedsvd.errors import ConfigError, EmptyData, FedSVDError, MissingExtra, StorageError, UnknownFormat
 
 SCHEME = "duckdb://"
 _BATCH_ROWS = 1 << 14
@@ -29,6 +30,7 @@ class QuerySource(ParquetSource):
     def __init__(self, database: Path | None, query: str, name: str, scratch: Path | None) -> None:
         with _connected(database) as connection:
             file = _answered(connection, query, name, scratch)
+        weakref.finalize(self, file.close)
         super().__init__(Path(name), scratch=scratch, file=file)
 
 
@@ -83,33 +85,44 @@ def _answered(connection: Any, query: str, name: str, scratch: Path | None) -> A
     """The answer as a Parquet file without a name."""
     import duckdb
     import pyarrow
+
+    file = tempfile.TemporaryFile(prefix="fedsvd-", dir=scratch)  # noqa: SIM115  it lives as long as the source
+    try:
+        rows = _write(connection, query, name, file)
+        if not rows:
+            raise EmptyData(f"the query of {name} has no rows", "check its conditions")
+        file.seek(0, os.SEEK_SET)
+        return file
+    except BaseException as fault:
+        file.close()
+        if isinstance(fault, duckdb.Error | pyarrow.ArrowException):
+            # Its own text may quote cells; the kind of fault is enough.
+            kind = type(fault).__name__
+            raise UnknownFormat(f"DuckDB cannot answer the query of {name} ({kind})", _advice(kind)) from None
+        if isinstance(fault, OSError) and not isinstance(fault, FedSVDError):
+            raise StorageError(
+                f"cannot write the answer of {name} to a temporary file: {fault.strerror or type(fault).__name__}",
+                "free disk space there, or give another folder: --scratch FOLDER",
+            ) from fault
+        raise
+
+
+def _write(connection: Any, query: str, name: str, file: Any) -> int:
+    """The answer of a query into a Parquet file, batch by batch; how many rows it has."""
+    import duckdb
     from pyarrow import parquet
 
-    try:
-        statements = connection.extract_statements(query)
-        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-            raise ConfigError(f"the query of {name} is not one SELECT", "write a single SELECT statement")
-        relation = connection.sql(query)
-        reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-        file = tempfile.TemporaryFile(prefix="fedsvd-", dir=scratch)  # noqa: SIM115  it lives as long as the source
-        rows = 0
-        with reader(_BATCH_ROWS) as batches, parquet.ParquetWriter(file, batches.schema) as writer:
-            for batch in batches:
-                rows += batch.num_rows
-                writer.write_batch(batch)
-    except (duckdb.Error, pyarrow.ArrowException) as fault:
-        # Its own text may quote cells; the kind of fault and the place in the query are enough.
-        kind = type(fault).__name__
-        raise UnknownFormat(f"DuckDB cannot answer the query of {name} ({kind})", _advice(kind)) from None
-    except OSError as fault:
-        raise StorageError(
-            f"cannot write the answer of {name} to a temporary file: {fault.strerror or type(fault).__name__}",
-            "free disk space there, or give another folder: --scratch FOLDER",
-        ) from fault
-    if not rows:
-        raise EmptyData(f"the query of {name} has no rows", "check its conditions")
-    file.seek(0, os.SEEK_SET)
-    return file
+    statements = connection.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise ConfigError(f"the query of {name} is not one SELECT", "write a single SELECT statement")
+    relation = connection.sql(query)
+    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    rows = 0
+    with reader(_BATCH_ROWS) as batches, parquet.ParquetWriter(file, batches.schema) as writer:
+        for batch in batches:
+            rows += batch.num_rows
+            writer.write_batch(batch)
+    return rows
 
 
 def _advice(kind: str) -> str:

@@ -18,7 +18,7 @@ from fedsvd.data.arrays import ArraySource
 from fedsvd.data.door import expect_matrix, expect_numeric
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import from_npz
-from fedsvd.errors import UnknownFormat
+from fedsvd.errors import FedSVDError, UnknownFormat
 from fedsvd.storage.spool import spooled
 from fedsvd.types import Float
 
@@ -36,7 +36,7 @@ def open_npz(path: Path, names: Iterable[object] | None, part: str | None, scrat
             shapes = {name: _header(archive, name)[0] for name in members}
             return ArraySource(_array(path, archive, _chosen(path, shapes, part), scratch), names)
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError, struct.error) as fault:
-        if isinstance(fault, UnknownFormat) or type(fault).__module__.startswith("fedsvd"):
+        if isinstance(fault, FedSVDError):
             raise
         raise UnknownFormat(
             f"{path} is no .npz of numpy.savez or scipy.sparse.save_npz", "write or copy it again"

@@ -16,7 +16,7 @@ from typing import Any
 from fedsvd.data.csv import CsvSource
 from fedsvd.data.csv_layout import Layout, has_header, text_columns
 from fedsvd.data.door import expect_names
-from fedsvd.errors import EmptyData, MissingExtra, RaggedRows, UnknownFormat
+from fedsvd.errors import EmptyData, FedSVDError, MissingExtra, RaggedRows, UnknownFormat
 
 _SAMPLE_ROWS = 100
 
@@ -112,6 +112,10 @@ def _rows(path: Path, sheet: str) -> Iterator[tuple[int, list[str]]]:
             listed = ", ".join(map(repr, workbook.sheetnames))
             raise UnknownFormat(f"{path} has no sheet {sheet!r}", f"one of {listed}")
         yield from _cells(workbook[sheet])
+    except (ValueError, KeyError, IndexError, zipfile.BadZipFile, OSError) as fault:
+        if isinstance(fault, FedSVDError):
+            raise
+        raise UnknownFormat(f"sheet {sheet!r} of {path} is damaged", "save it again as .xlsx") from None
     finally:
         workbook.close()
 
