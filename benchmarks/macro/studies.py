@@ -15,9 +15,9 @@ from benchmarks.measure import Row, at_most, faster
 from fedsvd.data.open import open_source
 from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.federation import Outcome, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Outcome, run_study
 
 
 def rows() -> Iterator[Row]:

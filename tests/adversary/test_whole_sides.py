@@ -18,7 +18,7 @@ from fedsvd.lab.attacks.unmix import Cuts
 from fedsvd.linalg.windows import Form, block_sizes
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.roles.user.masking import Masks
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.types import SessionId
 
 M, COUNTS, SLICES = 8209, (9, 7), 24  # a prime number of rows; the CSP cuts what it sees into so many slices

@@ -1,7 +1,7 @@
 """Every class that holds a secret, and how to make one that holds the canary.
 
 The one place to extend: a class that is new in one of ``ROOMS`` stands here either in ``BEARERS`` or in
-``HARMLESS``, or the test fails. Classes of other rooms may be added when they carry secrets.
+``HARMLESS``, or the test fails. Classes of other packages may be added when they carry secrets.
 """
 
 from collections.abc import Callable

@@ -6,7 +6,7 @@ import pytest
 from tests.browser import CONTRAST, Browser
 
 from fedsvd.cli.dashboard import dashboard
-from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
+from fedsvd.service.jobs import JobBook, JobRecord, JobState
 from fedsvd.storage.journal import AuditLog, Ledger
 
 FILE = {"job": {"name": "three-hospitals", "task": "pca"}, "party": [{"name": "a"}, {"name": "b"}]}

@@ -27,12 +27,12 @@ from tests.tolerances import RESULT_BAR, assert_close
 import fedsvd
 from fedsvd.identity.authority import Authority
 from fedsvd.identity.kit import Kit, accept_revocations
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Mode
-from fedsvd.runtime import csp_node
-from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.member_node import MemberNode
-from fedsvd.runtime.site import Site
+from fedsvd.service import csp as csp_node
+from fedsvd.service.csp import CspNode
+from fedsvd.service.member_node import MemberNode
+from fedsvd.service.site import Site
 
 PATIENCE = 60.0
 

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from fedsvd.data.open import open_source
 from fedsvd.errors import ReleaseRefused
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.ledger import full_outputs
-from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import (
+from fedsvd.policy.learned import full_outputs
+from fedsvd.policy.rules import (
     Policy,
     findings,
     what_each_role_learns,
 )
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import SessionId
 

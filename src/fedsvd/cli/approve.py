@@ -10,14 +10,14 @@ from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOp
 from fedsvd.cli.plan import leaves_each_site
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped, ungrouped
-from fedsvd.protocol.ledger import components, gram_by_consent, how_rows_belong, in_scheme, unit
+from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
+from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.approval import Considered, agree, consider
-from fedsvd.runtime.connect import Connection
-from fedsvd.runtime.jobs import named
-from fedsvd.runtime.service import enlist_now
+from fedsvd.service.approval import Considered, agree, consider
+from fedsvd.service.client import Connection
+from fedsvd.service.process import enlist_now
+from fedsvd.studies.jobs import named
 
 
 def approve(

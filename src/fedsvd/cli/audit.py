@@ -41,7 +41,7 @@ def audit(
     from fedsvd.lab.audit.audit import BUDGET
     from fedsvd.lab.audit.audit import audit as run_audit
     from fedsvd.lab.audit.page import render, template
-    from fedsvd.runtime.job import read_job
+    from fedsvd.studies.job_file import read_job
 
     voice = Voice(format, quiet)
     if out.exists() and not overwrite:

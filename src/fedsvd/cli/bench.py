@@ -17,12 +17,12 @@ from rich.table import Table
 from fedsvd.cli.options import FormatOption, Quiet
 from fedsvd.cli.voice import Format, Voice, duration, size
 from fedsvd.cli.watching import watched
+from fedsvd.cost.calibration import rated
 from fedsvd.errors import ConfigError
 from fedsvd.lab.scale import Case, Step, exponent, generation, measured, modelled
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime.calibration import rated
-from fedsvd.runtime.folder import expect_free
-from fedsvd.runtime.job import bytes_of
+from fedsvd.results.folder import expect_free
+from fedsvd.studies.job_file import bytes_of
 
 bench = typer.Typer(no_args_is_help=True, help="Speed, memory and bytes, measured on this machine.")
 _SIZES = {Task.SVD: "100k,200k,500k,1M,2M", Task.LR: "100k,200k,500k,1M"}

@@ -23,11 +23,11 @@ from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, duration, listing, size
 from fedsvd.cli.watching import watched
 from fedsvd.linalg.signs import apply_signs, signs_of
-from fedsvd.runtime.folder import expect_free
-from fedsvd.runtime.job import Job, job_from
-from fedsvd.runtime.local import LocalFederation, local_federation
-from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
-from fedsvd.runtime.stored import REPORT
+from fedsvd.results.folder import expect_free
+from fedsvd.results.stored import REPORT
+from fedsvd.results.write import PARTIES, Stored, party_folders, read_results
+from fedsvd.service.local import LocalFederation, local_federation
+from fedsvd.studies.job_file import Job, job_from
 from fedsvd.types import Float
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")

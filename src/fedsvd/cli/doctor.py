@@ -19,8 +19,8 @@ def doctor(
 ) -> None:
     """Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong."""
     # Imported here: --help needs neither the transport nor the roles.
-    from fedsvd.runtime.doctor import examine
-    from fedsvd.runtime.job import read_job
+    from fedsvd.service.doctor import examine
+    from fedsvd.studies.job_file import read_job
 
     checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))
     problems = [check for check in checks if not check.ok]

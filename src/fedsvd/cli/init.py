@@ -17,11 +17,11 @@ import typer
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.identity.policy import POLICY, spelt_policy
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.policy_file import POLICY, spelt_policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.job import NAME, TASKS, job_from, schema
-from fedsvd.runtime.job_faults import NAME_RULE, near
+from fedsvd.studies.job_faults import NAME_RULE, near
+from fedsvd.studies.job_file import NAME, TASKS, job_from, schema
 
 JOB = "job.toml"
 Answer = TypeVar("Answer")

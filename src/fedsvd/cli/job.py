@@ -13,14 +13,14 @@ from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ApprovalSpent, printable
-from fedsvd.protocol.ledger import how_rows_belong
-from fedsvd.runtime.connect import Connection, Results
-from fedsvd.runtime.enlisting import job_of
-from fedsvd.runtime.failures import first_cause
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import study_of
-from fedsvd.runtime.jobbook import JobState
-from fedsvd.runtime.site import Site
+from fedsvd.policy.learned import how_rows_belong
+from fedsvd.service.client import Connection, Results
+from fedsvd.service.enlist import job_of
+from fedsvd.service.failures import first_cause
+from fedsvd.service.jobs import JobState
+from fedsvd.service.site import Site
+from fedsvd.studies.job_data import study_of
+from fedsvd.studies.job_file import read_job
 
 
 class _Jobs(Lazy):

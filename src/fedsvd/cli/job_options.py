@@ -9,8 +9,8 @@ from fedsvd.cli.options import SchemeName
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Task, Trust
-from fedsvd.runtime.job import NAME, Job, job_from
-from fedsvd.runtime.job_faults import NAME_RULE
+from fedsvd.studies.job_faults import NAME_RULE
+from fedsvd.studies.job_file import NAME, Job, job_from
 
 
 def job_from_options(

@@ -21,7 +21,7 @@ from fedsvd.identity.kit import accept as accept_certificate
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin as pin_key
 from fedsvd.identity.request import REQUEST, Request, make_request
-from fedsvd.runtime.site_file import SITE, write_site
+from fedsvd.service.site_file import SITE, write_site
 from fedsvd.storage import private
 
 join = typer.Typer(no_args_is_help=True, help="Become a member: request, accept, renew, pin.")

@@ -16,17 +16,17 @@ from fedsvd.cli.study import about_rows, left_behind, own_parts, point_out, show
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.cli.watching import watched
 from fedsvd.errors import ReleaseRefused
-from fedsvd.protocol.ledger import how_rows_belong
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.learned import how_rows_belong
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.folder import Table, expect_free
-from fedsvd.runtime.job import Job
-from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import all_faults_named, parties_named, plan_job
-from fedsvd.runtime.local import LocalRun, local_federation
-from fedsvd.runtime.planning import guard
-from fedsvd.runtime.results import PARTIES, Stored, party_folders, read_results
-from fedsvd.runtime.resume import Resumable
+from fedsvd.results.folder import Table, expect_free
+from fedsvd.results.write import PARTIES, Stored, party_folders, read_results
+from fedsvd.service.local import LocalRun, local_federation
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.jobs import all_faults_named, parties_named, plan_job
+from fedsvd.studies.planning import guard
+from fedsvd.studies.resume import Resumable
 
 _ROWS_SHOWN = 5
 

@@ -19,11 +19,11 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import Ids, Split, Task
-from fedsvd.runtime.folder import expect_free
-from fedsvd.runtime.holdings import Holding, by_feature, by_sample
-from fedsvd.runtime.job_data import party_named
-from fedsvd.runtime.prediction import bring, in_the_order_of, predict_together, scored
-from fedsvd.runtime.results import Stored, party_folders, read_results, write_predictions
+from fedsvd.results.folder import expect_free
+from fedsvd.results.tables import Holding, by_feature, by_sample
+from fedsvd.results.write import Stored, party_folders, read_results, write_predictions
+from fedsvd.service.predict import bring, in_the_order_of, predict_together, scored
+from fedsvd.studies.job_data import party_named
 
 _ROWS_SHOWN = 5
 

@@ -1,11 +1,11 @@
-"""Progress of a run in this process on standard error (``runtime.progress``), unless the person asked for quiet."""
+"""Progress of a run in this process on standard error (``engine.progress``), unless the person asked for quiet."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fedsvd.cli.voice import Voice
-from fedsvd.runtime import progress
-from fedsvd.runtime.progress import Progress
+from fedsvd.engine import progress
+from fedsvd.engine.progress import Progress
 
 
 @contextmanager

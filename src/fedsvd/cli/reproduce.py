@@ -59,7 +59,7 @@ def reproduce(
 
 
 def _chosen(names: list[str], known: list[str]) -> list[str]:
-    from fedsvd.runtime.job_faults import near
+    from fedsvd.studies.job_faults import near
 
     if "all" in names:
         return known

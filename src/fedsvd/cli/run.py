@@ -8,7 +8,7 @@ import typer
 from fedsvd.cli.options import DeviceOption, EngineOption, FormatOption, Out, Overwrite, Quiet, Scratch
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.cli.voice import Format, Voice
-from fedsvd.runtime.job import read_job
+from fedsvd.studies.job_file import read_job
 
 
 def run(

@@ -8,10 +8,10 @@ import typer
 
 from fedsvd.cli.voice import Voice
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 
 if TYPE_CHECKING:
-    from fedsvd.runtime.job import Job
+    from fedsvd.studies.job_file import Job
 
 
 class Environment(StrEnum):
@@ -72,6 +72,6 @@ def _policy_of(policy: Path | None, consent: bool) -> Policy:
         return Policy.permissive()
     if policy is None:
         return Policy()
-    from fedsvd.identity.policy import read_policy
+    from fedsvd.policy.policy_file import read_policy
 
     return read_policy(policy)

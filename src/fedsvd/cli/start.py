@@ -58,7 +58,7 @@ def start_csp(
     """Listen for parties, authority and researchers, and compute under masks."""
     # Imported here and below: --help needs neither the roles nor the transport.
     from fedsvd.cli.dashboard import dashboard
-    from fedsvd.runtime.service import nobody
+    from fedsvd.service.process import nobody
 
     audit = kit / "state" / "audit.jsonl"
     beside = partial(dashboard, audit=audit, port=board_port) if board else nobody
@@ -91,8 +91,8 @@ def start_party(
 
 
 def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
-    from fedsvd.runtime.service import serve
-    from fedsvd.runtime.site import Site
+    from fedsvd.service.process import serve
+    from fedsvd.service.site import Site
 
     logging.basicConfig(
         stream=sys.stderr,

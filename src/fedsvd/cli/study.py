@@ -12,19 +12,19 @@ from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.progress import shown
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
-from fedsvd.protocol.ledger import how_rows_belong, in_scheme
+from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.doubts import doubts, warn_of
-from fedsvd.runtime.federation import Outcome
-from fedsvd.runtime.folder import expect_free
-from fedsvd.runtime.holdings import held_by, score_of, shared_by_all
-from fedsvd.runtime.job import Job
-from fedsvd.runtime.job_data import Prepared, prepare
-from fedsvd.runtime.jobs import plan_job, run_job
-from fedsvd.runtime.own_part import beside, keeper, kept_in_memory
-from fedsvd.runtime.results import PARTIES, rank_of, write_results
-from fedsvd.runtime.resume import Resumable
+from fedsvd.results.folder import expect_free
+from fedsvd.results.own_part import beside, keeper, kept_in_memory
+from fedsvd.results.tables import held_by, score_of, shared_by_all
+from fedsvd.results.write import PARTIES, rank_of, write_results
+from fedsvd.studies.doubts import doubts, warn_of
+from fedsvd.studies.job_data import Prepared, prepare
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.jobs import plan_job, run_job
+from fedsvd.studies.resume import Resumable
+from fedsvd.studies.run import Outcome
 
 _ROWS_SHOWN = 5
 

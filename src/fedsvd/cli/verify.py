@@ -9,7 +9,7 @@ from fedsvd.cli.options import FormatOption
 from fedsvd.cli.voice import Format, Voice, facts
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import grouped
-from fedsvd.runtime.signed_certificate import verify_certificate
+from fedsvd.results.signed_certificate import verify_certificate
 
 
 def verify(

@@ -24,7 +24,7 @@ from fedsvd.protocol.parties import named
 from fedsvd.types import byte_size
 
 if TYPE_CHECKING:
-    from fedsvd.runtime.folder import Table as Columns
+    from fedsvd.results.folder import Table as Columns
 
 _PIPE_WIDTH = 160
 _COLUMNS_SHOWN = 8

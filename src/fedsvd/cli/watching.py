@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from fedsvd.cli.voice import Voice, duration, size
-from fedsvd.runtime.jobbook import JobState, progress_from
+from fedsvd.service.jobs import JobState, progress_from
 
 _WORTH_A_LINE = 2.0  # seconds that a stage lasts
 _HEADER = ("role", "stage", "done", "sent", "rate", "time left")

@@ -23,7 +23,7 @@ from cryptography.x509.oid import NameOID
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
 from fedsvd.identity.claims import UNREADABLE, Claim, alternative_names, make_claim, read_claim
 from fedsvd.identity.names import KitRole, Name, grouped
-from fedsvd.identity.policy import POLICY, write_default_policy
+from fedsvd.policy.policy_file import POLICY, write_default_policy
 from fedsvd.randomness.seed import SIZE, Seed
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.storage import private

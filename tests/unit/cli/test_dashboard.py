@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from fedsvd.cli.dashboard import Board, application
-from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
+from fedsvd.service.jobs import JobBook, JobRecord, JobState
 from fedsvd.storage.journal import AuditLog, Ledger
 
 TOKEN = "0123456789abcdef" * 3

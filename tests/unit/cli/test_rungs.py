@@ -3,7 +3,7 @@
 import pytest
 
 from fedsvd.cli import local_run
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 
 VERBS = {

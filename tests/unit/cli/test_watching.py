@@ -8,8 +8,8 @@ import pytest
 from fedsvd.cli import watching
 from fedsvd.cli.voice import Format, Voice
 from fedsvd.cli.watching import Pace, watched
-from fedsvd.runtime.enlisting import plan_of
-from fedsvd.runtime.job import job_from
+from fedsvd.service.enlist import plan_of
+from fedsvd.studies.job_file import job_from
 from fedsvd.types import SessionId
 
 FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}

@@ -3,10 +3,10 @@
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.identity.policy import read_policy
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.site_file import read_site
+from fedsvd.policy.policy_file import read_policy
+from fedsvd.service.site_file import read_site
 from fedsvd.storage.toml import read_toml
+from fedsvd.studies.job_file import read_job
 
 CASES = [
     ("a = 1\nresults = here\n", "Invalid value at line 2, column 11", 'in quotes: key = "text"'),
