@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fedsvd.data.index import as_run
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
-from fedsvd.errors import DataError
+from fedsvd.data.views import Without
 from fedsvd.types import Float
 
 _PANEL_CELLS = 1 << 20
@@ -98,10 +98,8 @@ def compare(profiles: Mapping[str, Profile]) -> tuple[str, ...]:
         if decades and max(decades.values()) - min(decades.values()) >= _DECADES_APART:
             largest, smallest = max(decades, key=decades.__getitem__), min(decades, key=decades.__getitem__)
             found.append(f"column {name!r} is a thousandfold larger in {largest} than in {smallest}: another unit?")
-    order = [
-        tuple(name for name in each if name in set.intersection(*map(set, tables.values()))) for each in tables.values()
-    ]
-    if len(set(order)) > 1:
+    common = set(every).intersection(*tables.values())
+    if len({tuple(name for name in table if name in common) for table in tables.values()}) > 1:
         found.append("the files have their columns in different orders")
     return tuple(found)
 
@@ -171,12 +169,9 @@ def _refused(columns: Sequence[Column]) -> Iterator[str]:
 
 def _suspicious(source: MatrixSource, columns: Sequence[Column]) -> Iterator[str]:
     """What a study would take for data without a word."""
-    try:
-        numbers = source.without([column.name for column in columns if column.is_text])
-        ids = id_columns(numbers)
-        ratings = is_list_of_ratings(numbers)
-    except DataError:
-        ids, ratings = (), False
+    complete = [j for j, column in enumerate(columns) if not column.is_text and not column.missing + column.infinite]
+    ids = id_columns(Without(source, complete)) if complete else ()
+    ratings = len(complete) == len(columns) and is_list_of_ratings(source)
     if ids:
         yield f"column {', '.join(ids)} numbers the rows, as an id does: name it as id, or leave it out"
     if ratings:
