@@ -21,7 +21,7 @@ LAYERS = {
     9: ("engine", "cost"),
     8: ("transport",),
     7: ("roles", "identity"),
-    6: ("wire", "policy"),
+    6: ("wire", "policy", "prepare"),
     5: ("protocol",),
     4: ("masks", "secagg", "compress"),
     3: ("linalg",),
