@@ -39,15 +39,15 @@ def common_rows(arrays: Sequence[NDArray[np.uint8]]) -> Common:
     place = np.concatenate([np.arange(size) for size in sizes])
     order = np.lexsort((owner, *words.T[::-1]))
     words, owner, place = words[order], owner[order], place[order]
-    differs: NDArray[np.bool_] = np.any(words[1:] != words[:-1], axis=1)
-    new = np.concatenate(([True], differs))[: len(words)]
+    differs = np.asarray((words[1:] != words[:-1]).any(axis=1), dtype=np.bool_)
+    new: NDArray[np.bool_] = np.concatenate((np.ones(1, np.bool_), differs))[: len(words)]
     group = np.cumsum(new) - 1
     if bool(np.any(~differs & (owner[1:] == owner[:-1]))):
         raise RepeatedIds("an array has a row more than once", "every party sends each of its records once")
     groups = int(group[-1]) + 1 if len(group) else 0
     held = np.zeros((groups, k), np.bool_)
     held[group, owner] = True
-    every = held.all(axis=1)
+    every: NDArray[np.bool_] = np.asarray(held.all(axis=1))
     # Inside a group rows are in the order of their arrays, so each array's part comes out in the order of the words.
     positions = tuple(place[(owner == i) & every[group]].astype(np.int64) for i in range(k))
     counts = held.astype(np.float64)

@@ -2,7 +2,7 @@
 
 Formulaic, a maintained parser, reads it (extra ``formula``). The levels of text columns are the joint ones, agreed
 before (``categories.py``), so that every party makes the same columns, in the same order, with the names of the
-formula. Terms are computed row by row; a term that looks at other rows (``scale``, ``center``, ``poly``, ``bs``) would be
+formula. Terms are computed row by row; a term that looks at other rows (``scale``, ``poly``, ``bs``) would be
 another one at every party, and is refused: centring and scaling are settings of the study.
 """
 
@@ -172,7 +172,9 @@ def _spec(
     for name, joint in levels.items():
         data[name] = _categorical(np.arange(rows) % len(joint.all), joint)
     try:
-        matrices = _formulaic().Formula(formula.text).get_model_matrix(_frame(data), context=_FUNCTIONS)
+        # Rows with a gap would be left out without a word; a panel of them is refused instead.
+        made = _formulaic().Formula(formula.text)
+        matrices = made.get_model_matrix(_frame(data), context=_FUNCTIONS, na_action="ignore")
     except Exception as fault:
         raise ConfigError(
             f"the formula cannot be applied ({type(fault).__name__})", "check that C(...) stands around text only"
