@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fedsvd.cli.group import FAILED
 from fedsvd.cli.options import FormatOption, Scratch
-from fedsvd.cli.voice import Format, Voice, listing
+from fedsvd.cli.output import Format, Output, listing
 
 _SHOWN = 60  # columns of one file, on a screen
 
@@ -54,7 +54,7 @@ def look(
             console.print(f"Between the files: {text}.")
         console.print("A study would take all of this." if not refused else f"{refused} to put right before a study.")
 
-    Voice(Format.JSON if json else format).answer(record, show)
+    Output(Format.JSON if json else format).answer(record, show)
     if refused:
         raise typer.Exit(FAILED)
 
