@@ -59,6 +59,7 @@ REACH_RULES = (
             "secagg.tagged",
             "compress",
             "data",
+            "prepare",
             *ROLES[1:],
         ),
         "the CSP neither makes nor removes a mask",

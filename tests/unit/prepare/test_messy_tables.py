@@ -1,0 +1,100 @@
+"""Tables as they are, from files to a study: three hospitals, three formats, gaps, text, other names and orders."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+from tests.tolerances import RESULT_BAR, assert_close, digits_lost
+
+from fedsvd import FederatedLinearRegression, FederatedPCA
+from fedsvd.data.open import open_source
+from fedsvd.linalg.common_rows import common_rows
+from fedsvd.prepare.categories import joint_levels, own_levels
+from fedsvd.prepare.columns import ColumnChoice, arranged, chosen, column_differences
+from fedsvd.prepare.encoding import Indicators, encoded
+from fedsvd.prepare.identifiers import IdRule, hashed, record_ids
+from fedsvd.prepare.matching import aligned, checked_positions
+from fedsvd.prepare.missing import Filled, joint, totals
+from fedsvd.randomness.seed import Seed
+
+KEY = Seed(bytes(32))
+FEATURES = ("mean radius", "mean texture", "mean area", "stage")
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    """A CSV with decimal commas and a byte order mark, a Parquet file and a workbook, of one messy joint table."""
+    rng = np.random.default_rng(21)
+    data = load_breast_cancer(as_frame=True)
+    frame = data.data[["mean radius", "mean texture", "mean area"]][:360].copy()
+    frame = frame.mask(rng.random(frame.shape) < 0.05)
+    frame["stage"] = rng.choice(["early", "late", "unclear"], len(frame))
+    frame["outcome"] = rng.normal(size=len(frame)) + frame["mean texture"].fillna(0) / 10
+    frame["id"] = [f"P{i:04d}" for i in range(len(frame))]
+    a, b, c = frame[:110], frame[110:240], frame[240:]
+    a.to_csv(tmp_path / "a.csv", sep=";", decimal=",", encoding="utf-8-sig", index=False)
+    b[b.columns[::-1]].to_parquet(tmp_path / "b.parquet", index=False)
+    c.rename(columns={"mean area": "Fläche"}).to_excel(tmp_path / "c.xlsx", index=False)
+    return [tmp_path / name for name in ("a.csv", "b.parquet", "c.xlsx")], frame
+
+
+def prepared(paths):
+    choices = [ColumnChoice(), ColumnChoice(), ColumnChoice(rename=(("Fläche", "mean area"),))]
+    tables = [chosen(open_source(path), choice) for path, choice in zip(paths, choices, strict=True)]
+    assert not column_differences({str(i): table.names for i, table in enumerate(tables)})
+    labels = [table.column("outcome") for table in tables]
+    tables = [arranged(table, FEATURES) for table in tables]
+    levels = joint_levels({str(i): own_levels(table, "stage") for i, table in enumerate(tables)}, KEY, minimum=5)
+    tables = [encoded(table, [Indicators(levels, first=True)]) for table in tables]
+    agreed = joint([totals(table) for table in tables])
+    names = tables[0].names
+    return [Filled(table, agreed.means(names), agreed.with_gaps(names)) for table in tables], labels
+
+
+def expected_table(frame):
+    numbers = list(FEATURES[:3])
+    filled = frame[numbers].fillna(frame[numbers].mean())
+    dummies = pd.get_dummies(frame["stage"], prefix="stage", drop_first=True, dtype=float)
+    flags = frame[numbers].isna().astype(float).add_suffix("_missing")
+    return pd.concat([filled, dummies, flags], axis=1)
+
+
+def test_principal_components_are_those_of_scikit_learn_on_the_jointly_prepared_table(hospitals):
+    paths, frame = hospitals
+    tables, _ = prepared(paths)
+    whole = expected_table(frame)
+    assert tables[0].names == tuple(whole.columns)
+    found = FederatedPCA(n_components=4).fit(tables)
+    expected = PCA(n_components=4, svd_solver="full").fit(whole)
+    assert_close(found.explained_variance_, expected.explained_variance_, RESULT_BAR)
+    signs = np.sign(np.sum(found.components_ * expected.components_, axis=1))
+    assert_close(found.components_ * signs[:, None], expected.components_, digits_lost(5))
+
+
+def test_a_regression_is_that_of_scikit_learn_on_the_jointly_prepared_table(hospitals):
+    paths, frame = hospitals
+    tables, labels = prepared(paths)
+    found = FederatedLinearRegression().fit(tables, labels)
+    expected = LinearRegression().fit(expected_table(frame), frame["outcome"])
+    assert_close(np.ravel(found.coef_), expected.coef_, digits_lost(5))
+    assert_close(np.ravel(found.intercept_), np.ravel(expected.intercept_), digits_lost(5))
+
+
+def test_a_regression_on_matched_records_is_that_of_the_merged_table():
+    rng = np.random.default_rng(4)
+    a = pd.DataFrame({"ID": [f"p{i} " for i in rng.permutation(250)[:220]]})
+    b = pd.DataFrame({"patient": [f"P{i}" for i in rng.permutation(250)[:230]]})
+    a[["x1", "x2", "y"]] = rng.normal(size=(220, 3))
+    b[["x3", "x4"]] = rng.normal(size=(230, 2))
+    ids = [record_ids(open_source(a), ["ID"], IdRule()), record_ids(open_source(b), ["patient"], IdRule())]
+    places = common_rows([hashed(each, KEY) for each in ids]).positions
+    left = aligned(open_source(a, drop=["ID", "y"]), checked_positions(places[0], 220))
+    right = aligned(open_source(b, drop=["patient"]), checked_positions(places[1], 230))
+    y = a["y"].to_numpy()[places[0]]
+    found = FederatedLinearRegression(split="vertical", ids="trust").fit([left, right], y)
+    merged = a.assign(key=a["ID"].str.strip()).merge(b.assign(key=b["patient"].str.lower()), on="key")
+    expected = LinearRegression().fit(merged[["x1", "x2", "x3", "x4"]], merged["y"])
+    assert left.shape[0] == len(merged)
+    assert_close(np.ravel(found.coef_), expected.coef_, digits_lost(5))
