@@ -192,3 +192,14 @@ class TestAtAParty:
         assert size_jumps(1000, (300, 400), 2.0)
         assert not size_jumps(700, (300, 400), 2.0)
         assert not size_jumps(10**6, (), 2.0)
+
+
+@pytest.mark.slow
+def test_blinding_a_hundred_thousand_records_of_two_parties_takes_less_than_a_minute_on_two_cores():
+    rng = np.random.default_rng(1)
+    sets = [rng.permutation(6000)[:5000].astype(np.str_).tolist() for _ in range(2)]
+    began = time.process_time()
+    _, positions = blinded_ring(sets)
+    # Time grows with the number of records, and parts are independent: 20 times as many, shared by two cores.
+    assert (time.process_time() - began) * 20 / 2 < 60
+    expect_exact(sets, positions)

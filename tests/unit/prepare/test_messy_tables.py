@@ -86,8 +86,9 @@ def test_a_regression_on_matched_records_is_that_of_the_merged_table():
     rng = np.random.default_rng(4)
     a = pd.DataFrame({"ID": [f"p{i} " for i in rng.permutation(250)[:220]]})
     b = pd.DataFrame({"patient": [f"P{i}" for i in rng.permutation(250)[:230]]})
-    a[["x1", "x2", "y"]] = rng.normal(size=(220, 3))
-    b[["x3", "x4"]] = rng.normal(size=(230, 2))
+    names = [f"x{j}" for j in range(20)]
+    a[[*names[:10], "y"]] = rng.normal(size=(220, 11))
+    b[names[10:]] = rng.normal(size=(230, 10))
     ids = [record_ids(open_source(a), ["ID"], IdRule()), record_ids(open_source(b), ["patient"], IdRule())]
     places = common_rows([hashed(each, KEY) for each in ids]).positions
     left = aligned(open_source(a, drop=["ID", "y"]), checked_positions(places[0], 220))
@@ -95,6 +96,6 @@ def test_a_regression_on_matched_records_is_that_of_the_merged_table():
     y = a["y"].to_numpy()[places[0]]
     found = FederatedLinearRegression(split="vertical", ids="trust").fit([left, right], y)
     merged = a.assign(key=a["ID"].str.strip()).merge(b.assign(key=b["patient"].str.lower()), on="key")
-    expected = LinearRegression().fit(merged[["x1", "x2", "x3", "x4"]], merged["y"])
+    expected = LinearRegression().fit(merged[names], merged["y"])
     assert left.shape[0] == len(merged)
     assert_close(np.ravel(found.coef_), expected.coef_, digits_lost(5))
