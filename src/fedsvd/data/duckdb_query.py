@@ -54,6 +54,12 @@ def from_glob(path: Path, scratch: Path | None) -> QuerySource:
     return QuerySource(None, f"SELECT * FROM {reader}('{quoted}', union_by_name = true)", path.name, scratch)
 
 
+def database_of(text: str) -> Path | None:
+    """The database that an address names, if any."""
+    database = text.removeprefix(SCHEME).partition("?")[0]
+    return Path(database) if database else None
+
+
 def within_folder(text: str, folder: Path) -> str:
     """The same address with its database relative to ``folder``."""
     database, query = text.removeprefix(SCHEME).partition("?")[::2]

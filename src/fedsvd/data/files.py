@@ -4,6 +4,7 @@ A file that holds several tables (the sheets of a workbook, the arrays of an ``.
 named ``FILE#PART``, unless a file of exactly that name exists.
 """
 
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ def open_file(
     if not path.exists() and "#" in path.name and part is None:
         name, _, part = path.name.rpartition("#")
         path = path.with_name(name)
-    if not path.exists() and any(mark in str(path) for mark in "*?["):
+    if not path.exists() and _is_glob(path):
         from fedsvd.data.duckdb_query import from_glob
 
         text.expect_none(f"the files {path.name}", part)
@@ -66,6 +67,19 @@ def open_file(
         return XlsxSource(path, names, sheet=part, header=text.header, scratch=scratch)
     text.expect_none(path.name)
     return _open_binary(path, suffix, names, part, scratch)
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """The files that ``open_file`` reads for a path."""
+    if not path.exists() and "#" in path.name:
+        path = path.with_name(path.name.rpartition("#")[0])
+    if not path.exists() and _is_glob(path):
+        return tuple(Path(found) for found in sorted(glob.glob(str(path), recursive=True)))
+    return (path,)
+
+
+def _is_glob(path: Path) -> bool:
+    return any(mark in str(path) for mark in "*?[")
 
 
 def _open_binary(

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 
 from fedsvd.data.arrays import ArraySource, from_array_like, from_rows
-from fedsvd.data.files import TextSettings, named_already, open_file
+from fedsvd.data.files import TextSettings, files_of, named_already, open_file
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import UnknownFormat
@@ -82,10 +82,9 @@ def open_source(
         source = named_already(_open_address(str(data), scratch), names)
         source._reopen = partial(open_source, str(data), scratch=scratch)
     elif isinstance(data, str | os.PathLike):
-        path = Path(data).absolute()
-        source = open_file(path, names, text, part, None if scratch is None else Path(scratch))
-        again = partial(open_source, path, names=names, delimiter=delimiter, decimal=decimal, header=header, part=part)
-        source._reopen = partial(again, scratch=scratch)
+        source = open_file(Path(data), names, text, part, None if scratch is None else Path(scratch))
+        again = partial(open_source, Path(data).absolute(), names=names, part=part, scratch=scratch)
+        source._reopen = partial(again, delimiter=delimiter, decimal=decimal, header=header)
     else:
         is_anndata = type(data).__module__.startswith("anndata")
         text.expect_none("data in memory", None if is_anndata else part)
@@ -107,6 +106,21 @@ def located(data: str, folder: Path) -> Path | str:
 
         return within_folder(data, folder)
     return data
+
+
+def files_behind(data: Path | str) -> tuple[Path, ...]:
+    """The files that a path, ``FILE#PART``, a path with ``*`` or a DuckDB address reads; none for what is generated.
+
+    Files that a query names itself are not seen here.
+    """
+    if is_address(data):
+        if not str(data).startswith(DUCKDB):
+            return ()
+        from fedsvd.data.duckdb_query import database_of
+
+        found = database_of(str(data))
+        return () if found is None else (found,)
+    return files_of(Path(data))
 
 
 def _open_address(text: str, scratch: str | os.PathLike[str] | None) -> MatrixSource:
