@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
+from fedsvd.data.index import Index, as_run
 from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.source import MatrixSource
 from fedsvd.types import Float
@@ -48,6 +48,35 @@ class Derived(MatrixSource):
 
     @abstractmethod
     def _cells(self, rows: Index, columns: Index) -> NDArray[Any]: ...
+
+
+class SideBySide(Derived):
+    """The columns of two tables of the same rows."""
+
+    def __init__(self, left: MatrixSource, right: MatrixSource) -> None:
+        super().__init__(left, (*names_of(left), *names_of(right)))
+        self._right = right
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names | self._right.text_names
+
+    def text(self, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        return self._right.text(name) if name in names_of(self._right) else self._base.text(name)
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        wanted, ours = positions(columns, self.shape[1]), self._base.shape[1]
+        left, right = wanted < ours, wanted >= ours
+        out = np.empty((len(positions(rows, self.shape[0])), wanted.size), order="F")
+        if left.any():
+            out[:, left] = self._base.raw(rows, as_run(wanted[left]))
+        if right.any():
+            out[:, right] = self._right.raw(rows, as_run(wanted[right] - ours))
+        return out
+
+    def _place(self, row: int, column: int) -> str:
+        ours = self._base.shape[1]
+        return self._base._place(row, column) if column < ours else self._right._place(row, column - ours)
 
 
 def names_of(source: MatrixSource) -> tuple[str, ...]:

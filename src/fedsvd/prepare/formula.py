@@ -123,7 +123,7 @@ class FormulaTable(Derived):
 
     def __init__(self, base: MatrixSource, formula: Parsed, levels: Mapping[str, JointLevels]) -> None:
         names = names_of(base)
-        missing = [name for name in formula.variables if name not in names]
+        missing = [name for name in formula.variables if name not in names and name not in levels]
         if missing:
             raise DataError(f"the table has no column {listed(missing)}, which the formula reads", "check its names")
         text = [name for name in formula.variables if name in base.text_names]
