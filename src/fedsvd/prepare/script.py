@@ -1,9 +1,9 @@
 """The preparation of one party's table as a script: it asks for sums, gets the joint answer, and ends with a table.
 
 A rule is part of the plan and the same at every party. The script is a generator: it yields what it asks of all parties
-together (``AskSum``, ``AskUnion``, ``AskShare``), in an order that follows from rule and columns, and is sent the answers. It
-knows no transport; ``play_together`` plays several in one process. Where columns are split, a party plays its own alone.
-Encoded columns come after the numbers. Steps, each left out where the rule does not ask for it:
+(``AskSum``, ``AskUnion``, ``AskShare``), in an order that follows from rule and columns, and is sent the joint answers.
+It knows no transport; ``play_together`` plays several in one process. Where columns are split, a party plays its own
+script alone. Encoded columns come after the numbers. Steps, each left out where the rule does not ask for it:
 
     columns -> rows without gaps -> levels of text columns -> gaps filled -> indicators or formula -> ComBat
             -> covariates partialled out -> centring and scaling
