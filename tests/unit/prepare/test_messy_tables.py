@@ -1,15 +1,19 @@
 """Tables as they are, from files to a study: three hospitals, three formats, gaps, text, other names and orders."""
 
+import anndata
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import StandardScaler
 from tests.tolerances import RESULT_BAR, assert_close, digits_lost
 
 from fedsvd import FederatedLinearRegression, FederatedPCA
 from fedsvd.data.open import open_source
+from fedsvd.errors import PrivacyWarning
 from fedsvd.linalg.common_rows import common_rows
 from fedsvd.prepare.categories import joint_levels, own_levels
 from fedsvd.prepare.columns import ColumnChoice, arranged, chosen, column_differences
@@ -17,6 +21,8 @@ from fedsvd.prepare.encoding import Indicators, encoded
 from fedsvd.prepare.identifiers import IdRule, hashed, record_ids
 from fedsvd.prepare.matching import aligned, checked_positions
 from fedsvd.prepare.missing import Filled, joint, totals
+from fedsvd.prepare.script import Rule, play_together, prepare
+from fedsvd.prepare.sites import Over
 from fedsvd.randomness.seed import Seed
 
 KEY = Seed(bytes(32))
@@ -99,3 +105,39 @@ def test_a_regression_on_matched_records_is_that_of_the_merged_table():
     expected = LinearRegression().fit(merged[names], merged["y"])
     assert left.shape[0] == len(merged)
     assert_close(np.ravel(found.coef_), expected.coef_, digits_lost(5))
+
+
+@pytest.fixture
+def single_cells(tmp_path):
+    """Counts of two laboratories, sparse on disk, one by rows and one by columns; the second counts twice as much."""
+    rng = np.random.default_rng(8)
+    paths, tables = [], []
+    for place, (form, cells) in enumerate(((sp.csr_array, 150), (sp.csc_array, 120))):
+        counts = rng.poisson(0.8 * (1 + place), size=(cells, 14)).astype(float)
+        obs = pd.DataFrame(index=[f"lab{place}-cell{i}" for i in range(cells)])
+        var = pd.DataFrame(index=[f"gene{j}" for j in range(14)])
+        anndata.AnnData(form(counts), obs, var).write_h5ad(tmp_path / f"{place}.h5ad")
+        paths.append(tmp_path / f"{place}.h5ad")
+        tables.append(counts)
+    return paths, tables
+
+
+def test_components_of_sparse_files_are_those_of_the_joint_counts(single_cells):
+    paths, tables = single_cells
+    with pytest.warns(PrivacyWarning, match="2 parties"):
+        found = FederatedPCA(n_components=3).fit(paths)
+    expected = PCA(n_components=3, svd_solver="full").fit(np.vstack(tables))
+    assert_close(found.explained_variance_, expected.explained_variance_, RESULT_BAR)
+
+
+def test_components_without_a_site_effect_are_those_of_the_tables_centred_apart(single_cells):
+    paths, tables = single_cells
+    rule = Rule(centre=Over.SITE, scale=Over.SITE)
+    prepared_tables = play_together([prepare(open_source(path), rule, KEY, i, 2) for i, path in enumerate(paths)])
+    found = FederatedPCA(n_components=3).fit([each.table for each in prepared_tables])
+    expected = PCA(n_components=3, svd_solver="full").fit(
+        np.vstack([StandardScaler().fit_transform(t) for t in tables])
+    )
+    assert_close(found.explained_variance_, expected.explained_variance_, RESULT_BAR)
+    signs = np.sign(np.sum(found.components_ * expected.components_, axis=1))
+    assert_close(found.components_ * signs[:, None], expected.components_, digits_lost(6))
