@@ -1,4 +1,4 @@
-"""Files that hold a matrix, told apart by their suffix; each reader is imported when a file of its kind is opened.
+"""Files that hold a matrix, known by their suffix; each reader is imported when a file of its kind is opened.
 
 A file that holds several tables (the sheets of a workbook, the arrays of an ``.npz``, the layers of an ``.h5ad``) is
 named ``FILE#PART``, unless a file of exactly that name exists.

@@ -1,6 +1,6 @@
 """The one way in: whatever holds a matrix becomes a ``MatrixSource``.
 
-Files are told apart by their suffix (``files.py``), objects by their type. A library is imported only when the data
+Files are known by their suffix (``files.py``), objects by their type. A library is imported only when the data
 needs it: an array needs NumPy and nothing else.
 """
 

@@ -1,6 +1,6 @@
 """Matrices in Excel workbooks (``.xlsx``), read by openpyxl row after row.
 
-A sheet is a text table whose cells happen to be typed: numbers keep every bit, dates become ISO text, formulas count
+A sheet is a text table whose cells are typed: numbers have all their bits, dates become ISO text, formulas count
 with the value that Excel stored, what Excel shows as an error (``#N/A``) is missing, and numbers stored as text are
 numbers. So it is parsed as text tables are (``csv_parse.py``) and goes once to a private temporary file. Empty rows,
 and empty columns at the right end, are not part of the table.
@@ -75,7 +75,7 @@ def _lay_out(path: Path, sheet: str | None, header: bool | None, names: Iterable
         if "" in cells[0][1][:named] or named < width:
             raise RaggedRows(
                 f"row {cells[0][0]} of sheet {sheet!r} of {path} leaves a column of the table without a name",
-                "name every column in the first row, and remove notes beside the table",
+                "name every column in the first row, and remove notes next to the table",
             )
         names = [cell.strip() for cell in cells[0][1]]
     return SheetLayout(

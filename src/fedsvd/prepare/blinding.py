@@ -7,7 +7,7 @@ all factors no id can be tried on them. For k parties, counted from 0, set j
 1. is blinded and shuffled by party j (``Blinding.begin``), which remembers the order;
 2. goes through the other parties, ``route(j, k)``, each of which multiplies it (``Blinding.apply``);
 3. is shuffled once more by the last of them (``shuffled``), which remembers that order, and goes to party 0;
-4. party 0 finds the points common to all sets (``linalg.common_rows``): it cannot tell whose record a point is, not
+4. party 0 finds the points common to all sets (``linalg.common_rows``): it does not learn whose record a point is, not
    even among its own, because another party shuffled them;
 5. the positions go back to the last party of the route, which undoes its shuffle (``unshuffled``), then to party j,
    which undoes its own.

@@ -105,37 +105,37 @@ def agree(name: str, every: Digests, joint: Float, minimum: int = 1, sites: int 
     """
     expect_shape("the sum over the joint levels", joint, 2 * len(every))
     counts, held = np.rint(joint[: len(every)]), np.rint(joint[len(every) :])
-    kept = (counts >= minimum) & (held >= sites)
-    pooled = counts[~kept].sum()
-    while 0 < pooled < minimum and kept.any():
-        smallest = int(np.argmin(np.where(kept, counts, np.inf)))
-        kept[smallest] = False
+    remaining = (counts >= minimum) & (held >= sites)
+    pooled = counts[~remaining].sum()
+    while 0 < pooled < minimum and remaining.any():
+        smallest = int(np.argmin(np.where(remaining, counts, np.inf)))
+        remaining[smallest] = False
         pooled += counts[smallest]
-    if not kept.any():
+    if not remaining.any():
         raise DataError(
             f"no level of column {name!r} is held by {sites} parties and occurs {minimum} times",
             "leave the column out (drop), or group its levels before the study",
         )
-    return Agreed(name, every[kept], bool((~kept).any()))
+    return Agreed(name, every[remaining], bool((~remaining).any()))
 
 
 def texts_to_share(own: OwnLevels, key: Seed, agreed: Agreed) -> tuple[str, ...]:
     """The texts of those remaining levels that this party has: for the other parties alone, sealed."""
-    kept = {row.tobytes() for row in agreed.digests}
-    return tuple(level for level in own.levels if _digest(own.name, level, key) in kept)
+    remaining = {row.tobytes() for row in agreed.digests}
+    return tuple(level for level in own.levels if _digest(own.name, level, key) in remaining)
 
 
 def named(agreed: Agreed, key: Seed, texts: Iterable[str]) -> JointLevels:
     """The joint levels with their texts, from what all parties shared; a text that fits no digest is refused."""
-    kept = {row.tobytes() for row in agreed.digests}
+    remaining = {row.tobytes() for row in agreed.digests}
     found: dict[bytes, str] = {}
     for text in texts:
         digest = _digest(agreed.name, text, key)
-        if digest not in kept:
+        if digest not in remaining:
             raise DataError(f"a text for column {agreed.name!r} is none of the agreed levels", "stop and ask the party")
         found[digest] = text
-    if len(found) < len(kept):
-        lacking = len(kept) - len(found)
+    if len(found) < len(remaining):
+        lacking = len(remaining) - len(found)
         raise DataError(f"{lacking} agreed levels of column {agreed.name!r} have no text", "ask all parties for theirs")
     return JointLevels(agreed.name, tuple(sorted(found.values())), agreed.pooled)
 

@@ -84,7 +84,7 @@ def fit(joint: DesignSums, sites: int) -> Model:
     counts = np.rint(np.diag(joint.dtd)[:sites])
     size = np.sqrt(np.diag(joint.dtd))
     if not (size > 0).all() or np.linalg.cond(joint.dtd / np.outer(size, size)) > 1 / np.sqrt(np.finfo(float).eps):
-        raise DataError("sites and covariates cannot be told apart", "leave out covariates that are fixed by the site")
+        raise DataError("sites and covariates cannot be separated", "leave out covariates that are fixed by the site")
     scaled = np.linalg.solve(joint.dtd / np.outer(size, size), joint.dtx / size[:, None])
     effects = scaled / size[:, None]
     return Model(effects, (counts / counts.sum()) @ effects[:sites], float(counts.sum()))

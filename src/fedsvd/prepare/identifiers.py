@@ -34,13 +34,13 @@ class IdRule:
     """How ids are normalised; the same at every party."""
 
     fold_case: bool = True
-    blanks: str = "trim"  # or "remove", or "keep"
+    blanks: str = "trim"  # or "remove", or "as they are"
     dates: tuple[str, ...] = ()  # columns that hold dates
     month_first: bool = False  # of 03/04/2024, which Europe reads as a day in April
 
     def __post_init__(self) -> None:
-        if self.blanks not in ("trim", "remove", "keep"):
-            raise ConfigError(f"blanks = {self.blanks!r}", 'one of "trim", "remove" and "keep"')
+        if self.blanks not in ("trim", "remove", "as they are"):
+            raise ConfigError(f"blanks = {self.blanks!r}", 'one of "trim", "remove" and "as they are"')
 
 
 def record_ids(source: MatrixSource, columns: Sequence[str], rule: IdRule) -> NDArray[np.str_]:
@@ -61,7 +61,7 @@ def expect_distinct(ids: NDArray[np.str_]) -> None:
     if repeated:
         raise RepeatedIds(
             f"{repeated} of {len(ids)} record ids occur more than once after normalisation",
-            "keep one record for each id, or name further id columns",
+            "give one record for each id, or name further id columns",
         )
 
 

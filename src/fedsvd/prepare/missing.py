@@ -35,7 +35,7 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True)
 class Gaps:
-    """How many entries a party's own table misses, column by column; for its own eyes."""
+    """How many entries a party's own table misses, column by column; never sent."""
 
     names: tuple[str, ...]
     rows: int
@@ -164,15 +164,15 @@ def complete_rows(source: MatrixSource, text: Sequence[str] = ()) -> NDArray[np.
         held[rows] = ~np.isnan(panel).any(axis=1)
     for name in text:
         held &= ~source.text(name)[1]
-    kept = np.flatnonzero(held)
-    if not kept.size:
+    complete = np.flatnonzero(held)
+    if not complete.size:
         raise EmptyData("every row has a missing entry, so that none is left", "leave out the columns with most gaps")
-    return kept
+    return complete
 
 
 @dataclass(frozen=True)
 class FillReport:
-    """What was done to a party's table; detailed at home, ``filled`` and ``dropped`` in joint totals."""
+    """What was done to a party's table; in detail for its owner, ``filled`` and ``dropped`` in joint totals."""
 
     how: Missing
     gaps: Gaps

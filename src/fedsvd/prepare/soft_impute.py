@@ -2,7 +2,7 @@
 
 An iterate is Z, the table with its gaps filled. The singular values of the joint Z are lowered by ``penalty`` and the
 gaps filled from the result. With rows split, Z^T Z = sum_i Z_i^T Z_i: a party adds one Gram matrix to a secure sum in
-each iteration, and what comes back (columns x columns) tells it how to fill its own gaps. Only the missing entries are
+each iteration, and what comes back (columns x columns) says how it fills its own gaps. Only the missing entries are
 stored between iterations; the table is read once in each.
 """
 

@@ -83,7 +83,7 @@ def test_panels_of_rows_and_columns_agree(parts):
 
 
 def test_what_it_cannot_do_is_refused(parts):
-    with pytest.raises(DataError, match="cannot be told apart"):
+    with pytest.raises(DataError, match="cannot be separated"):
         harmonised([part.assign(age=float(i)) for i, part in enumerate(parts)], ["age"])
     with pytest.raises(DataError, match="does not vary"):
         harmonised([part.assign(g3=1.0) for part in parts], [])
