@@ -15,6 +15,10 @@ from math import frexp
 from pathlib import Path
 
 import numpy as np
+from fedsvd.protocol.release import Policy
+from fedsvd.runtime.party_data import PartyData
+from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.runtime.reruns import EarlierRuns
 
 import fedsvd
 from fedsvd.data.open import open_source
@@ -24,14 +28,10 @@ from fedsvd.lab.attacks.view import _masks, record_tables
 from fedsvd.protocol.messages import Aborted, Factors, Ready, SumReply
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
 from fedsvd.roles.user.sums import UsersOnly
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study, plan_study
-from fedsvd.runtime.reruns import EarlierRuns
 from fedsvd.secagg import fixed_point, wide
 from fedsvd.secagg.pads import remove_group_pad
 from fedsvd.testing.federation import INSECURE_SEED, Federation

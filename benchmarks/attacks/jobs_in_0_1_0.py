@@ -10,13 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 
-from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table, until
-
 from fedsvd.protocol.release import Policy
 from fedsvd.runtime.csp_node import CspNode
 from fedsvd.runtime.jobbook import JobState
 from fedsvd.runtime.member_node import MemberNode
 from fedsvd.runtime.site import Site
+from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table, until
 
 PARTIES = ("a", "b", "c")
 AGAIN = 3

@@ -14,6 +14,7 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.signs import flip
 from fedsvd.linalg.widen import unit
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
@@ -55,7 +56,7 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
     if not plan.published:
         checked = yield from check_factors(work, prepared, U, sigma)
     signs: Float = yield from common_signs(work, U)
-    U *= signs
+    flip(U, signs)
     trace = None if checked is None else checked.trace
     if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
         trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
