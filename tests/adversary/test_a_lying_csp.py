@@ -18,6 +18,7 @@ from tests.tolerances import digits_lost
 from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.messages import Aborted, Factors, Message, Solution
 from fedsvd.protocol.parties import CSP, Party
+from fedsvd.protocol.sums import null_space_sum
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 
@@ -97,7 +98,10 @@ def federation(study):
 class Liar:
     """The CSP's messages pass, but for the ``turn``-th to one user or, the same lie, to every user."""
 
-    def __init__(self, victims: frozenset[Party], turn: int, elsewhere: list[Message], seed: int) -> None:
+    def __init__(
+        self, session: Federation, victims: frozenset[Party], turn: int, elsewhere: list[Message], seed: int
+    ) -> None:
+        self.session = session
         self.victims = victims
         self.turn = turn
         self.elsewhere = elsewhere
@@ -115,7 +119,15 @@ class Liar:
         # The same numbers are drawn for every user, so that equal messages stay equal.
         known = Known([said for heard in self.heard.values() for said in heard][:-1], self.elsewhere)
         self.done.append(alter(message, known, np.random.default_rng(self.seed)))
+        for lie in self.done[-1].messages:
+            self.follow(lie)
         return self.done[-1].messages
+
+    def follow(self, lie: Message) -> None:
+        """The CSP goes along with what it said of a rank: it adds up the sum that users will send for it."""
+        plan = self.session.plan
+        if isinstance(lie, Solution) and 0 <= lie.rank < plan.N and (needed := null_space_sum(plan, lie.rank)):
+            self.session.machines[CSP]._planned[needed.name] = needed
 
 
 def said_by_csp(session):
@@ -184,7 +196,7 @@ class Victim:
         places = self.places[kinds[int(rng.choice(len(kinds), p=weights / weights.sum()))]]
         to, turn = places[int(rng.integers(len(places)))]
         everyone = frozenset(self.session.plan.users)
-        liar = Liar(everyone if rng.random() < 0.6 else frozenset({to}), turn, self.elsewhere, seed)
+        liar = Liar(self.session, everyone if rng.random() < 0.6 else frozenset({to}), turn, self.elsewhere, seed)
         code = None
         try:
             self.session.run(meddle=liar)
