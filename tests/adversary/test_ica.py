@@ -87,7 +87,7 @@ def test_p_values_under_mixing_masks_are_uniform_and_far_from_it_under_their_blo
     ours = calibrate("ratings", halves, "mask", b=256, repeats=12)
     assert set(ours.p) == {"features", "records"}
     assert min(ours.uniform.values()) > ACCEPTED
-    assert min(calibrate("ratings", halves, "blocks", b=256, repeats=8).uniform.values()) < REJECTED_BY_FEW
+    assert min(calibrate("ratings", halves, "blocks", b=256, repeats=12).uniform.values()) < REJECTED_BY_FEW
 
 
 @pytest.mark.slow
