@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.backend import matmul, namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation, secret_scale
@@ -104,7 +104,7 @@ class Masks:
     def under_right(self, rows: Array) -> Array:
         """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that P has met already."""
         if self._written_out_with_labels is not None:
-            return rows @ self._written_out_with_labels
+            return matmul(rows, self._written_out_with_labels)
         xp, width = namespace(rows), self.plan.widths[self.i]
         A = rows[:, :width]
         A = A if self.T_i is None else self.T_i.right(A)
@@ -136,7 +136,7 @@ class Masks:
     def own_part(self, W_masked: Array) -> Array:
         """``T_i Q_i W'``: rows of the users' columns, back from under the masks, (N, t) to (n_i, t)."""
         if self.written_out is not None:
-            return (self.written_out @ W_masked) / self.c
+            return matmul(self.written_out, W_masked) / self.c
         xp = namespace(W_masked)
         parts = []
         for v, window in enumerate(self.plan.right_windows):

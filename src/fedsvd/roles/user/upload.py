@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
-from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.linalg.widen import unit
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item, Task
@@ -173,7 +173,7 @@ def _in_lines(work: Work) -> Script:
     lines, gram = work.allocate((r, plan.m)), np.zeros((r, r))
     for w, place in enumerate(plan.row_panels):
         rows: Float = yield Fetch(w, r)
-        gram += rows.T @ rows
+        gram += matmul(rows.T, rows)
         lines[:, place] = to_numpy(passes.last_t(place, work.put(rows))).T
     rho = expect_orthonormal(gram, plan.m)
     yield Local("unmask", lambda: passes.backward(lines[:rho]))
