@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from tests import tolerances
 
-import tolerances
 from fedsvd.linalg import backend, blas, pools
 
 
