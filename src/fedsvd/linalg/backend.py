@@ -301,6 +301,13 @@ def dct(X: Array, *, inverse: bool = False, spent: bool = False) -> Array:
     return dct_by_fft(xp, X, inverse)
 
 
+def dct_of_line(x: Float, *, inverse: bool = False) -> Float:
+    """The orthonormal DCT-II, or its inverse, of one line, by one thread; the line may be overwritten."""
+    transform = scipy.fft.idct if inverse else scipy.fft.dct
+    transformed: Float = transform(x, type=2, norm="ortho", workers=1, overwrite_x=True)
+    return transformed
+
+
 def _trsm(R: Float, B: Float, lower: bool, transposed: bool, out: Float | None) -> Float:
     if blas.fits(R, B):
         return blas.trsm(R, B, lower=lower, transposed=transposed, out=out)

@@ -14,13 +14,15 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack
+from scipy.linalg import cython_blas, cython_lapack, lapack
 
+from fedsvd.errors import NumericalError
 from fedsvd.types import Float
 
 _INT, _TEXT = ctypes.POINTER(ctypes.c_int), ctypes.c_char_p
 _MOST = (1 << 31) - 1  # these pointers count in 32 bits
 _ITEM = 8
+_REFLECTED = 64  # reflectors that LAPACK applies together at most
 
 
 def _routine(module: Any, name: str, kinds: str) -> Any:
@@ -44,8 +46,10 @@ _GEMM = _routine(cython_blas, "dgemm", "cciiiddididdi")
 _SYRK = _routine(cython_blas, "dsyrk", "cciiddiddi")
 _TRSM = _routine(cython_blas, "dtrsm", "cccciiddidi")
 _GESDD = _routine(cython_lapack, "dgesdd", "ciididdididiii")
+_ORMQR = _routine(cython_lapack, "dormqr", "cciiididdidii")
+_ORMLQ = _routine(cython_lapack, "dormlq", "cciiididdidii")
 
-found = all(routine is not None for routine in (_GEMM, _SYRK, _TRSM, _GESDD))
+found = all(routine is not None for routine in (_GEMM, _SYRK, _TRSM, _GESDD, _ORMQR, _ORMLQ))
 
 
 def fits(*arrays: Any) -> bool:
@@ -115,6 +119,27 @@ def trsm(R: Float, B: Float, *, lower: bool, transposed: bool, out: Float | None
         return out
     _TRSM(side, uplo, trans, b"N", _i(X.shape[0]), _i(X.shape[1]), _d(one), _at(R), _step(R), _at(X), _step(X))
     return out
+
+
+def reflect_into(V: Float, rows: bool, tau: Float, X: Float, *, transposed: bool) -> None:
+    """``H X``, or ``H^T X``, over X, which lies by columns; ``H = H_0 ... H_{k-1}`` from the reflectors in V.
+
+    They are columns below the diagonal of V, which lies by columns, or rows to the right of it.
+    """
+    (n, columns), k = X.shape, len(tau)
+    if not found:
+        trans, V = "T" if transposed else "N", np.asfortranarray(V.T if rows else V)[:k, :k]
+        X[...] = lapack.dormqr("L", trans, V, tau, X, columns * _REFLECTED + (_REFLECTED + 1) * _REFLECTED)[0]
+        return
+    width = min(_REFLECTED, k)
+    size = max(1, columns) * width + (_REFLECTED + 1) * _REFLECTED
+    work, info = np.empty(size), ctypes.c_int(0)
+    # Of rows LAPACK has the product in the other order, hence transposed.
+    routine, how = (_ORMLQ, b"N" if transposed else b"T") if rows else (_ORMQR, b"T" if transposed else b"N")
+    sides = (_i(n), _i(columns), _i(k), _at(V), _step(V), _at(tau), _at(X), _step(X))
+    routine(b"L", how, *sides, _at(work), _i(size), ctypes.byref(info))
+    if info.value != 0:
+        raise NumericalError(f"LAPACK ormqr failed with info = {info.value}")
 
 
 def gesdd(A: Float) -> tuple[Float, Float, Float, int]:

@@ -44,7 +44,8 @@ def draw_form(
     """
     b = block_width(form, b)
     if form is Form.MIXING:
-        return Mixing(n, b, seed, on, each, keep=ROUNDS * 8 * n * b <= stored)
+        # On the host two blocks share a square.
+        return Mixing(n, b, seed, on, each, keep=ROUNDS * (4 if on is None else 8) * n * b <= stored)
     if form is Form.HAAR:
         return orthogonal(n, Keystream(seed), on)
     return efficient_orthogonal(n, b, Keystream(seed), on)

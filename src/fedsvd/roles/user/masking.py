@@ -8,7 +8,8 @@ scheme there is no T_i and no c, P and Q are blocks, and the slices Q_i come fro
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from hashlib import sha256
+from typing import Any, Protocol
 
 from fedsvd.linalg.backend import matmul, namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
@@ -41,6 +42,7 @@ class Masks:
     on: Array | None = None  # an array where the masks are to be; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
     dealt_left: Orthogonal | None = None  # P, where it was dealt as a matrix
+    memo: dict[bytes, Any] | None = None  # what users of one process drew from equal seeds
 
     def __repr__(self) -> str:
         return f"Masks(user={self.i + 1})"
@@ -51,7 +53,12 @@ class Masks:
         plan, seed = self.plan, self.seed.derive("P")
         keep = not (plan.published and plan.by_rows)
         left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, self.on, keep, self.each, stored=self._stored)
-        return left if self.dealt_left is None else replace(left, dealt=self.dealt_left)
+        if self.dealt_left is not None:
+            return replace(left, dealt=self.dealt_left)
+        if self.memo is None:
+            return left
+        shared: LeftMask = self.memo.setdefault(sha256(b"P" + seed.reveal()).digest(), left)
+        return shared
 
     @cached_property
     def Q(self) -> RightMask | DealtRightMask:
@@ -64,7 +71,7 @@ class Masks:
     @property
     def _stored(self) -> int:
         """Bytes that the drawn blocks of one mixing mask may take."""
-        return self.plan.memory // 8
+        return self.plan.memory // 4
 
     @cached_property
     def c(self) -> float:

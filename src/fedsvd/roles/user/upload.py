@@ -87,7 +87,8 @@ def masked_upload(work: Work, panels: Panels) -> Upload:
             (part, f, least if bound > 0 else 0)
             for part, f, bound in zip(columns, exponents, panels.bounds, strict=True)
         ]
-        words = encoded(Y, parts, work.own.derive("last bits", number), work.device, work.masks.each)
+        own = work.own.derive("last bits", number)
+        words = encoded(Y, parts, own, work.device, work.masks.each, spent=not plan.published)
         if number == len(cut) - 1:
             held.clear()
         return words
