@@ -22,7 +22,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.linalg import packed_blocks
 from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
-from fedsvd.linalg.packed_blocks import PackedBlock
+from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
 from fedsvd.linalg.pools import one_thread, small_products
 from fedsvd.linalg.windows import block_sizes, smooth_length
 from fedsvd.linalg.words import normals_of, room_for_words, signed_order
@@ -47,6 +47,7 @@ class HaarBlocks:
     on: Array | None = None
     each: Each | None = None
     keep: bool = True
+    keep_written: bool = True  # the same for blocks as matrices, twice as large
     _drawn: dict[int, Any] = field(init=False, default_factory=dict, compare=False)
     _starts: tuple[int, ...] = field(init=False, compare=False)
     _words: tuple[int, ...] = field(init=False, compare=False)
@@ -76,8 +77,10 @@ class HaarBlocks:
         """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks)."""
         last, offset = self._last(first, lines.shape[1]), self._starts[first]
 
+        written = len(lines) >= WORTH_WRITING
+
         def pair(number: int) -> None:
-            for block, B in self._pair(number):
+            for block, B in self._pair(number, written):
                 if first <= block < last:
                     B.turn(lines[:, self._starts[block] - offset : self._starts[block + 1] - offset], transposed)
 
@@ -85,20 +88,27 @@ class HaarBlocks:
             for _ in (self.each or map)(pair, range(first // 2, -(-last // 2))):
                 pass
 
-    def _pair(self, number: int) -> list[tuple[int, PackedBlock]]:
-        """The two blocks of a square, or the one that is left, with their numbers."""
-        if number in self._drawn:
-            found: list[tuple[int, PackedBlock]] = self._drawn[number]
-            return found
+    def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
+        """The two blocks of a square, or the one that is left, with their numbers; as matrices where it pays."""
+        found: list[tuple[int, PackedBlock | WrittenBlock]] | None = self._drawn.get(number)
+        if found is None:
+            found = self._draw(number)
+            if self.keep:
+                self._drawn[number] = found
+        if written and isinstance(found[0][1], PackedBlock):
+            found = [(block, B.written() if isinstance(B, PackedBlock) else B) for block, B in found]
+            if self.keep_written:
+                self._drawn[number] = found
+        return found
+
+    def _draw(self, number: int) -> list[tuple[int, PackedBlock | WrittenBlock]]:
         blocks = range(2 * number, min(2 * number + 2, len(self.widths)))
         square = np.empty((self.widths[blocks[0]],) * 2)  # the wider of the two comes first
-        drawn = []
+        drawn: list[tuple[int, PackedBlock | WrittenBlock]] = []
         for above, block in enumerate(blocks):
             width = self.widths[block]
             normals = Keystream(self.seed, self._words[block]).normal(width * (width + 1) // 2)
             drawn.append((block, packed_blocks.draw(width, normals, square, bool(above))))
-        if self.keep:
-            self._drawn[number] = drawn
         return drawn
 
     def _applied(self, X: Array, first: int, transposed: bool) -> Array:
@@ -147,13 +157,15 @@ class Mixing:
     on: Array | None = None
     each: Each | None = None
     keep: bool = True  # store what was drawn; without it, it is drawn again at every use
+    keep_written: bool = True  # and that as matrices, twice as large
     blocks: tuple[HaarBlocks, ...] = field(init=False, compare=False)
     _drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         widths = block_sizes(self.n, self.b)
         blocks = (
-            HaarBlocks(widths, self.seed.derive("blocks", t), self.on, self.each, self.keep) for t in range(ROUNDS)
+            HaarBlocks(widths, self.seed.derive("blocks", t), self.on, self.each, self.keep, self.keep_written)
+            for t in range(ROUNDS)
         )
         object.__setattr__(self, "blocks", tuple(blocks))
 

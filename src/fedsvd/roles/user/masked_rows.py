@@ -19,6 +19,7 @@ from fedsvd.types import Array, Float
 
 _COPIES = 3  # of A alive at once on a device: as read, as a DCT makes it, as permuted
 _LINES = 2  # in memory: its lines, and the panel of rows that is on its way
+_TILE = 128  # rows that are transposed at once
 _SLAB = 1 << 20  # numbers that are read and transposed at once, while they are in a cache
 
 
@@ -64,10 +65,19 @@ class RowsUnderP:
         plan, most = self._work.plan, _SLAB if self._fits else None
         if plan.split is Split.VERTICAL:
             for start, stop in _cuts(plan.M, self._width, plan.memory, most):
-                lines[:, start:stop] = to_numpy(self._A.rows(start, stop)).T
+                _transpose(to_numpy(self._A.rows(start, stop)), lines[:, start:stop])
         else:
             for start, stop in _cuts(self._width, plan.M, plan.memory, most):
-                lines[start:stop] = to_numpy(self._A.columns(start, stop)).T
+                _transpose(to_numpy(self._A.columns(start, stop)).T, lines[start:stop].T)
+
+
+def _transpose(rows: Float, lines: Float) -> None:
+    """``lines = rows^T``, in tiles that stay in a cache: (n, columns) to (columns, n)."""
+    if not rows.flags.c_contiguous:
+        lines[...] = rows.T
+        return
+    for start in range(0, len(rows), _TILE):
+        lines[:, start : start + _TILE] = rows[start : start + _TILE].T
 
 
 @dataclass(frozen=True, repr=False)
