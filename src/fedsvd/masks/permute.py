@@ -13,6 +13,7 @@ A matrix that memory does not hold passes in stages: ``before`` a round takes wh
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -84,6 +85,8 @@ class HaarBlocks:
                 if first <= block < last:
                     B.turn(lines[:, self._starts[block] - offset : self._starts[block + 1] - offset], transposed)
 
+        if self.keep and not written:
+            assert self._squares.size  # made before there are threads
         with small_products(len(lines)) if self.each is None else one_thread():
             for _ in (self.each or map)(pair, range(first // 2, -(-last // 2))):
                 pass
@@ -101,9 +104,15 @@ class HaarBlocks:
                 self._drawn[number] = found
         return found
 
+    @cached_property
+    def _squares(self) -> Float:
+        """Memory for all pairs, in one piece: pages of its own for each of a thousand would cost as much as drawing."""
+        side = self.widths[0]
+        return np.empty((-(-len(self.widths) // 2), side, side))
+
     def _draw(self, number: int) -> list[tuple[int, PackedBlock | WrittenBlock]]:
         blocks = range(2 * number, min(2 * number + 2, len(self.widths)))
-        square = np.empty((self.widths[blocks[0]],) * 2)  # the wider of the two comes first
+        square = self._squares[number] if self.keep else np.empty((self.widths[0],) * 2)  # the first is the widest
         drawn: list[tuple[int, PackedBlock | WrittenBlock]] = []
         for above, block in enumerate(blocks):
             width = self.widths[block]
