@@ -23,15 +23,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import fingerprint
+from fedsvd.cost.calibration import rated
+from fedsvd.cost.estimate import predict
 from fedsvd.data.open import open_source
 from fedsvd.errors import PrivacyWarning
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.calibration import rated
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.run import run_study
 from fedsvd.types import SessionId
 
 LEAST, MOST = 0.5, 2.0

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.runtime.site import Site
+from fedsvd.service.site import Site
 from fedsvd.transport.base import Transport
 from fedsvd.transport.grpc_client import Dialled, Dialling
 from fedsvd.transport.grpc_server import Exchange, Room

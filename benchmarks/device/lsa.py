@@ -17,10 +17,10 @@ from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, mem
 from fedsvd.data.ratings import RatingsSource
 from fedsvd.data.sparse import SparseSource
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.policy.rules import Policy
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 
 def ratings(users: int, items: int) -> Any:

@@ -20,10 +20,10 @@ from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.index import Index
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.policy.rules import Policy
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 from fedsvd.types import Float
 
 VARIANCES = np.array([1.5, 1.3, 1.15, 1.0, 0.9])  # of the planted directions, beyond the noise

@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.device.common import gemm_rate, machine, memory, opened, options, timed, write
 from fedsvd.data.hashed_normals import normals_on, stream_key
+from fedsvd.engine.device import Engine
 from fedsvd.linalg import backend
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.streaming_factor import StreamingFactor
@@ -20,7 +21,6 @@ from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.masks.orthogonal import draw_form
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.engine import Engine
 from fedsvd.secagg import device_dither, on_device
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, pad

@@ -20,18 +20,18 @@ from benchmarks.device import lr, lsa, pca, roofline, svd
 from benchmarks.device.common import machine, memory, opened, options, write
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.open import open_source
+from fedsvd.engine.device import Engine
 from fedsvd.linalg import backend
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.masks.orthogonal import draw_form
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.engine import Engine
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.secagg import fixed_point, on_device
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 RNG = np.random.default_rng(0)
 SEED = Seed(bytes(range(32)))

@@ -13,12 +13,12 @@ from typing import Any
 from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, memory, opened, options, write
 from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Check
 from fedsvd.roles.user.right_vectors import Nowhere
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 
 class TwoPasses(TimedSource):

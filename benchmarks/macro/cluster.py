@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.measure import Row
 from fedsvd.compress.reduce import compress, panel_width
 from fedsvd.data.open import open_source
-from fedsvd.runtime.cluster import Cluster
+from fedsvd.engine.cluster import Cluster
 
 
 def rows(m: int = 500, n: int = 200_000, workers: int = 2) -> Iterator[Row]:

@@ -18,13 +18,13 @@ from rich.table import Table
 from benchmarks.macro.memory import well_conditioned
 from benchmarks.macro.shapes import Shape, shapes
 from benchmarks.measure import Row
+from fedsvd.cost.calibration import calibrate
+from fedsvd.cost.estimate import Cost, masks_of, predict, readable, table
 from fedsvd.errors import PrivacyWarning
-from fedsvd.protocol.cost import Cost, masks_of, predict, readable, table
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime.calibration import calibrate
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.run import run_study
 from fedsvd.types import SessionId
 
 

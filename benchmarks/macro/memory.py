@@ -11,8 +11,8 @@ from warnings import simplefilter
 
 from benchmarks.macro.replay import heard_by, live, return_memory_at_once
 from benchmarks.macro.shapes import Shape, shapes
+from fedsvd.cost.estimate import predict
 from fedsvd.errors import PrivacyWarning
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.parties import Party, Role
 from fedsvd.testing.federation import Federation
 

@@ -26,11 +26,11 @@ import numpy as np
 
 from benchmarks.measure import fingerprint
 from fedsvd.data.open import open_source
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import Job, job_from
-from fedsvd.runtime.local import local_federation
-from fedsvd.runtime.results import party_folders, read_results
-from fedsvd.runtime.resume import Resumable
+from fedsvd.policy.rules import Policy
+from fedsvd.results.write import party_folders, read_results
+from fedsvd.service.local import local_federation
+from fedsvd.studies.job_file import Job, job_from
+from fedsvd.studies.resume import Resumable
 
 RESULTS = Path(__file__).parents[1] / "results"
 PROBES = 16

@@ -23,11 +23,11 @@ from benchmarks.measure import fingerprint
 from benchmarks.run import RESULTS
 from fedsvd.data.open import open_source
 from fedsvd.errors import PrivacyWarning
-from fedsvd.protocol.ledger import what_each_role_learns
+from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.tasks import Scheme, Split, Task
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 SHAPE = "1000x20000"
 

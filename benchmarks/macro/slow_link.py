@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks.measure import fingerprint
 from fedsvd.lab.network.link import Link, measure, open_link
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import Job, job_from
-from fedsvd.runtime.local import LocalRun, local_federation
+from fedsvd.policy.rules import Policy
+from fedsvd.service.local import LocalRun, local_federation
+from fedsvd.studies.job_file import Job, job_from
 
 RESULT = Path(__file__).parents[1] / "results" / "slow-link.json"
 FEATURES, SAMPLES, PANEL = 1000, 100_000, 10_000

@@ -24,7 +24,7 @@ from fedsvd.identity.temporary import temporary_federation
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.runtime.site import Site
+from fedsvd.service.site import Site
 from fedsvd.transport.grpc_client import Dialled
 from fedsvd.transport.grpc_server import Exchange, Room
 from fedsvd.types import Digest, SessionId

@@ -17,7 +17,7 @@ import typer
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from fedsvd.report.lettering import text_width
+from fedsvd.results.report.lettering import text_width
 
 _STEP = 48
 
@@ -46,7 +46,7 @@ def whole_words(context: dict[str, Any]) -> None:
 
 def write_reference(folder: Path) -> None:
     """The pages that are made from the program."""
-    from fedsvd.runtime.job import schema
+    from fedsvd.studies.job_file import schema
 
     (folder / "cli.md").write_text(cli_page(), encoding="utf-8")
     (folder / "job-schema.json").write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")

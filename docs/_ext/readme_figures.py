@@ -20,8 +20,8 @@ from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
 from fedsvd import __version__
-from fedsvd.report import svg
-from fedsvd.report.lettering import text_width, wrapped
+from fedsvd.results.report import svg
+from fedsvd.results.report.lettering import text_width, wrapped
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.svd import FederatedSVD
-    from fedsvd.protocol.release import Policy
-    from fedsvd.runtime.connect import connect
+    from fedsvd.policy.rules import Policy
+    from fedsvd.service.client import connect
 
 __version__ = "0.2.0"
 
@@ -51,11 +51,11 @@ def __getattr__(name: str) -> Any:
 
             return svd.FederatedSVD
         case "Policy":
-            from fedsvd.protocol import release
+            from fedsvd.policy import rules as release
 
             return release.Policy
         case "connect":
-            from fedsvd.runtime import connect as connecting
+            from fedsvd.service import client as connecting
 
             return connecting.connect
         case "load":

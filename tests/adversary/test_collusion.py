@@ -19,7 +19,7 @@ from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.masking import Masks
-from fedsvd.runtime import planning
+from fedsvd.studies import planning
 
 M, WIDTHS = 60, (20, 30, 1)
 

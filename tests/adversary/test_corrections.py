@@ -28,7 +28,7 @@ from fedsvd.lab.attacks.deaggregate import share_of
 from fedsvd.lab.attacks.outputs import others_gram
 from fedsvd.lab.attacks.score import gap, largest_signed, score
 from fedsvd.lab.attacks.view import X_masked
-from fedsvd.protocol.ledger import lonely_windows
+from fedsvd.policy.learned import lonely_windows
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Relay, Solution
 from fedsvd.protocol.parties import ALL, CSP, user
 from fedsvd.protocol.tasks import Mode, Split, Task

@@ -23,7 +23,7 @@ from fedsvd.lab.attacks.unmix import Cuts
 from fedsvd.lab.attacks.view import X_masked
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Item, Task
-from fedsvd.runtime import planning
+from fedsvd.studies import planning
 
 B = 10
 PAPER = {"scheme": "paper", "block_size": B}

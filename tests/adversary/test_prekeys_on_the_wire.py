@@ -13,22 +13,22 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
+from fedsvd.policy.policy_file import spelt_policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import PaddedBatch, Relayed, SumShare
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.prekeys import spelt_prekey
-from fedsvd.protocol.release import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.runtime import csp_node
-from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.enlisting import ticket_of
-from fedsvd.runtime.jobbook import JobState
-from fedsvd.runtime.member_node import MemberNode
-from fedsvd.runtime.site import Site
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
+from fedsvd.service import csp as csp_node
+from fedsvd.service.csp import CspNode
+from fedsvd.service.enlist import ticket_of
+from fedsvd.service.jobs import JobState
+from fedsvd.service.member_node import MemberNode
+from fedsvd.service.site import Site
 
 GENEROUS = 120.0
 EVE = Seed(b"E" * 32)

@@ -15,21 +15,21 @@ import pytest
 from tests.adversary.watch import columns, csp_view, payloads, public_keys, watched
 
 from fedsvd.data.open import open_source
+from fedsvd.engine import device as engine
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import FedSVDError, FixedPointOverflow, NotFinite, NumericalError, PrivacyWarning, RowsDiffer
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import Aborted, KeyOffer
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Item, Mode, Split, Task
 from fedsvd.randomness import entropy
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import SIZE, Seed
 from fedsvd.roles.user import upload
 from fedsvd.roles.user.role import User
-from fedsvd.runtime import engine
-from fedsvd.runtime.driver import Driver
-from fedsvd.runtime.federation import assemble, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble, run_study
 from fedsvd.transport.loopback import Hub
 
 CANARY = 7391.158273645

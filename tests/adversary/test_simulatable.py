@@ -17,8 +17,8 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.messages import PaddedBatch
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Mode
-from fedsvd.runtime import planning
 from fedsvd.secagg import dither
+from fedsvd.studies import planning
 
 B, TILES = 10, (6, 12)
 M, N = B * TILES[0], B * TILES[1]

@@ -18,7 +18,7 @@ from fedsvd.lab.attacks.unmix import Cuts
 from fedsvd.lab.attacks.view import X_masked
 from fedsvd.linalg.windows import Form, block_sizes
 from fedsvd.protocol.tasks import Item
-from fedsvd.runtime import planning
+from fedsvd.studies import planning
 
 PAPER = {"scheme": "paper", "release": (Item.COMPONENTS, Item.SPECTRUM)}
 

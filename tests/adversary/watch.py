@@ -13,18 +13,18 @@ import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.lab.attacks.view import CspView, UserView
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.protocol.views import Views
 from fedsvd.roles.user import seeding, sums
-from fedsvd.runtime.federation import Outcome, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.secagg import fixed_point
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Outcome, run_study
 from fedsvd.types import Float, Ring
 
 WORDS = 2.0**64

@@ -2,8 +2,8 @@
 
 Decisions, so that the rules on top can be short:
 
-- An import counts wherever it stands: at the top, inside a function, under ``TYPE_CHECKING``. A room that
-  names another room's types knows that room.
+- An import counts wherever it stands: at the top, inside a function, under ``TYPE_CHECKING``. A package that
+  names another package's types knows that package.
 - ``from a import b`` counts as ``a.b``; relative imports are made absolute; ``importlib.import_module`` and
   ``__import__`` count when their argument is written out, and are marked as unseen when it is not.
 - Attributes are followed through the names that imports bind: after ``import os as x``, ``x.urandom`` and
@@ -39,7 +39,7 @@ class SourceFile:
     uses: tuple[Use, ...]
 
 
-class House:
+class Codebase:
     """All modules of the package in ``folder`` and who imports whom."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,7 @@ class House:
         self.files = {file.module: file for file in files}
 
     def imports(self, module: str) -> Iterator[tuple[str, Use]]:
-        """Modules of the house that ``module`` mentions, each with the mention."""
+        """Modules of the codebase that ``module`` mentions, each with the mention."""
         for use in self.files[module].uses:
             if use.name.split(".")[0] != self.package or use.name == f"{self.package}.__version__":
                 continue

@@ -1,6 +1,6 @@
-"""Floors and doors: the tables of ``docs/architecture.md``, and what breaks them.
+"""Layers and forbidden imports: the tables of ``docs/architecture.md``, and what breaks them.
 
-Rooms are named without the leading ``fedsvd.``. A room that has no files yet stands in the tables already.
+Packages are named without the leading ``fedsvd.``. A package that has no files yet stands in the tables already.
 """
 
 import ast
@@ -8,44 +8,47 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from .imports import UNSEEN, House, calls
+from .imports import UNSEEN, Codebase, calls
 
-FLOORS = {
-    13: ("", "__main__"),  # fedsvd/__init__.py: public names only; fedsvd/__main__.py: the command
-    12: ("cli",),
-    11: ("lab",),
-    10: ("estimators", "testing"),
-    9: ("runtime", "report"),
+LAYERS = {
+    16: ("", "__main__"),  # fedsvd/__init__.py: public names only; fedsvd/__main__.py: the command
+    15: ("cli",),
+    14: ("lab",),
+    13: ("estimators", "testing"),
+    12: ("service",),
+    11: ("results",),
+    10: ("studies",),
+    9: ("engine", "cost"),
     8: ("transport",),
     7: ("roles", "identity"),
-    6: ("wire",),
+    6: ("wire", "policy"),
     5: ("protocol",),
     4: ("masks", "secagg", "compress"),
     3: ("linalg",),
-    2: ("data", "offload", "sealing"),
-    1: ("types", "randomness"),
+    2: ("data", "sealing"),
+    1: ("types", "randomness", "storage"),
     0: ("errors",),
 }
-FLOOR_OF = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
-# Plain modules are not rooms: the words of a floor, which the rooms of that floor may use.
+LAYER_OF = {package: layer for layer, packages in LAYERS.items() for package in packages}
+# Plain modules are not packages: the words of a layer, which the packages of that layer may use.
 VOCABULARY = ("types",)
 ROLES = ("roles.service_provider", "roles.trusted_authority", "roles.user")
 
 
 @dataclass(frozen=True)
-class Door:
-    """``rooms`` (but not ``but``) may not lead to ``shut``."""
+class Forbidden:
+    """``packages`` (but not ``but``) may not lead to ``shut``."""
 
-    rooms: tuple[str, ...]
+    packages: tuple[str, ...]
     shut: tuple[str, ...]
     because: str
     but: tuple[str, ...] = ()
 
 
-EVERYBODY = ("*", "")
+ALL = ("*", "")
 # Followed through any number of imports.
-ROOM_DOORS = (
-    Door(
+REACH_RULES = (
+    Forbidden(
         ("roles.service_provider",),
         (
             "masks",
@@ -60,88 +63,88 @@ ROOM_DOORS = (
         ),
         "the CSP neither makes nor removes a mask",
     ),
-    Door(
+    Forbidden(
         ("roles.trusted_authority",),
-        ("linalg.*svd*", "linalg.streaming_factor", "offload", "data", "secagg", "compress", ROLES[0], ROLES[2]),
+        ("linalg.*svd*", "linalg.streaming_factor", "storage", "data", "secagg", "compress", ROLES[0], ROLES[2]),
         "the TA receives no data",
     ),
-    Door(("roles.user",), ROLES[:2], "a user is not two parties"),
+    Forbidden(("roles.user",), ROLES[:2], "a user is not two parties"),
 )
 # What a file itself mentions.
-OUTSIDE_DOORS = (
-    Door(
+MENTION_RULES = (
+    Forbidden(
         ("protocol", "roles", "masks", "secagg", "linalg"),
         ("asyncio", "socket", "ssl", "threading", "time", "logging", "os"),
         "the core is a function of its inputs",
     ),
-    Door(
-        EVERYBODY,
+    Forbidden(
+        ALL,
         ("os.urandom", "os.getrandom", "posix.urandom", "posix.getrandom", "secrets"),
-        "one door for entropy",
+        "one source of entropy",
         but=("randomness.entropy",),
     ),
-    Door(
-        EVERYBODY,
+    Forbidden(
+        ALL,
         ("numpy.random", "random"),
         "not cryptographic, streams not promised stable",
         but=("lab", "testing"),
     ),
-    Door(
-        EVERYBODY,
+    Forbidden(
+        ALL,
         ("pickle", "_pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib.load", "joblib.dump", UNSEEN),
         "a peer's bytes are never code",
     ),
 )
 
 
-def violations(house: House) -> list[str]:
+def violations(codebase: Codebase) -> list[str]:
     """Every broken rule, one sentence each."""
-    return [*_floors(house), *_room_doors(house), *_outside_doors(house), *_pickles(house)]
+    return [*_layers(codebase), *_reach(codebase), *_mentioned(codebase), *_pickles(codebase)]
 
 
-def within(name: str, room: str) -> bool:
-    """Whether a dotted name is ``room`` (which may hold a ``*``) or lies inside it."""
-    return fnmatchcase(name, room) or fnmatchcase(name, f"{room}.*")
+def within(name: str, package: str) -> bool:
+    """Whether a dotted name is ``package`` (which may hold a ``*``) or lies inside it."""
+    return fnmatchcase(name, package) or fnmatchcase(name, f"{package}.*")
 
 
-def _floors(house: House) -> Iterator[str]:
-    for module in house.files:
-        room = _short(house, module).split(".")[0]
-        if room not in FLOOR_OF:
-            yield f"{module} stands on no floor: place {room!r} in FLOORS and in docs/architecture.md"
+def _layers(codebase: Codebase) -> Iterator[str]:
+    for module in codebase.files:
+        package = _short(codebase, module).split(".")[0]
+        if package not in LAYER_OF:
+            yield f"{module} is in no layer: place {package!r} in LAYERS and in docs/architecture.md"
             continue
-        for target, use in house.imports(module):
-            other = _short(house, target).split(".")[0]
-            if other != room and not _below(other, room):
-                yield f"{module}:{use.line} imports {use.name}, which is not on a lower floor"
+        for target, use in codebase.imports(module):
+            other = _short(codebase, target).split(".")[0]
+            if other != package and not _below(other, package):
+                yield f"{module}:{use.line} imports {use.name}, which is not in a lower layer"
 
 
-def _below(other: str, room: str) -> bool:
-    here, there = FLOOR_OF[room], FLOOR_OF.get(other, 99)
+def _below(other: str, package: str) -> bool:
+    here, there = LAYER_OF[package], LAYER_OF.get(other, 99)
     return there < here or (there == here and other in VOCABULARY)
 
 
-def _room_doors(house: House) -> Iterator[str]:
-    for door in ROOM_DOORS:
-        for module in house.files:
-            if not any(within(_short(house, module), room) for room in door.rooms):
+def _reach(codebase: Codebase) -> Iterator[str]:
+    for rule in REACH_RULES:
+        for module in codebase.files:
+            if not any(within(_short(codebase, module), package) for package in rule.packages):
                 continue
-            for target, way in house.reach(module).items():
-                if any(within(_short(house, target), shut) for shut in door.shut):
-                    yield f"{' -> '.join(way)}: this door is shut, because {door.because}"
+            for target, way in codebase.reach(module).items():
+                if any(within(_short(codebase, target), shut) for shut in rule.shut):
+                    yield f"{' -> '.join(way)}: forbidden, because {rule.because}"
 
 
-def _outside_doors(house: House) -> Iterator[str]:
-    for door in OUTSIDE_DOORS:
-        for module, file in house.files.items():
-            name = _short(house, module)
-            if any(within(name, room) for room in door.but):
+def _mentioned(codebase: Codebase) -> Iterator[str]:
+    for rule in MENTION_RULES:
+        for module, file in codebase.files.items():
+            name = _short(codebase, module)
+            if any(within(name, package) for package in rule.but):
                 continue
-            if not any(within(name, room) for room in door.rooms):
+            if not any(within(name, package) for package in rule.packages):
                 continue
             for use in file.uses:
-                if any(_mentions(use.name, shut) for shut in door.shut):
-                    yield f"{module}:{use.line} mentions {use.name}: this door is shut, because {door.because}"
+                if any(_mentions(use.name, shut) for shut in rule.shut):
+                    yield f"{module}:{use.line} mentions {use.name}: forbidden, because {rule.because}"
 
 
 def _mentions(name: str, shut: str) -> bool:
@@ -151,9 +154,9 @@ def _mentions(name: str, shut: str) -> bool:
     return name.endswith(".*") and shut.rpartition(".")[0] == name[:-2]
 
 
-def _pickles(house: House) -> Iterator[str]:
+def _pickles(codebase: Codebase) -> Iterator[str]:
     """Pickle by another name: ``allow_pickle``, and the methods of data frames."""
-    for module, file in house.files.items():
+    for module, file in codebase.files.items():
         for call in calls(file):
             method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             allowed = any(
@@ -162,9 +165,9 @@ def _pickles(house: House) -> Iterator[str]:
                 for keyword in call.keywords
             )
             if allowed or method in ("read_pickle", "to_pickle"):
-                yield f"{module}:{call.lineno} allows pickle: this door is shut, because a peer's bytes are never code"
+                yield f"{module}:{call.lineno} allows pickle: forbidden, because a peer's bytes are never code"
 
 
-def _short(house: House, module: str) -> str:
+def _short(codebase: Codebase, module: str) -> str:
     """A module's name without the package; empty for the package itself."""
-    return module.removeprefix(house.package).removeprefix(".")
+    return module.removeprefix(codebase.package).removeprefix(".")

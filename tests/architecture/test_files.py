@@ -13,7 +13,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LIMIT = 350  # the style page asks at 250 which second subject has moved in; this is where the answer is due
 NOT_OURS = {"__pycache__", "build", "dist", "results", "shared"}
 # A clone may stand directly in one of these, and texts may well name them.
-EVERYBODYS_FOLDERS = {
+ALLS_FOLDERS = {
     "/",
     "/app",
     "/builds",
@@ -47,7 +47,7 @@ def our_files(folder: Path):
 def machine_paths(root: Path) -> re.Pattern[bytes]:
     """Finds the folder of the clone, and the folder above it unless that could be anybody's."""
     places = [str(root)]
-    if str(root.parent) not in EVERYBODYS_FOLDERS:
+    if str(root.parent) not in ALLS_FOLDERS:
         places.append(str(root.parent) + os.sep)
     return re.compile(rb"(?<![\w.~-])(?:" + b"|".join(re.escape(place.encode()) for place in places) + rb")")
 

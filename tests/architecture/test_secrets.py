@@ -38,11 +38,11 @@ def shown(text: str) -> str | None:
 
 
 def classes() -> set[str]:
-    """Names of the classes in the rooms that handle secrets."""
+    """Names of the classes in the packages that handle secrets."""
     return {
         node.name
-        for room in ROOMS
-        for path in (PACKAGE / room).rglob("*.py")
+        for package in ROOMS
+        for path in (PACKAGE / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     }
@@ -56,7 +56,7 @@ def test_a_secret_bearer_shows_nothing(name):
         assert shown(text) is None
 
 
-def test_every_class_of_the_secret_rooms_has_been_thought_about():
+def test_every_class_of_the_secret_packages_has_been_thought_about():
     missing = classes() - set(BEARERS) - set(HARMLESS)
     assert missing == set(), "add them to BEARERS or HARMLESS in secret_bearers.py"
     assert set(BEARERS) & set(HARMLESS) == set()

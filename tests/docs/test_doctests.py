@@ -13,8 +13,8 @@ import fedsvd
 from fedsvd.cli.main import cli
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.runtime.service import serve
-from fedsvd.runtime.site import Site
+from fedsvd.service.process import serve
+from fedsvd.service.site import Site
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 NAMES = [name for name in fedsvd.__all__ if name != "__version__"]

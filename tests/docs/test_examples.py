@@ -6,7 +6,7 @@ import sys
 import pytest
 from tests.docs.snippets import DOCS, ROOT
 
-from fedsvd.runtime.job import read_job
+from fedsvd.studies.job_file import read_job
 
 EXAMPLES = ROOT / "examples"
 STUDIES = {"hospitals": "pca", "bank-and-telco": "lr", "genotypes": "pca", "films": "lsa"}

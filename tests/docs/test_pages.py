@@ -9,7 +9,7 @@ import pytest
 from tests.docs.snippets import DOCS, ROOT
 
 from fedsvd import errors
-from fedsvd.runtime.job import job_from, schema
+from fedsvd.studies.job_file import job_from, schema
 from fedsvd.testing.figures import FIGURE, said, sequence
 
 ERRORS = DOCS / "errors"

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.docs.snippets import DOCS, ROOT
-from tests.unit.report.fonts import widest
+from tests.unit.results.report.fonts import widest
 
 sys.path.insert(0, str(DOCS / "_ext"))
 import readme_figures

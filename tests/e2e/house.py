@@ -22,9 +22,9 @@ from tests.tolerances import RESULT_BAR, assert_close, spectrum
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.runtime.questions import Desk
-from fedsvd.runtime.service import serve
-from fedsvd.runtime.site import Site
+from fedsvd.service.api import Desk
+from fedsvd.service.process import serve
+from fedsvd.service.site import Site
 from fedsvd.transport.grpc_client import Line
 
 PATIENCE = 6.0

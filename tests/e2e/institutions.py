@@ -19,15 +19,15 @@ from time import monotonic, sleep
 import numpy as np
 from tests.tolerances import RESULT_BAR, assert_close
 
-from fedsvd.identity.policy import spelt_policy
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.release import Policy
-from fedsvd.report.page import render
-from fedsvd.runtime.connect import Connection
-from fedsvd.runtime.job import job_from
-from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import run_job
-from fedsvd.runtime.results import write_results
+from fedsvd.policy.policy_file import spelt_policy
+from fedsvd.policy.rules import Policy
+from fedsvd.results.report.page import render
+from fedsvd.results.write import write_results
+from fedsvd.service.client import Connection
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import job_from
+from fedsvd.studies.jobs import run_job
 
 GENEROUS = 180.0  # seconds after which a test that hangs fails; no test that passes comes near
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}

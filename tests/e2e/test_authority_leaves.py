@@ -15,7 +15,7 @@ from tests.e2e.institutions import (
     until,
 )
 
-from fedsvd.runtime.jobbook import JobState
+from fedsvd.service.jobs import JobState
 
 PARTIES = ("a", "b")
 

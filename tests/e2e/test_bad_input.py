@@ -30,11 +30,11 @@ from fedsvd.errors import (
     StorageError,
     UnknownFormat,
 )
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import PaddedBatch, Ready, SumShare
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.federation import PartyData, run_study
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import PartyData, run_study
 from fedsvd.testing.federation import Federation
 
 H, V = Split.HORIZONTAL, Split.VERTICAL

@@ -37,9 +37,9 @@ from fedsvd.identity.certificates import make_certificate
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.runtime.service import serve
-from fedsvd.runtime.site import Site
-from fedsvd.runtime.telling import Teller
+from fedsvd.service.process import serve
+from fedsvd.service.progress import Teller
+from fedsvd.service.site import Site
 from fedsvd.transport.calls import ASK, PUSH
 from fedsvd.transport.line import Line
 

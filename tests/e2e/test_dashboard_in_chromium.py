@@ -6,8 +6,8 @@ import pytest
 from tests.browser import CONTRAST, Browser
 
 from fedsvd.cli.dashboard import dashboard
-from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
-from fedsvd.runtime.ledger import AuditLog, Ledger
+from fedsvd.service.jobs import JobBook, JobRecord, JobState
+from fedsvd.storage.journal import AuditLog, Ledger
 
 FILE = {"job": {"name": "three-hospitals", "task": "pca"}, "party": [{"name": "a"}, {"name": "b"}]}
 MEMBERS = ("party/a", "party/b")

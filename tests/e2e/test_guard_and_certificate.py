@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from fedsvd.cli.main import cli
 from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
 from fedsvd.identity.pins import unpin
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
+from fedsvd.results.signed_certificate import verify_certificate
 from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.jobbook import JobState
-from fedsvd.runtime.member_node import MemberNode
-from fedsvd.runtime.signed_certificate import verify_certificate
-from fedsvd.runtime.site import Site
+from fedsvd.service.csp import CspNode
+from fedsvd.service.jobs import JobState
+from fedsvd.service.member_node import MemberNode
+from fedsvd.service.site import Site
 
 PARTIES = ("a", "b", "c", "d")
 POLICY = Policy(records_for_full=1, records=1, consent_to_two=True)

@@ -11,9 +11,9 @@ from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table
 from tests.tolerances import assert_close, digits_lost, spectrum
 
 from fedsvd.data.open import open_source
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import job_from
-from fedsvd.runtime.local import local_federation
+from fedsvd.policy.rules import Policy
+from fedsvd.service.local import local_federation
+from fedsvd.studies.job_file import job_from
 
 PARTIES = ("a", "b", "c")
 MIB = 1 << 20

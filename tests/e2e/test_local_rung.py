@@ -24,10 +24,10 @@ from tests.e2e.institutions import (
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close
 
 import fedsvd
-from fedsvd.protocol.release import Policy
-from fedsvd.report.page import render
-from fedsvd.runtime.job import job_from
-from fedsvd.runtime.local import local_federation
+from fedsvd.policy.rules import Policy
+from fedsvd.results.report.page import render
+from fedsvd.service.local import local_federation
+from fedsvd.studies.job_file import job_from
 
 NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gus", "hal")
 SCORED = ["coefficients", "intercept", "score"]

@@ -16,12 +16,12 @@ from tests.e2e.institutions import GENEROUS, command, expect_equal, file_of, sim
 from tests.e2e.test_prod_rung import HeldCsp, csp_here, expect_right, member_here, stage_of, two
 
 import fedsvd
+from fedsvd.engine.player import Player
 from fedsvd.errors import FedSVDError
-from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.jobbook import JobState
-from fedsvd.runtime.questions import Desk
-from fedsvd.runtime.session import Player
-from fedsvd.runtime.site import Site
+from fedsvd.service.api import Desk
+from fedsvd.service.csp import CspNode
+from fedsvd.service.jobs import JobState
+from fedsvd.service.site import Site
 from fedsvd.transport.grpc_client import Line
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from tests.browser import COLLISIONS, CONTRAST, Browser
 from tests.studies import companies, hospitals
-from tests.unit.report.pages import study
+from tests.unit.results.report.pages import study
 
 from fedsvd.lab.audit.drawings import drawn, widths_drawn
 from fedsvd.lab.audit.finding import Picture

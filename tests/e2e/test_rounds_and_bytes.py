@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from fedsvd.cost.traffic import Expected, full_rank, said
 from fedsvd.data.source import MatrixSource
 from fedsvd.protocol.messages import PaddedBatch, SumShare, size
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Mode, Split, Task
-from fedsvd.protocol.traffic import Expected, full_rank, said
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 

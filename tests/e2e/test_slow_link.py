@@ -6,9 +6,9 @@ from tests.tolerances import spectrum
 
 from fedsvd.errors import ConfigError
 from fedsvd.lab.network.link import METHODS, open_link
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import job_from
-from fedsvd.runtime.local import local_federation
+from fedsvd.policy.rules import Policy
+from fedsvd.service.local import local_federation
+from fedsvd.studies.job_file import job_from
 
 pytestmark = pytest.mark.slow
 

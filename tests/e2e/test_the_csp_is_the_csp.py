@@ -21,7 +21,7 @@ from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key,
 from fedsvd.identity.temporary import LOOPBACK
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.runtime.site import Site
+from fedsvd.service.site import Site
 from fedsvd.transport.calls import ASK
 from fedsvd.transport.grpc_client import Dialled
 from fedsvd.transport.grpc_server import Exchange

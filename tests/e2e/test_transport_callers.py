@@ -18,7 +18,7 @@ from fedsvd.identity.kit import accept_revocations
 from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, TA, user
-from fedsvd.runtime.site import Site
+from fedsvd.service.site import Site
 from fedsvd.transport.calls import ASK, METHODS, PUSH, bundle
 from fedsvd.transport.grpc_client import Dialled, Dialling
 from fedsvd.transport.line import Line

@@ -428,7 +428,7 @@ from pathlib import Path
 from dataclasses import replace
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP
-from fedsvd.runtime.site import Site
+from fedsvd.service.site import Site
 from fedsvd.transport.grpc_client import Dialled
 kit, address, session, ending = sys.argv[1:]
 dialling = replace(Site.at(Path(kit)).dialling(address), patience=20.0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import NotSealed, RepeatedShare, UnexpectedMessage
 from fedsvd.protocol.effects import Abort, Finish, Send
 from fedsvd.protocol.messages import Begin, KeyBook, KeyOffer, PaddedBatch, Relay, Relayed
@@ -16,7 +17,6 @@ from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
-from fedsvd.runtime.driver import Driver
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.testing.links import altering, starving

@@ -7,18 +7,18 @@ import pytest
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.windows import Form
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
-from fedsvd.runtime.driver import Driver
-from fedsvd.runtime.federation import assemble, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble, run_study
 from fedsvd.transport.loopback import Hub
 
 RNG = np.random.default_rng(6)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsvd.engine.simulate import Driver
 from fedsvd.protocol.messages import BatchRequest, Computed
 from fedsvd.protocol.parties import CSP, TA, user
-from fedsvd.runtime.driver import Driver
 from fedsvd.testing.links import drawn, every_order, newest_first, shuffled, starving
 from fedsvd.testing.transports import DIGEST
 from fedsvd.transport.loopback import Hub

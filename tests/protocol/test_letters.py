@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from fedsvd.errors import FedSVDError, NotSealed, ProtocolError, UnexpectedMessage
-from fedsvd.protocol.letters import SessionKeys, commitment
+from fedsvd.protocol.keys import SessionKeys, commitment
 from fedsvd.protocol.messages import Aborted, KeyBook, KeyOffer, PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.tasks import Mode, Trust

@@ -13,9 +13,9 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import Keeping, fits_whole, keeping, krylov_basis, krylov_block, krylov_start
 from fedsvd.roles.service_provider.collect import keeper_for
 from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.run import run_study
 from fedsvd.types import SessionId
 
 M, WIDTHS, R = 700, (500, 420), 6

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from tests.tolerances import EPS, ORTHONORMAL_BAR, RESULT_BAR, VALUES_BAR, digits_lost, spectrum
 
+from fedsvd.cost.estimate import predict
 from fedsvd.errors import AnswerRefused, ConfigError, StorageError, VerificationFailed
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, Form
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.messages import Factors, SumShare
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 

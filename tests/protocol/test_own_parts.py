@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost, gram, product
 
+from fedsvd.cost.estimate import predict
 from fedsvd.data.open import open_source
 from fedsvd.errors import VerificationFailed
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Check, Split, Task
 from fedsvd.roles.user import right_vectors
 from fedsvd.roles.user.right_vectors import InMemory, Nowhere
-from fedsvd.runtime.federation import run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import run_study
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 M, N = 12, 9000

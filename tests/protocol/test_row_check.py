@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import PeerAborted, RepeatedIds, RowsDiffer
 from fedsvd.protocol.messages import RowIds
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.driver import Driver
-from fedsvd.runtime.federation import assemble
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble
 from fedsvd.transport.loopback import Hub
 
 ROWS = 30

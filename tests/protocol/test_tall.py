@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.tolerances import EPS, VALUES_BAR, assert_close, digits_lost
 
+from fedsvd.cost.estimate import predict
 from fedsvd.errors import AnswerRefused, StorageError, UnexpectedMessage, VerificationFailed
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.messages import FactorRows, Factors, Finished, RowsRequest
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Split, Task

@@ -6,8 +6,8 @@ import sys
 import pytest
 from benchmarks import estimates
 
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.federation import run_study
+from fedsvd.policy.rules import Policy
+from fedsvd.studies.run import run_study
 
 SMALL = [shape.scaled(0.04) for shape in estimates.SHAPES]
 

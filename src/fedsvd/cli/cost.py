@@ -6,12 +6,12 @@ from typing import Any
 
 from rich.table import Table
 
-from fedsvd.cli.voice import duration, listing, size
+from fedsvd.cli.output import duration, listing, size
+from fedsvd.cost.calibration import rated
+from fedsvd.cost.estimate import HEADER, Cost, masks_of, predict, table
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.cost import HEADER, Cost, masks_of, predict, table
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.runtime.calibration import rated
 
 _BITS = {"bit/s": 1.0, "bits/s": 1.0, "bps": 1.0, "b/s": 8.0, "byte/s": 8.0, "bytes/s": 8.0}
 _TIMES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}

@@ -23,12 +23,12 @@ from time import monotonic, sleep
 from typing import Any
 
 from fedsvd import __version__
-from fedsvd.cli.watching import Pace
+from fedsvd.cli.watch import Pace
 from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.jobbook import JobBook, JobRecord
-from fedsvd.runtime.ledger import last_records
+from fedsvd.service.csp import CspNode
+from fedsvd.service.jobs import JobBook, JobRecord
+from fedsvd.storage.journal import last_records
 
 HOST = "127.0.0.1"
 COOKIE = "fedsvd-dashboard"

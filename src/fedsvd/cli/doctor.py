@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fedsvd.cli.group import FAILED
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
-from fedsvd.cli.voice import Format, Voice, listing
+from fedsvd.cli.output import Format, Output, listing
 
 
 def doctor(
@@ -19,8 +19,8 @@ def doctor(
 ) -> None:
     """Check keys, network, clock, machine and data before a job does; exit code 1 when something is wrong."""
     # Imported here: --help needs neither the transport nor the roles.
-    from fedsvd.runtime.doctor import examine
-    from fedsvd.runtime.job import read_job
+    from fedsvd.service.doctor import examine
+    from fedsvd.studies.job_file import read_job
 
     checks = list(examine(kit, job=None if job is None else read_job(job), csp=csp))
     problems = [check for check in checks if not check.ok]
@@ -36,6 +36,6 @@ def doctor(
             console.print(f"{each.name}: {each.text}. Fix: {each.fix}")
         console.print("Nothing is wrong." if not problems else f"{len(problems)} to put right.")
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
     if problems:
         raise typer.Exit(FAILED)

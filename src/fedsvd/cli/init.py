@@ -15,13 +15,13 @@ from typing import Annotated, TypeVar
 import typer
 
 from fedsvd.cli.options import FormatOption
-from fedsvd.cli.voice import Format, Voice
+from fedsvd.cli.output import Format, Output
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.identity.policy import POLICY, spelt_policy
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.policy_file import POLICY, spelt_policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.job import NAME, TASKS, job_from, schema
-from fedsvd.runtime.job_faults import NAME_RULE, near
+from fedsvd.studies.job_faults import NAME_RULE, near
+from fedsvd.studies.job_file import NAME, TASKS, job_from, schema
 
 JOB = "job.toml"
 Answer = TypeVar("Answer")
@@ -47,10 +47,10 @@ def init(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Write a job.toml and a policy.toml to begin with; asks for what options do not say."""
-    voice = Voice(format)
+    output = Output(format)
     if schema_file is not None:
         _write({schema_file: json.dumps(schema(), indent=2) + "\n"})
-        voice.answer({"written": [str(schema_file)]}, lambda console: console.print(f"wrote {schema_file}"))
+        output.answer({"written": [str(schema_file)]}, lambda console: console.print(f"wrote {schema_file}"))
         return
     _expect_free([folder / JOB, folder / POLICY])  # before the questions, not after them
     ask = _Asking(sys.stdin.isatty() and format is Format.TEXT)
@@ -67,7 +67,7 @@ def init(
     job_from(tomllib.loads(text), folder)  # a job file that is right, or an error that says why not
     files = {folder / JOB: text, folder / POLICY: spelt_policy(Policy())}
     _write(files)
-    voice.answer(
+    output.answer(
         {"written": [str(path) for path in files]},
         lambda console: console.print(
             f"wrote {' and '.join(map(str, files))}\nnext: put the tables where the [[party]] entries say, then\n"

@@ -12,9 +12,8 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, KitOption
-from fedsvd.cli.voice import Format, Voice, facts
+from fedsvd.cli.output import Format, Output, facts
 from fedsvd.errors import ConfigError
-from fedsvd.identity import files
 from fedsvd.identity import request as requests
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.kit import Kit, accept_revocations, request_of
@@ -22,7 +21,8 @@ from fedsvd.identity.kit import accept as accept_certificate
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin as pin_key
 from fedsvd.identity.request import REQUEST, Request, make_request
-from fedsvd.runtime.site_file import SITE, write_site
+from fedsvd.service.site_file import SITE, write_site
+from fedsvd.storage import private
 
 join = typer.Typer(no_args_is_help=True, help="Become a member: request, accept, renew, pin.")
 
@@ -51,7 +51,7 @@ def request(
     if (ca is None) == (federation is None):
         raise ConfigError("the federation is not named", "--ca FILE --fingerprint DIGITS, or --federation ID")
     if ca is not None:
-        made = request_of(kit, files.read(ca), fingerprint, role, name, address or ())
+        made = request_of(kit, private.read(ca), fingerprint, role, name, address or ())
     else:
         made = make_request(kit, str(federation), role, name, address or ())
     _tell_request(kit, made, format)
@@ -72,7 +72,7 @@ def accept(
 ) -> None:
     """Take the certificate into the kit, once it is what was asked for, from whom it was asked."""
     taken = accept_certificate(
-        kit, files.read(certificate), None if ca is None else files.read(ca), fingerprint, now=_now()
+        kit, private.read(certificate), None if ca is None else private.read(ca), fingerprint, now=_now()
     )
     if not (kit / SITE).exists():
         write_site(taken, csp)
@@ -110,7 +110,7 @@ def revocations(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Take the operator's newest revocation list into the kit; it counts from the next connection on."""
-    accept_revocations(kit, files.read(file))
+    accept_revocations(kit, private.read(file))
     _tell_kit(Kit.read(kit), format)
 
 
@@ -140,7 +140,7 @@ def _tell_request(kit: Path, made: Request, format: Format) -> None:
             )
         )
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
 
 
 def _tell_kit(kit: Kit, format: Format) -> None:
@@ -174,7 +174,7 @@ def _tell_kit(kit: Kit, format: Format) -> None:
         for warning in warnings:
             console.print(f"Warning: {warning}")
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
 
 
 def _now() -> datetime:

@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption
+from fedsvd.cli.output import Format, Output
 from fedsvd.cli.signals import heed_signals
-from fedsvd.cli.voice import Format, Voice
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The rehearsal's folder.")]
 _HOSPITALS = {"hospital-a": slice(0, 200), "hospital-b": slice(200, 350), "hospital-c": slice(350, None)}
@@ -32,8 +32,8 @@ def rehearse(
 ) -> None:
     """Found a federation to try things out with, on this machine: all kits, pins, data and a job at once."""
     from fedsvd.identity.certificates import REHEARSAL
-    from fedsvd.runtime.job import read_job
-    from fedsvd.runtime.rehearsal import found, new_folder
+    from fedsvd.service.rehearsal import found, new_folder
+    from fedsvd.studies.job_file import read_job
 
     read = None if job is None else read_job(job)
     with new_folder(folder):
@@ -62,14 +62,14 @@ def rehearse(
         for command in commands:
             console.print(f"  {command}", soft_wrap=True)
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
 
 
 def start(folder: Folder, format: FormatOption = Format.TEXT) -> None:
     """Start every role of a rehearsal on this machine, until Ctrl-C; a federation's roles start each at its place."""
     from fedsvd.errors import PeerLost
     from fedsvd.identity.certificates import REHEARSAL
-    from fedsvd.runtime.rehearsal import Rehearsal
+    from fedsvd.service.rehearsal import Rehearsal
 
     rehearsal = Rehearsal.at(folder)
     stop = threading.Event()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsvd.cli.options import FormatOption
-from fedsvd.cli.voice import Format, Voice
+from fedsvd.cli.output import Format, Output
 from fedsvd.errors import StorageError
-from fedsvd.runtime.stored import REPORT
+from fedsvd.results.stored import REPORT
 
 if TYPE_CHECKING:
-    from fedsvd.runtime.stored import Draw
+    from fedsvd.results.stored import Draw
 
 WITHOUT = "none, for want of jinja2: pip install 'fedsvd[report]'"
 
@@ -21,7 +21,7 @@ def artist() -> "Draw | None":
     """Draws a report, where the extra that it needs is installed."""
     if find_spec("jinja2") is None:
         return None
-    from fedsvd.report.page import render
+    from fedsvd.results.report.page import render
 
     return render
 
@@ -37,8 +37,8 @@ def report(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Draw the report of a results folder again."""
-    from fedsvd.report.page import render
-    from fedsvd.runtime.results import read_results
+    from fedsvd.results.report.page import render
+    from fedsvd.results.write import read_results
 
     page = render(read_results(results))
     # Beside the folder, not inside: its manifest lists what it holds.
@@ -47,4 +47,4 @@ def report(
         target.write_text(page, encoding="utf-8")
     except OSError as fault:
         raise StorageError(f"cannot write {target}: {fault.strerror}", "name another file: --out") from None
-    Voice(format).answer({"report": str(target)}, lambda console: console.print(f"report: {target}"))
+    Output(format).answer({"report": str(target)}, lambda console: console.print(f"report: {target}"))

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
+from fedsvd.cli.output import Format
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
-from fedsvd.cli.voice import Format
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
 
@@ -58,7 +58,7 @@ def start_csp(
     """Listen for parties, authority and researchers, and compute under masks."""
     # Imported here and below: --help needs neither the roles nor the transport.
     from fedsvd.cli.dashboard import dashboard
-    from fedsvd.runtime.service import nobody
+    from fedsvd.service.process import nobody
 
     audit = kit / "state" / "audit.jsonl"
     beside = partial(dashboard, audit=audit, port=board_port) if board else nobody
@@ -91,8 +91,11 @@ def start_party(
 
 
 def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
-    from fedsvd.runtime.service import serve
-    from fedsvd.runtime.site import Site
+    from fedsvd.engine.memory import bound_heap
+
+    bound_heap()
+    from fedsvd.service.process import serve
+    from fedsvd.service.site import Site
 
     logging.basicConfig(
         stream=sys.stderr,

@@ -19,7 +19,7 @@ from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_
 from fedsvd.data.door import not_numeric, to_text
 from fedsvd.data.index import Index, pick
 from fedsvd.data.source import MatrixSource
-from fedsvd.data.spool import spooled
+from fedsvd.storage.spool import spooled
 from fedsvd.types import Float
 
 

@@ -1,7 +1,7 @@
 """Matrices that Dask holds: an array of blocks on the workers of a cluster, or still to be made by them.
 
 A panel asked for here is computed there and brought here. Whoever has work to do on all of it sends the work to the
-blocks instead (``lazy``, ``runtime.cluster``).
+blocks instead (``lazy``, ``engine.cluster``).
 """
 
 from collections.abc import Iterable

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from fedsvd.data.door import not_numeric, to_text
 from fedsvd.data.index import Index, pick
 from fedsvd.data.source import MatrixSource
-from fedsvd.data.spool import spooled
 from fedsvd.errors import MissingExtra, UnknownFormat
+from fedsvd.storage.spool import spooled
 from fedsvd.types import Float
 
 _BATCH_CELLS = 1 << 20

@@ -14,18 +14,18 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError as UnfittedInSklearn
 from sklearn.utils.validation import check_is_fitted
 
+from fedsvd.engine.progress import shown
 from fedsvd.errors import ConfigError, NotFittedError, warn_caller
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.tables import Part, Tables, tables_of
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import Policy
 from fedsvd.protocol.tasks import Ids, Mode, Split, Task, Trust
-from fedsvd.runtime.doubts import doubts, warn_of
-from fedsvd.runtime.federation import Outcome, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
-from fedsvd.runtime.progress import shown
+from fedsvd.studies.doubts import doubts, warn_of
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Outcome, run_study
 
 # One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
 _REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)

@@ -13,10 +13,10 @@ from fedsvd.estimators.labels import cut, joint_labels
 from fedsvd.estimators.rows import expect_labels_fit, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.estimators.transformer import projected
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.roles.user.fit import RegressionResult
-from fedsvd.runtime.party_data import PartyData
+from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
 

@@ -21,8 +21,8 @@ from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA
 from fedsvd.estimators.svd import FederatedSVD
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
-from fedsvd.runtime.planning import DEFAULT_MEMORY, GRAM_BYTES
-from fedsvd.runtime.results import Stored, party_folders, read_results
+from fedsvd.results.write import Stored, party_folders, read_results
+from fedsvd.studies.planning import DEFAULT_MEMORY, GRAM_BYTES
 from fedsvd.types import Float
 
 

@@ -14,7 +14,7 @@ from fedsvd.estimators.factors import FederatedFactors
 from fedsvd.estimators.neighbours import nearest, without_rounding
 from fedsvd.estimators.tables import SPARSE, parts_like_fitted
 from fedsvd.estimators.transformer import projected, row_lengths
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.types import Float
 

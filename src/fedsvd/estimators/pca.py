@@ -8,7 +8,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.estimators.holdings import PartyScores, padded
 from fedsvd.estimators.tables import Tables
 from fedsvd.estimators.transformer import FederatedTransformer, projected
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.types import Float

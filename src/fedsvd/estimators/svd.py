@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from fedsvd.estimators.factors import FederatedFactors
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.types import Float
 

@@ -19,9 +19,9 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.estimators.rows import Labels, ids_from
 from fedsvd.protocol.tasks import Ids, Split
-from fedsvd.runtime.job_data import expect_named_ids, row_ids
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.problems import Problems
+from fedsvd.studies.job_data import expect_named_ids, row_ids
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.problems import Problems
 from fedsvd.types import Float
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
-from fedsvd.identity import files
 from fedsvd.identity.certificates import (
     expect_here,
     expect_valid,
@@ -34,6 +33,7 @@ from fedsvd.identity.names import KitRole, grouped, ungrouped
 from fedsvd.identity.register import Issued, add_issued, add_revoked, expect_may_issue, read_register
 from fedsvd.identity.request import CA_KEY, read_request, read_tls_key
 from fedsvd.randomness.entropy import fresh_bytes
+from fedsvd.storage import private
 
 CA = "ca.pem"
 REVOKED = "revoked.pem"
@@ -46,7 +46,7 @@ class Authority:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.ca = load_certificate(files.read(directory / CA))
+        self.ca = load_certificate(private.read(directory / CA))
         self.federation = federation_of(self.ca)
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class Authority:
         for address in claim.addresses:
             expect_here(self.ca, address)
         tls = hashlib.sha256(claim.tls_public).hexdigest()
-        with files.locked(self.directory):
+        with private.locked(self.directory):
             expect_may_issue(self.register(), claim, tls, now, renew)
             certificate = make_certificate(claim, self.ca, self._key(), now, days, organisation)
             pem = certificate.public_bytes(Encoding.PEM)
@@ -99,7 +99,7 @@ class Authority:
         ``keep_newest`` is for a TLS key that was lost and has been renewed since: the identity stays good.
         """
         now = utc(now)
-        with files.locked(self.directory):
+        with private.locked(self.directory):
             known = [one for one in self.register() if (one.role, one.party_id) == (role, party_id)]
             if not known:
                 raise ConfigError(f"no certificate was issued to {role}/{party_id}", "see the register for the names")
@@ -110,7 +110,7 @@ class Authority:
 
     def revocation_list(self, *, now: datetime) -> bytes:
         """The revocation list in PEM, signed anew: kits warn when theirs is old."""
-        with files.locked(self.directory):
+        with private.locked(self.directory):
             return self._sign_list(utc(now))
 
     def register(self) -> list[Issued]:
@@ -141,11 +141,11 @@ class Authority:
         path = self.directory / REVOKED
         number = int(now.timestamp())
         if path.exists():
-            number = max(number, list_number(load_revocation_list(files.read(path), self.ca)) + 1)
+            number = max(number, list_number(load_revocation_list(private.read(path), self.ca)) + 1)
         serials = [(one.serial, one.revoked) for one in self.register() if one.revoked is not None]
         revoked = make_revocation_list(serials, number, self.ca, self._key(), now)
         pem = revoked.public_bytes(Encoding.PEM)
-        files.replace(path, pem)
+        private.replace(path, pem)
         return pem
 
 
@@ -161,9 +161,9 @@ def init_federation(
         raise StorageError(f"{directory} is not empty, and is left as it is", "name a new folder")
     key = ec.generate_private_key(ec.SECP256R1())
     ca = make_ca(key, fresh_bytes(16).hex(), name, utc(now), days, rehearsal)
-    files.private_folder(directory)
-    files.create(directory / CA_KEY, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    files.create(directory / CA, ca.public_bytes(Encoding.PEM))
+    private.private_folder(directory)
+    private.create(directory / CA_KEY, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    private.create(directory / CA, ca.public_bytes(Encoding.PEM))
     authority = Authority(directory)
     authority.revocation_list(now=now)
     return authority

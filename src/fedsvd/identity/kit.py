@@ -19,7 +19,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
-from fedsvd.identity import files
 from fedsvd.identity.certificates import (
     expect_issued,
     expect_valid,
@@ -48,6 +47,7 @@ from fedsvd.identity.request import (
     read_tls_key,
 )
 from fedsvd.sealing.sign import SigningKey
+from fedsvd.storage import private
 
 CERTIFICATE = "certificate.pem"
 CA = "ca.pem"
@@ -78,7 +78,7 @@ class Kit:
         if not (directory / CERTIFICATE).exists():
             raise _without_certificate(directory)
         _expect_whole(directory)
-        certificate, ca = (load_certificate(files.read(directory / name)) for name in (CERTIFICATE, CA))
+        certificate, ca = (load_certificate(private.read(directory / name)) for name in (CERTIFICATE, CA))
         claim = expect_issued(certificate, ca)
         expect_apart_from_operator(directory, claim.identity.role)
         signing_key = read_signing_key(directory)
@@ -109,7 +109,7 @@ class Kit:
 
     def tls_key_pem(self) -> bytes:
         """The private TLS key, for the TLS library and for nothing else; read when asked for, and not kept."""
-        return files.read_secret(self.key_path)
+        return private.read_secret(self.key_path)
 
     def pins(self) -> dict[str, str]:
         """Id to fingerprint as they stand in the file now, and our own: nobody else is us."""
@@ -130,7 +130,7 @@ class Kit:
     def revocations(self) -> x509.CertificateRevocationList | None:
         """The operator's list as it stands in the file now."""
         path = self.directory / REVOKED
-        return load_revocation_list(files.read(path), self.ca) if path.exists() else None
+        return load_revocation_list(private.read(path), self.ca) if path.exists() else None
 
     def warnings(self, now: datetime) -> list[str]:
         """What the kit's owner should see to before it stops working."""
@@ -168,7 +168,7 @@ def request_of(
         raise ConfigError("the operator's certificate has to be compared with what was read out", "--fingerprint")
     ca = _accepted_ca(kit_dir, ca_pem, ca_fingerprint)
     made = make_request(kit_dir, federation_of(ca), role, party_id, addresses)
-    files.replace(kit_dir / CA, ca.public_bytes(Encoding.PEM))
+    private.replace(kit_dir / CA, ca.public_bytes(Encoding.PEM))
     return made
 
 
@@ -185,7 +185,7 @@ def accept(
     The operator's certificate comes with a fingerprint that was told on another way. A renewal needs neither: the
     operator is the one accepted before, and stays it.
     """
-    asked = read_request(files.read(kit_dir / REQUEST)).claim
+    asked = read_request(private.read(kit_dir / REQUEST)).claim
     expect_apart_from_operator(kit_dir, asked.identity.role)
     ca = _accepted_ca(kit_dir, ca_pem, ca_fingerprint)
     if federation_of(ca) != asked.identity.federation:
@@ -199,8 +199,8 @@ def accept(
     expect_valid(ca, now, "the operator's certificate")
     expect_valid(certificate, now)
     key = _key_of(kit_dir, asked)
-    files.replace(kit_dir / CA, ca.public_bytes(Encoding.PEM))
-    files.replace(kit_dir / CERTIFICATE, certificate.public_bytes(Encoding.PEM))
+    private.replace(kit_dir / CA, ca.public_bytes(Encoding.PEM))
+    private.replace(kit_dir / CERTIFICATE, certificate.public_bytes(Encoding.PEM))
     # In this order: were it cut off here, the kit finds its key under either name.
     key.replace(kit_dir / TLS_KEY)
     return Kit.read(kit_dir)
@@ -212,7 +212,7 @@ def accept_revocations(kit_dir: Path, list_pem: bytes) -> None:
     new, old = load_revocation_list(list_pem, kit.ca), kit.revocations()
     if old is not None and list_number(new) < list_number(old):
         raise NotAuthenticated("this revocation list is older than the kit's", "ask the operator for the current one")
-    files.replace(kit_dir / REVOKED, list_pem)
+    private.replace(kit_dir / REVOKED, list_pem)
 
 
 def peer_identity(certificate: bytes | x509.Certificate) -> Identity:
@@ -242,7 +242,7 @@ def check_peer(
 
 def _accepted_ca(kit_dir: Path, ca_pem: bytes | None, fingerprint: str | None) -> x509.Certificate:
     """The operator's certificate: the one we have, or a first one, or a renewed one of the same key."""
-    ours = load_certificate(files.read(kit_dir / CA)) if (kit_dir / CA).exists() else None
+    ours = load_certificate(private.read(kit_dir / CA)) if (kit_dir / CA).exists() else None
     if ca_pem is None and ours is not None:
         return ours
     if ca_pem is None or (fingerprint is None and ours is None):

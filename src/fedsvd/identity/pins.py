@@ -11,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, StorageError
-from fedsvd.identity import files
 from fedsvd.identity.names import expect_id, grouped, key_fingerprint, ungrouped
+from fedsvd.storage import private
 
 PINS = "pins.toml"
 _HEAD = "# Fingerprints of other owners' keys, as they were told in person or by telephone; see fedsvd join pin.\n"
@@ -43,7 +43,7 @@ def read_pins(kit_dir: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        return dict(_parsed(files.read(path)))
+        return dict(_parsed(private.read(path)))
     except (FedSVDError, ValueError):
         raise StorageError(f"{path} is damaged", 'a line is: "hospital-b" = "<64 hexadecimal digits>"') from None
 
@@ -70,4 +70,4 @@ def expect_pin(pins: Mapping[str, str], party_id: str, signing_public: bytes) ->
 
 def _write(kit_dir: Path, pins: Mapping[str, str]) -> None:
     lines = (f'"{party_id}" = "{grouped(digits)}"\n' for party_id, digits in sorted(pins.items()))
-    files.replace(kit_dir / PINS, (_HEAD + "".join(lines)).encode())
+    private.replace(kit_dir / PINS, (_HEAD + "".join(lines)).encode())

@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
-from fedsvd.identity import files
 from fedsvd.identity.claims import Claim
 from fedsvd.identity.names import KitRole, key_fingerprint
+from fedsvd.storage import private
 
 REGISTER = "issued.jsonl"
 
@@ -46,7 +46,7 @@ class Issued:
 def read_register(folder: Path) -> list[Issued]:
     """Every certificate there ever was, in order of issue."""
     path = folder / REGISTER
-    content = files.read(path) if path.exists() else b""
+    content = private.read(path) if path.exists() else b""
     found: dict[int, Issued] = {}
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), start=1):
         try:
@@ -109,4 +109,4 @@ def _replay(found: dict[int, Issued], record: dict[str, object]) -> None:
 def _add(folder: Path, record: dict[str, object]) -> None:
     line = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in record.items()}
     # A serial number has more digits than a number in JSON is sure to keep.
-    files.append_line(folder / REGISTER, json.dumps({**line, "serial": str(line["serial"])}).encode())
+    private.append_line(folder / REGISTER, json.dumps({**line, "serial": str(line["serial"])}).encode())

@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
-from fedsvd.identity import files
 from fedsvd.identity.claims import UNREADABLE, Claim, alternative_names, make_claim, read_claim
 from fedsvd.identity.names import KitRole, Name, grouped
-from fedsvd.identity.policy import POLICY, write_default_policy
+from fedsvd.policy.policy_file import POLICY, write_default_policy
 from fedsvd.randomness.seed import SIZE, Seed
 from fedsvd.sealing.sign import SigningKey
+from fedsvd.storage import private
 
 REQUEST = "request.pem"
 TLS_KEY, NEXT_TLS_KEY = "tls-key.pem", "next-tls-key.pem"
@@ -68,9 +68,9 @@ def make_request(
             )
     tls, seed = ec.generate_private_key(ec.SECP256R1()), Seed.fresh()
     claim = make_claim(name, tls.public_key(), SigningKey(seed), addresses)
-    files.private_folder(kit_dir)
-    files.create(kit_dir / TLS_KEY, _key_pem(tls))
-    files.create(kit_dir / SIGNING_KEY, seed.reveal())
+    private.private_folder(kit_dir)
+    private.create(kit_dir / TLS_KEY, _key_pem(tls))
+    private.create(kit_dir / SIGNING_KEY, seed.reveal())
     if name.role is KitRole.PARTY and not (kit_dir / POLICY).exists():
         write_default_policy(kit_dir / POLICY)
     return _write_request(kit_dir, claim, tls)
@@ -82,10 +82,10 @@ def renew(kit_dir: Path, *, addresses: Iterable[str] | None = None, new_tls_key:
     The kit stays in use as it is until the next certificate is accepted. Asked again before that, the request is for
     the same keys, so that an approval on its way is not wasted.
     """
-    claim = read_request(files.read(kit_dir / REQUEST)).claim
+    claim = read_request(private.read(kit_dir / REQUEST)).claim
     path = kit_dir / (NEXT_TLS_KEY if new_tls_key or (kit_dir / NEXT_TLS_KEY).exists() else TLS_KEY)
     if not path.exists():
-        files.create(path, _key_pem(ec.generate_private_key(ec.SECP256R1())))
+        private.create(path, _key_pem(ec.generate_private_key(ec.SECP256R1())))
     tls = read_tls_key(path)
     hosts = claim.addresses if addresses is None else addresses
     name = Name(claim.identity.federation, claim.identity.role, claim.identity.party_id)
@@ -107,7 +107,7 @@ def read_request(pem: bytes) -> Request:
 def read_tls_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """The private TLS key in a file that only its owner can open."""
     try:
-        key = load_pem_private_key(files.read_secret(path), password=None)
+        key = load_pem_private_key(private.read_secret(path), password=None)
         if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1):
             return key
     except UNREADABLE:
@@ -118,7 +118,7 @@ def read_tls_key(path: Path) -> ec.EllipticCurvePrivateKey:
 
 def read_signing_key(kit_dir: Path) -> SigningKey:
     """The kit's Ed25519 key."""
-    secret = files.read_secret(kit_dir / SIGNING_KEY)
+    secret = private.read_secret(kit_dir / SIGNING_KEY)
     if len(secret) != SIZE:
         raise StorageError(f"{kit_dir / SIGNING_KEY} is damaged", "restore it from your backup, or make a new kit")
     return SigningKey(Seed(secret))
@@ -146,7 +146,7 @@ def _write_request(kit_dir: Path, claim: Claim, tls: ec.EllipticCurvePrivateKey)
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     builder = builder.add_extension(alternative_names(claim), critical=False)
     pem = builder.sign(tls, hashes.SHA256()).public_bytes(Encoding.PEM)
-    files.replace(kit_dir / REQUEST, pem)
+    private.replace(kit_dir / REQUEST, pem)
     return Request(pem, claim)
 
 

@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 
 from fedsvd.compress.reduce import panel_width
+from fedsvd.cost.estimate import predict
+from fedsvd.cost.rates import Machine
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.linalg import backend
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.protocol.cost import predict
-from fedsvd.protocol.rates import Machine
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
-from fedsvd.runtime.job import Job, job_from
-from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import plan_job
-from fedsvd.runtime.local import LocalRun, Seen, local_federation
-from fedsvd.runtime.results import party_folders, read_results
+from fedsvd.results.write import party_folders, read_results
+from fedsvd.service.local import LocalRun, Seen, local_federation
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import Job, job_from
+from fedsvd.studies.jobs import plan_job
 
 _GROWING = ("compress", "right vectors", "orthogonality", "scale", "labels", "uploading", "aggregating")
 """Stages whose work grows with the data; what the others take is the same for every size."""

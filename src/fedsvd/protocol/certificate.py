@@ -5,6 +5,8 @@ from typing import Any
 
 from fedsvd.types import Digest
 
+ACCOUNTS = ("bytes_by_link", "messages_by_link", "seconds_by_stage", "began_by_stage", "bytes_by_kind", "peak_memory")
+
 
 @dataclass(frozen=True)
 class Certificate:

@@ -13,7 +13,7 @@ import numpy as np
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.effects import Finish, Send
-from fedsvd.protocol.letters import SessionKeys, commitment
+from fedsvd.protocol.keys import SessionKeys, commitment
 from fedsvd.protocol.machine import Machine, Step, Table, table
 from fedsvd.protocol.messages import Begin, Relay
 from fedsvd.protocol.parties import CSP, TA, Party, Role

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver, Run
 from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
@@ -24,10 +25,9 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.driver import Driver, Run
-from fedsvd.runtime.federation import Session, assemble, certificate_of
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Session, assemble, certificate_of
 from fedsvd.testing.links import Meddle, MeddledHub
 from fedsvd.transport.loopback import Pick, first_sent
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from fedsvd.protocol import messages
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import Role
-from fedsvd.report import svg
+from fedsvd.results.report import svg
 from fedsvd.testing.diagrams import ROLES
 
 FIGURE = Path("docs") / "figures" / "messages.svg"

@@ -30,9 +30,9 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.runtime import member_session
-from fedsvd.runtime.service import serve
-from fedsvd.runtime.site import Site
+from fedsvd.service import member_session
+from fedsvd.service.process import serve
+from fedsvd.service.site import Site
 from fedsvd.transport.line import Dialling, Line
 from fedsvd.transport.repeat import Landed
 from fedsvd.wire.frame import SMALLEST_FRAME

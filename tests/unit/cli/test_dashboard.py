@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from fedsvd.cli.dashboard import Board, application
-from fedsvd.runtime.jobbook import JobBook, JobRecord, JobState
-from fedsvd.runtime.ledger import AuditLog, Ledger
+from fedsvd.service.jobs import JobBook, JobRecord, JobState
+from fedsvd.storage.journal import AuditLog, Ledger
 
 TOKEN = "0123456789abcdef" * 3
 FILE = {"job": {"name": "<b>study</b>", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}

@@ -11,9 +11,9 @@ import pytest
 
 from fedsvd import __version__
 from fedsvd.cli import init as init_module
-from fedsvd.identity.policy import read_policy
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import read_job
+from fedsvd.policy.policy_file import read_policy
+from fedsvd.policy.rules import Policy
+from fedsvd.studies.job_file import read_job
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,15 @@ from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
-from fedsvd.runtime.approvals import Approvals
-from fedsvd.runtime.connect import Connection
-from fedsvd.runtime.csp_node import CspNode
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.reruns import Asked, EarlierStudies
-from fedsvd.runtime.service import only_one, serve
-from fedsvd.runtime.site import Site
+from fedsvd.service.approvals import Approvals
+from fedsvd.service.client import Connection
+from fedsvd.service.csp import CspNode
+from fedsvd.service.earlier_studies import Asked, EarlierStudies
+from fedsvd.service.process import only_one, serve
+from fedsvd.service.site import Site
+from fedsvd.studies.parties import PartyData
 
 ROWS = 120
 

@@ -7,10 +7,10 @@ import pytest
 
 from fedsvd.cli import cost as cost_module
 from fedsvd.cli.cost import link_speed, roughly
+from fedsvd.cost.calibration import Rated
+from fedsvd.cost.rates import DEFAULT
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.rates import DEFAULT
-from fedsvd.runtime import federation
-from fedsvd.runtime.calibration import Rated
+from fedsvd.studies import run as federation
 
 
 @pytest.fixture

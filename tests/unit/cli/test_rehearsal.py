@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from fedsvd.identity.kit import Kit
-from fedsvd.runtime.job import read_job
+from fedsvd.studies.job_file import read_job
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 

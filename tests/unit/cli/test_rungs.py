@@ -3,7 +3,7 @@
 import pytest
 
 from fedsvd.cli import local_run
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 
 VERBS = {
@@ -19,7 +19,7 @@ def started(monkeypatch):
     """What was to be run on the local rung: jobs and policies."""
     kept = []
 
-    def keep(voice, job, out, overwrite, scratch, policy):
+    def keep(output, job, out, overwrite, scratch, policy):
         kept.append((job, policy))
 
     monkeypatch.setattr(local_run, "carry_out_locally", keep)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from fedsvd.data.hashed import HashedSource, hashed
 from fedsvd.data.open import open_source
-from fedsvd.runtime.read_ahead import read_ahead
+from fedsvd.engine.read_ahead import read_ahead
 
 X = np.random.default_rng(2).normal(size=(7, 23))
 EXPECTED = hashlib.sha256(np.array((7, 23, 1), "<u8").tobytes() + X.T.copy().tobytes()).digest()

@@ -13,11 +13,11 @@ from tests.studies import CLOSE, FEATURES, companies, hospitals
 
 import fedsvd
 from fedsvd.errors import ConfigError, ShapeError, StorageError
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import read_job
-from fedsvd.runtime.job_data import prepare
-from fedsvd.runtime.jobs import run_job
-from fedsvd.runtime.results import write_results
+from fedsvd.policy.rules import Policy
+from fedsvd.results.write import write_results
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import read_job
+from fedsvd.studies.jobs import run_job
 
 # One table is divided here, so its rows are in one order.
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning", "ignore::fedsvd.errors.RowsNotCompared")

@@ -10,7 +10,7 @@ from fedsvd.identity.certificates import expect_here, is_rehearsal
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.request import make_request
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.runtime.site import Site
+from fedsvd.service.site import Site
 
 HERE = ("127.0.0.1", "127.0.0.1:7443", "127.8.9.1:1", "localhost", "localhost:7443", "::1", "[::1]:7443", "[::1]")
 NAMES = ("csp.example.org", "csp.example.org:7443", "localhost.example.org")

@@ -7,9 +7,9 @@ import pytest
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import KitRole
-from fedsvd.identity.policy import read_policy
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.policy_file import read_policy
+from fedsvd.policy.rules import Policy
 
 
 def test_every_role_gets_a_kit_and_knows_all_others(tmp_path, now):

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost
 
+from fedsvd.cost.estimate import predict
 from fedsvd.errors import ConfigError
 from fedsvd.lab.experiments import ablation
 from fedsvd.lab.experiments.ablation import VARIANTS, Offload, Starved, measure
 from fedsvd.linalg.block_diagonal import Written
-from fedsvd.offload.access import Access
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.messages import PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.storage.access import Access
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 

@@ -18,7 +18,7 @@ from fedsvd.lab.audit.page import render
 from fedsvd.lab.audit.subject import audited
 from fedsvd.lab.audit.widths import WIDTHS, Width, smallest_that_resists
 from fedsvd.protocol.tasks import Mode, Scheme
-from fedsvd.runtime.job import job_from
+from fedsvd.studies.job_file import job_from
 
 PLENTY = 600.0  # seconds; tables here take a few
 CANARY = 7391.158273645

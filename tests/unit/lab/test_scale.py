@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from fedsvd.cli import bench
 from fedsvd.cli.main import cli
+from fedsvd.cost.rates import DEFAULT
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
 from fedsvd.lab.scale import Case, Step, centralised, exponent, generation, modelled
-from fedsvd.protocol.rates import DEFAULT
 from fedsvd.protocol.tasks import Task
 
 

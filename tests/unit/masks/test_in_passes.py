@@ -9,7 +9,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.masks.in_passes import Passes
 from fedsvd.masks.orthogonal import draw_form
 from fedsvd.masks.permute import Mixing, groups_of_blocks
-from fedsvd.offload.mapped_array import room_for
+from fedsvd.storage.mapped_array import room_for
 
 
 def rows_of(P, n, count):

@@ -8,13 +8,13 @@ from tests.tolerances import product
 from fedsvd.data.open import open_source
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.windows import Form
-from fedsvd.offload.mapped_array import room_for
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.roles.user.masked_rows import Beside, RowsUnderP
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.upload import panels_of_operand
 from fedsvd.roles.user.work import Dense, Streamed, Work
+from fedsvd.storage.mapped_array import room_for
 from fedsvd.types import SessionId
 
 COUNTS = (6, 11)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch
@@ -26,11 +27,10 @@ from fedsvd.protocol.upload import batches
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
-from fedsvd.runtime.driver import Driver
-from fedsvd.runtime.federation import assemble
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
 from fedsvd.secagg import fixed_point, words128
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import Float, Ring
 

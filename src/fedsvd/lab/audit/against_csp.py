@@ -18,7 +18,7 @@ from fedsvd.lab.attacks.view import Recorded
 from fedsvd.lab.audit.finding import Finding, Picture, Verdict, agreement_picture, null_picture, spread_picture
 from fedsvd.lab.audit.subject import Audited
 from fedsvd.linalg.windows import block_width
-from fedsvd.protocol.ledger import masks_are_haar, unit
+from fedsvd.policy.learned import masks_are_haar, unit
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP as CSP_PARTY
 from fedsvd.protocol.tasks import Item, Mode, Scheme, Task

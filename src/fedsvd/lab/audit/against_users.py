@@ -24,7 +24,7 @@ from fedsvd.lab.attacks.score import correlations, exact_entries, gap, score
 from fedsvd.lab.attacks.view import Recorded, UserView
 from fedsvd.lab.audit.finding import Finding, Verdict, agreement_picture, null_picture
 from fedsvd.lab.audit.subject import Audited
-from fedsvd.protocol.ledger import unit
+from fedsvd.policy.learned import unit
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.types import Float
 

@@ -13,12 +13,12 @@ from fedsvd.lab.audit import against_csp, against_users
 from fedsvd.lab.audit.finding import Finding, Verdict
 from fedsvd.lab.audit.subject import Audited, audited
 from fedsvd.lab.audit.widths import Width, attacked_widths, smallest_that_resists
-from fedsvd.protocol.ledger import masks_are_haar
+from fedsvd.policy.learned import masks_are_haar
+from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.release import what_each_role_learns
 from fedsvd.protocol.tasks import Mode, Scheme, Task
-from fedsvd.runtime.job import Job
-from fedsvd.runtime.planning import plan_study
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.planning import plan_study
 
 BUDGET = 240.0
 _MOST_RUNS = 12

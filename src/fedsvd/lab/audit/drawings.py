@@ -7,8 +7,8 @@ import numpy as np
 
 from fedsvd.lab.audit.finding import Picture
 from fedsvd.lab.audit.widths import Width
-from fedsvd.report import svg
-from fedsvd.report.lettering import text_width
+from fedsvd.results.report import svg
+from fedsvd.results.report.lettering import text_width
 
 _HEIGHT = 260.0
 

@@ -1,6 +1,6 @@
 """The audit as one HTML file that needs nothing else: no script, no font and no picture is fetched.
 
-Text goes through Jinja's escaping; only drawings, whose text ``report.svg`` escapes, are put in as they are.
+Text goes through Jinja's escaping; only drawings, whose text ``results.report.svg`` escapes, are put in as they are.
 """
 
 from importlib.resources import files

@@ -15,10 +15,10 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.lab.attacks.view import Recorded, record
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.job import Job
-from fedsvd.runtime.job_data import labels_in, study_of
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.job_data import labels_in, study_of
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
 from fedsvd.types import Float
 
 _CELLS_PER_SECOND = 3000.0  # of table, at which all attacks together keep to the budget on one slow core

@@ -24,17 +24,17 @@ from time import perf_counter, process_time
 from warnings import catch_warnings, simplefilter
 
 from fedsvd.data.open import open_source
+from fedsvd.engine.device import Engine
+from fedsvd.engine.simulate import Driver
 from fedsvd.errors import FedSVDError, PrivacyWarning
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.mapped_store import MappedStore
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.runtime.driver import Driver
-from fedsvd.runtime.engine import Engine
-from fedsvd.runtime.federation import assemble, certificate_of
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.mapped_store import MappedStore
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import assemble, certificate_of
 from fedsvd.transport.loopback import Hub, first_sent
 
 PAPER = {"bytes": 0.732, "seconds": 0.819, "memory": 0.956, "offloading": 0.447}

@@ -1,6 +1,6 @@
 """Table 2: applications at billion scale. What this size of run can do is measured; the paper's sizes are predicted.
 
-Predictions are those of ``protocol.cost`` with the rates of this machine, one machine to each role and no network. A
+Predictions are those of ``cost.estimate`` with the rates of this machine, one machine to each role and no network. A
 record of a real run at the paper's size, where the repository has one, stands beside it.
 """
 
@@ -9,6 +9,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from fedsvd.cost.calibration import rated
+from fedsvd.cost.estimate import predict
+from fedsvd.cost.rates import DEFAULT as USUAL
+from fedsvd.cost.rates import Machine
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
 from fedsvd.lab.datasets import synthetic
@@ -16,15 +20,11 @@ from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.ours import SCHEMES, run_on
 from fedsvd.lab.experiments.records import recorded
 from fedsvd.lab.experiments.rows import PREDICTED, Case, Measurement
-from fedsvd.protocol.cost import predict
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.rates import DEFAULT as USUAL
-from fedsvd.protocol.rates import Machine
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.calibration import rated
-from fedsvd.runtime.job_data import party_data
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study, plan_study
+from fedsvd.studies.job_data import party_data
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study, plan_study
 from fedsvd.types import SessionId
 
 TIME, TRAFFIC, MEMORY = "time", "bytes sent", "largest memory of a role"

@@ -9,8 +9,8 @@ from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.ours import DEFAULT, PAPER, run_on
 from fedsvd.lab.experiments.rows import Case, Measurement
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
 
 COMMUNICATION, TIME, MEMORY = "communication", "time", "memory"
 SHARE = "share of no optimisation"

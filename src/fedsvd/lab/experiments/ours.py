@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
-from fedsvd.protocol.release import Policy
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.runtime.federation import Outcome, run_study
-from fedsvd.runtime.party_data import PartyData
-from fedsvd.runtime.planning import Study
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+from fedsvd.studies.run import Outcome, run_study
 from fedsvd.types import Float
 
 PAPER, DEFAULT = "FedSVD, paper scheme", "FedSVD, default"

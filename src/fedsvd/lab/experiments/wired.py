@@ -16,9 +16,9 @@ import numpy as np
 from fedsvd.errors import MissingExtra
 from fedsvd.lab.experiments.ours import SCHEMES
 from fedsvd.lab.network.link import Link, Measured, measure, open_link
-from fedsvd.protocol.release import Policy
-from fedsvd.runtime.job import Job, job_from
-from fedsvd.runtime.local import LocalFederation, local_federation
+from fedsvd.policy.rules import Policy
+from fedsvd.service.local import LocalFederation, local_federation
+from fedsvd.studies.job_file import Job, job_from
 from fedsvd.types import Float
 
 _LABEL = "y"

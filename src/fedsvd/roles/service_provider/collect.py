@@ -15,12 +15,12 @@ from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.offload.access import Access
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.secagg import fixed_point, on_device
+from fedsvd.storage.access import Access
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.device_store import DeviceStore
 from fedsvd.types import Array, Float, Ring
 
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes

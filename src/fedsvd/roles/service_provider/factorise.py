@@ -29,12 +29,12 @@ from fedsvd.linalg.verify import (
     verify_truncated,
 )
 from fedsvd.linalg.wide_factor import factor
-from fedsvd.offload.block_store import BlockStore
-from fedsvd.offload.device_store import DeviceStore
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import Both, Exact, Folded, Keeper, LongSide, Whole
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.device_store import DeviceStore
 from fedsvd.types import Array, Float, Ring
 
 _TOLERANCE = 1e-12

@@ -15,7 +15,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Send
-from fedsvd.protocol.letters import SessionKeys, commitment, dealer, deals
+from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.machine import Machine, Step
 from fedsvd.protocol.messages import Begin, KeyBook, Relay, Relayed, RowIds
 from fedsvd.protocol.parties import CSP, TA, Party

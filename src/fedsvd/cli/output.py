@@ -1,0 +1,130 @@
+"""What a command prints: its result on standard output, everything else on standard error.
+
+With ``--format json`` standard output carries one JSON object and nothing more, so that a program may read it; with
+``text`` it is written for a person. Warnings of ours are shown as notices, whatever the filters of Python's warnings
+say: a setting that reveals more is never silent, nor is data that may not be what the study takes it for.
+"""
+
+import json
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TextIO
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedsvd.errors import DataWarning, PrivacyWarning, RowsNotCompared
+from fedsvd.protocol.parties import named
+from fedsvd.types import byte_size
+
+if TYPE_CHECKING:
+    from fedsvd.results.folder import Table as Columns
+
+_PIPE_WIDTH = 160
+_COLUMNS_SHOWN = 8
+_HEADS = {PrivacyWarning: "Privacy", RowsNotCompared: "Rows", DataWarning: "Data"}  # a kind before what it is of
+size = byte_size  # the one way in which bytes are written
+
+
+class Format(StrEnum):
+    """What standard output carries."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Output:
+    """What one command prints."""
+
+    def __init__(self, format: Format, quiet: bool = False) -> None:
+        self.format = format
+        self.quiet = quiet
+        self.notices: list[str] = []
+
+    @contextmanager
+    def notices_of_warnings(self, names: tuple[str, ...] = ()) -> Iterator[None]:
+        """Warnings of ours in this block are notices, in which parties are called by their names."""
+        with warnings.catch_warnings():
+            for kind in _HEADS:
+                warnings.simplefilter("always", kind)
+            others = warnings.showwarning
+
+            def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+                head = next((head for kind, head in _HEADS.items() if issubclass(category, kind)), None)
+                if head is not None:
+                    self.notice(named(str(message), names), head)
+                else:
+                    others(message, category, *where, **more)
+
+            warnings.showwarning = show
+            yield
+
+    def notice(self, text: str, head: str = "Privacy") -> None:
+        """Something the person should know, once."""
+        if text in self.notices:
+            return
+        self.notices.append(text)
+        typer.echo(textwrap.fill(f"{head}: {text}", 100, subsequent_indent="  "), err=True)
+
+    def line(self, text: str) -> None:
+        """A line about the work under way."""
+        if not self.quiet:
+            typer.echo(text, err=True)
+
+    def table(self, table: Table) -> None:
+        """A table about the work under way."""
+        if not self.quiet:
+            _console(sys.stderr).print(table)
+
+    def answer(self, record: Mapping[str, Any], show: Callable[[Console], None]) -> None:
+        """The result: the record in JSON, or what ``show`` writes for a person."""
+        if self.format is Format.JSON:
+            typer.echo(json.dumps({**record, "notices": self.notices}, ensure_ascii=False, allow_nan=False))
+        else:
+            show(_console(sys.stdout))
+
+
+def _console(file: TextIO) -> Console:
+    # Names come from files and may look like markup. A pipe has no width; lines are for tools to cut.
+    return Console(file=file, highlight=False, markup=False, width=None if file.isatty() else _PIPE_WIDTH)
+
+
+def facts(rows: Mapping[str, object]) -> Table:
+    """Names and values beside each other, without a frame."""
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(Text(name, style="bold"), str(value))
+    return table
+
+
+def top_of(table: "Columns", count: int) -> Table:
+    """The first rows of a table, and of its columns what fits on a screen."""
+    columns = dict(list(table.columns.items())[:_COLUMNS_SHOWN])
+    rows = zip(*(list(column[:count]) for column in columns.values()), strict=True)
+    return listing(list(columns), [[number(cell) for cell in row] for row in rows])
+
+
+def number(cell: object) -> object:
+    """A cell of a table for a person: numbers to six digits."""
+    return f"{cell:.6g}" if isinstance(cell, float) else cell
+
+
+def listing(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """A small table with a header."""
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*map(str, row))
+    return table
+
+
+def duration(seconds: float) -> str:
+    """A time for a person: ``0.25 s``, ``3 min 20 s``."""
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    return f"{int(seconds // 60)} min {seconds % 60:.0f} s"

@@ -1,0 +1,169 @@
+"""A job under way, for a person: every role's stage, how much of it is done, bytes, rate and the time that is left.
+
+A table that is drawn anew on a terminal, lines otherwise. Rates and times left come from what was told before; where
+nothing says how much there is to do, nothing is said of the time left.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from fedsvd.cli.output import Output, duration, size
+from fedsvd.service.jobs import JobState, progress_from
+
+_WORTH_A_LINE = 2.0  # seconds that a stage lasts
+_HEADER = ("role", "stage", "done", "sent", "rate", "time left")
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """How far one role is."""
+
+    role: str
+    stage: str
+    share: float | None = None  # of this stage, 0 to 1
+    sent: int = 0  # bytes
+    rate: float | None = None  # bytes a second
+    left: float | None = None  # seconds
+
+    def cells(self) -> tuple[str, ...]:
+        return (
+            self.role,
+            self.stage,
+            "" if self.share is None else f"{100 * self.share:.0f} %",
+            size(self.sent) if self.sent else "",
+            "" if self.rate is None else f"{size(self.rate)}/s",
+            "" if self.left is None else duration(self.left),
+        )
+
+    def __str__(self) -> str:
+        _, stage, share, sent, rate, left = self.cells()
+        parts = [f"{stage} {share}".strip(), sent and f"{sent} sent", rate, left and f"{left} left"]
+        return f"{self.role}: {', '.join(filter(None, parts))}"
+
+
+@dataclass
+class _Mark:
+    """What a role told when its stage began, and last."""
+
+    stage: str
+    began: float
+    first_done: int
+    last: float
+    last_sent: int
+    rate: float | None = None
+
+
+class Pace:
+    """Turns one record after another into rows."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, _Mark] = {}
+
+    def rows(self, record: Record, now: float) -> list[Row]:
+        """One row to each role of a job, as its record says at this time."""
+        return [self._row(record, role, now) for role in ("csp", *record["members"])]
+
+    def _row(self, record: Record, role: str, now: float) -> Row:
+        told = progress_from(record.get("progress", {}).get(role, {}))
+        if record["state"] == JobState.RECRUITING:
+            return Row(role, "") if role == "csp" else Row(role, _recruited(record, role))
+        awaits = progress_from(record.get("progress", {}).get("csp", {})).get("awaits", ())
+        if isinstance(awaits, list) and role in awaits:
+            return Row(role, "awaited")
+        stage, sent = str(told.get("stage", "")), int(told.get("sent", 0))
+        mark = self._marked(role, stage, int(told.get("done", 0)), sent, now)
+        share, left = self._share(told, mark, now)
+        over = stage == "done"
+        return Row(role, stage, None if over else share, sent, None if over else mark.rate, None if over else left)
+
+    def _marked(self, role: str, stage: str, done: int, sent: int, now: float) -> _Mark:
+        mark = self._marks.get(role)
+        if mark is None or mark.stage != stage:
+            mark = self._marks[role] = _Mark(stage, now, done, now, sent)
+        elif sent > mark.last_sent and now > mark.last:
+            rate = (sent - mark.last_sent) / (now - mark.last)
+            mark.rate = rate if mark.rate is None else 0.7 * mark.rate + 0.3 * rate
+            mark.last, mark.last_sent = now, sent
+        return mark
+
+    def _share(self, told: Record, mark: _Mark, now: float) -> tuple[float | None, float | None]:
+        """How much of the stage is done, and the seconds that the rest takes at the pace so far."""
+        if not told.get("total"):
+            return None, None
+        done, total, first = int(told.get("done", 0)), int(told["total"]), mark.first_done
+        share = min(done / total, 1.0)
+        if done <= first or now <= mark.began:
+            return share, None
+        return share, max(total - done, 0) * (now - mark.began) / (done - first)
+
+
+@contextmanager
+def watched(output: Output) -> Iterator[Callable[[Record], None]]:
+    """What is told a job's record whenever it changes."""
+    pace = Pace()
+    if output.quiet:
+        yield lambda record: None
+    elif sys.stderr.isatty():
+        with Live(console=Console(stderr=True, highlight=False), transient=True, refresh_per_second=4) as live:
+            yield lambda record: live.update(_table(record, pace.rows(record, monotonic())))
+    else:
+        yield _Lines(output, pace)
+
+
+def _recruited(record: Record, role: str) -> str:
+    if role in record["enlisted"]:
+        return "enlisted"
+    again = role.startswith("authority/") and record["attempt"] > 1
+    return "awaited once more: a new session needs fresh seeds" if again else "awaited"
+
+
+def _attempt(record: Record) -> str:
+    return f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
+
+
+def _table(record: Record, rows: list[Row]) -> Table:
+    table = Table(*_HEADER, title=f"{record['name']} ({record['id'][:8]}): {record['state']}{_attempt(record)}")
+    for row in rows:
+        table.add_row(*row.cells())
+    return table
+
+
+class _Lines:
+    """A line when a role stays in a stage for a while or is done, and one for every ten per cent of a stage."""
+
+    def __init__(self, output: Output, pace: Pace) -> None:
+        self._voice = output
+        self._pace = pace
+        self._state = ""
+        self._since: dict[str, tuple[str, float]] = {}  # which stage a role is in, and from when
+        self._written: dict[tuple[str, str], int] = {}  # tenths of a role's stage that have a line
+
+    def __call__(self, record: Record) -> None:
+        now = monotonic()
+        state = f"{record['state']}{_attempt(record)}"
+        if state != self._state:
+            self._state = state
+            self._voice.line(f"{record['name']} ({record['id'][:8]}): {state}")
+        for row in self._pace.rows(record, now):
+            stage, began = self._since.get(row.role, ("", now))
+            if row.stage != stage:
+                self._since[row.role] = row.stage, now
+            lasts = row.stage == stage != "" and now - began >= _WORTH_A_LINE
+            if (lasts or row.stage == "done") and self._is_news(row):
+                self._voice.line(str(row))
+
+    def _is_news(self, row: Row) -> bool:
+        key, tenth = (row.role, row.stage), int(10 * (row.share or 0.0))
+        news = tenth > self._written.get(key, -1)
+        self._written[key] = max(tenth, self._written.get(key, -1))
+        return news

@@ -1,0 +1,189 @@
+"""What a plan will cost, before anything is sent: bytes on every link, memory, flops and seconds of every role.
+
+Bytes are exact for data of the rank that is assumed (full rank, unless told otherwise). Memory is the peak of a role's
+own arrays, the messages it holds and LAPACK's workspaces, in bytes; its data at rest, the interpreter and the fixed
+buffers of the BLAS come on top. Seconds are amounts of work over the rates of a machine, the same for every role; what
+a network adds is in them where the speed of its links is given.
+"""
+
+from dataclasses import dataclass, replace
+
+from fedsvd.cost.account import Step
+from fedsvd.cost.provider import authority_steps, provider_steps
+from fedsvd.cost.rates import DEFAULT, Machine, Work
+from fedsvd.cost.traffic import Expected, full_rank, traffic
+from fedsvd.cost.user import user_steps
+from fedsvd.protocol.parties import CSP, Role
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Mode
+from fedsvd.types import byte_size
+
+
+@dataclass(frozen=True)
+class RoleCost:
+    """One role's part: seconds and flops by stage, peak memory, bytes said and heard.
+
+    ``seconds_by_stage`` is with a machine to itself and all its threads, ``core_seconds`` is all of it on one core.
+    """
+
+    seconds_by_stage: dict[str, float]
+    core_seconds: float
+    flops_by_stage: dict[str, float]
+    memory: int
+    sent: int
+    received: int
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.seconds_by_stage.values())
+
+    @property
+    def flops(self) -> float:
+        return sum(self.flops_by_stage.values())
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a session costs, by role (``user-1``, ..., ``csp``, ``ta``) and by link (``user-1 -> csp``)."""
+
+    roles: dict[str, RoleCost]
+    bytes_by_link: dict[str, int]
+    messages_by_link: dict[str, int]
+    cores: int = 1
+    link: float | None = None  # bytes a second
+
+    @property
+    def bytes_total(self) -> int:
+        return sum(self.bytes_by_link.values())
+
+    @property
+    def memory(self) -> int:
+        """The most that any one role needs."""
+        return max(role.memory for role in self.roles.values())
+
+    @property
+    def seconds_on_one_machine(self) -> float:
+        """With all roles on one machine: as many users at a time as there are cores, a thread each, then the CSP."""
+        users = [role.core_seconds for name, role in self.roles.items() if name.startswith(Role.USER)]
+        at_once = min(len(users), self.cores)
+        return max(max(users), sum(users) / at_once) + self._others
+
+    @property
+    def seconds_side_by_side(self) -> float:
+        """With a machine to each role: users work at the same time, and wait for the CSP as it does for them."""
+        users = [role.seconds for name, role in self.roles.items() if name.startswith(Role.USER)]
+        return max(users) + self._others + self.seconds_on_links
+
+    @property
+    def seconds_on_links(self) -> float:
+        """What the links take, all of which meet at the CSP: zero where their speed is not given."""
+        csp = self.roles[CSP.name]
+        return (csp.sent + csp.received) / self.link if self.link else 0.0
+
+    @property
+    def _others(self) -> float:
+        return sum(role.seconds for name, role in self.roles.items() if not name.startswith(Role.USER))
+
+
+def predict(
+    plan: SessionPlan,
+    machine: Machine = DEFAULT,
+    *,
+    rank: int | None = None,
+    well_conditioned: bool = False,
+    in_memory: bool = True,
+    link: float | None = None,
+) -> Cost:
+    """The cost of a session on this plan.
+
+    ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) users
+    need not correct their right singular vectors; the sum for it is made all the same, of zeros.
+    Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
+    in bytes a second, one way at a time; its delay is not counted.
+    """
+    expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned, in_memory)
+    sent, messages = traffic(plan, expected)
+    steps = {party.name: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
+    steps["csp"] = provider_steps(plan, expected)
+    if any(party.role is Role.TA for party in plan.parties):
+        steps["ta"] = authority_steps(plan)
+    roles = {}
+    for name, own in steps.items():
+        said = sum(count for ends, count in sent.items() if ends[0] == name)
+        heard = sum(count for ends, count in sent.items() if ends[1] == name)
+        handled = sum(count for ends, count in messages.items() if name in ends)
+        roles[name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], said, heard)
+    return Cost(
+        roles,
+        {" -> ".join(ends): count for ends, count in sorted(sent.items())},
+        {" -> ".join(ends): count for ends, count in sorted(messages.items())},
+        machine.cores,
+        link,
+    )
+
+
+def _role(machine: Machine, steps: list[Step], sent: int, received: int) -> RoleCost:
+    seconds: dict[str, float] = {}
+    flops: dict[str, float] = {}
+    on_one_core = sum(machine.seconds(step.work) for step in steps)
+    for step in steps:
+        seconds[step.stage] = seconds.get(step.stage, 0.0) + machine.seconds(step.work, machine.threads)
+        flops[step.stage] = flops.get(step.stage, 0.0) + step.work.flops
+    memory = max(step.alive for step in steps)
+    counted = {stage: count for stage, count in flops.items() if count}
+    return RoleCost(seconds, on_one_core, counted, memory, sent, received)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table that is printed before a run."""
+
+    role: str
+    does: str
+    sends: str
+    receives: str
+    memory: str
+    time: str
+
+
+HEADER = Line("role", "does", "sends", "receives", "memory", "time")
+
+
+def table(plan: SessionPlan, cost: Cost) -> list[Line]:
+    """A line for each role; users with equally many columns who cost the same share one."""
+    counts = {party.name: count for party, count in zip(plan.users, plan.counts, strict=True)}
+    alike: dict[tuple[int, Line], list[str]] = {}
+    for name, role in cost.roles.items():
+        alike.setdefault((counts.get(name, 0), _line(role)), []).append(name)
+    return [replace(line, role=_names(names)) for (_, line), names in alike.items()]
+
+
+def masks_of(plan: SessionPlan) -> str:
+    """The masks: none in mode A, P over the common side in mode B; else the form of each side's, with its windows."""
+    if plan.mode is Mode.A:
+        return "none, mode A: the parties open the sum"
+    if plan.mode is Mode.B:
+        return f"P haar ({plan.m}), mode B: the CSP opens the sum"
+    left, right = len(plan.left_windows), len(plan.right_windows)
+    return f"P {plan.left} ({plan.masked_rows}, {_count(left)}), Q {plan.right} ({plan.N}, {_count(right)})"
+
+
+def _count(windows: int) -> str:
+    return "1 window" if windows == 1 else f"{windows} windows"
+
+
+def _names(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]} ({len(names)})"
+
+
+def _line(role: RoleCost) -> Line:
+    longest = sorted(role.seconds_by_stage.items(), key=lambda item: -item[1])[:3]
+    does = ", ".join(stage for stage, took in longest if took >= 0.1 * role.seconds)
+    amounts = (byte_size(role.sent), byte_size(role.received), byte_size(role.memory))
+    return Line("", does, *amounts, _time(role.seconds))
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 3600:.3g} h"

@@ -1,0 +1,116 @@
+"""What the kernels cost: the streaming factor, masks drawn and applied, a dense SVD and its verification.
+
+Each function says how much work there is and how many numbers its arrays take at their peak, what it returns included
+and what it is given not. The counts follow the code they speak of; ``benchmarks/macro/cost.py`` compares them with it.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from fedsvd.compress.reduce import panel_width
+from fedsvd.cost.rates import Work
+from fedsvd.linalg.windows import Form, block_sizes, block_width
+
+_BLOCK = 1024  # reflectors that LAPACK applies together
+_PANEL = 1 << 22  # numbers that are verified together
+ROUNDS = 2  # of a permutation and blocks in a mixing mask (``masks.permute``)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Work, and numbers alive at the peak."""
+
+    work: Work
+    numbers: float = 0.0
+
+
+def compress(rows: int, count: int, centred: bool, memory: int) -> Kernel:
+    """The factor of ``count`` columns of ``rows`` numbers each, from one pass in panels."""
+    panel = min(panel_width(rows, memory), count)
+    kernel = factor(rows + centred, count, panel)
+    augmented = (rows + 1) * panel if centred else 0
+    return Kernel(kernel.work + Work(memory=8.0 * rows * count * centred), kernel.numbers + augmented)
+
+
+def factor(width: int, count: int, panel: int) -> Kernel:
+    """``linalg.streaming_factor``: the first 2 width columns by QR, the rest by triangular solves and rank updates."""
+    first = min(count, 2 * width)
+    small = min(width, count)
+    work = Work(qr=2.0 * first * width * small - 2 / 3 * small**3, memory=16.0 * first * width)
+    if count < 1.25 * width:  # never square, or nothing left to update with
+        return Kernel(work * 1.5, 2.0 * first * width + small * width)
+    rest = max(count - first, 0)
+    chunk = max(min(panel, rest), min(rest, 2 * width))
+    updates = -(-rest // max(chunk, 1))
+    # Below some hundred columns LAPACK does not reach its rate.
+    solve = (2.0 * width**2 * rest + updates * 1.4 * width**3) * (1 + 64 / width)
+    work += Work(solve=solve, memory=8.0 * width * (rest + 6 * updates * width))
+    waiting = first if panel < 2 * width else 0  # narrow panels wait until they are worth an update
+    return Kernel(work, max(width * chunk + 3.0 * width**2, 1.0 * first * width + 1.2 * width**2) + waiting * width)
+
+
+def stored(form: Form, n: int, b: int = 0) -> float:
+    """Numbers that a drawn mask of n rows keeps."""
+    if form is Form.HAAR:
+        return float(sum((n - start) * min(_BLOCK, n - start) for start in range(0, n, _BLOCK)))
+    own, rounds = (2.25 * n, ROUNDS) if form is Form.MIXING else (0.0, 1)
+    widths = Counter(block_sizes(n, block_width(form, b)))
+    return own + rounds * sum(count * stored(Form.HAAR, width) for width, count in widths.items())
+
+
+def draw(form: Form, n: int, b: int = 0) -> Kernel:
+    """Drawing a mask of n rows: half as many normals as a square of each block has."""
+    widths = Counter((n,) if form is Form.HAAR else block_sizes(n, block_width(form, b)))
+    rounds = ROUNDS if form is Form.MIXING else 1
+    normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
+    # Normals and their places stand beside the block they fill.
+    largest = 0.6 * max(widths) * min(_BLOCK, max(widths))
+    sorting = 3.0 * n * (form is Form.MIXING)
+    return Kernel(Work(normals=normals, memory=16 * normals + 80 * sorting), stored(form, n, b) + max(largest, sorting))
+
+
+def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
+    """A drawn mask of n rows times n x columns numbers."""
+    size = n * columns
+    if form is Form.HAAR:
+        copies = 2 if n <= _BLOCK else 3
+        return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
+    work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
+    for width, count in Counter(block_sizes(n, block_width(form, b))).items():
+        work += Work(blocks=2.0 * rounds * width * width * count * columns)
+    work += Work(memory=16.0 * rounds * size)
+    if form is Form.MIXING:
+        work += Work(dct=2.0 * size * math.log2(n + 1), memory=40.0 * size)
+    return Kernel(work, 3.0 * size)
+
+
+def dense_svd(m: int, n: int) -> Kernel:
+    """``linalg.dense_svd`` and its verification; QR first where one side is twice the other."""
+    long, short = max(m, n), min(m, n)
+    size, square, panel = float(m * n), float(short * short), float(min(m * n, _PANEL))
+    check = Work(gemm=2.0 * size * short, solve=(m + n) * square, memory=8 * 8 * size)
+    checking = size + square + 4 * panel
+    if long >= 2 * short:
+        work = Work(qr=4 * size * short - 4 / 3 * square * short, svd=22 * square * short, gemm=2 * size * short)
+        return Kernel(work + check, max(4 * size, size + 9 * square, checking))
+    return Kernel(Work(svd=14 * size * short + 8 * square * short) + check, max(3 * size + 4.5 * square, checking))
+
+
+def factor_svd(m: int, n: int, *, wants_v: bool, corrected: bool) -> Kernel:
+    """U', S' of a matrix held whole, verified: through a triangular factor where one side is twice the other.
+
+    A wide matrix whose V' nobody asks for ends with its factor; a tall one has U' by one product, which is put right
+    where its condition asks for it.
+    """
+    long, short = max(m, n), min(m, n)
+    size, square = float(m * n), float(short * short)
+    if long < 2 * short or (n > m and wants_v):
+        return dense_svd(m, n)
+    factored = Work(qr=2 * size * short - 2 / 3 * square * short, memory=16 * size)
+    if n > m:
+        inner = dense_svd(short, short)
+        return Kernel(factored + inner.work, max(size + 1.2 * square, square + inner.numbers))
+    work = factored + Work(svd=22 * square * short, gemm=2 * size * short, memory=8 * 5 * size)
+    work += Work(solve=2 * size * short * corrected)
+    return Kernel(work, max(4 * size + square, size + 9 * square))

@@ -1,0 +1,144 @@
+"""What a session costs the CSP and the TA, stage by stage."""
+
+from fedsvd.cost.account import Account, Step
+from fedsvd.cost.exact import wide_factor
+from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
+from fedsvd.cost.rates import Work
+from fedsvd.cost.traffic import Expected, kept, sums_of
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.sums import gram_batches
+from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
+
+_PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
+
+
+def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
+    """Every stage of the CSP."""
+    provider = Account()
+    sums = sums_of(plan, expected)
+    batch = max((max(planned.batches) * planned.kind.columns for planned in sums), default=0)
+    together = sum(planned.length * planned.kind.columns for planned in sums)
+    ids = float(plan.m * plan.check_ids)
+    work = Work(memory=8.0 * plan.k * (together + 2 * ids))
+    provider.step("sums", work, max(2.0 * batch, (2 * plan.k + 1) * ids), keeps=ids * plan.k)
+    if plan.task is Task.PREDICT or plan.mode is Mode.A:
+        return provider.steps
+    if plan.mode is Mode.B:
+        _open(provider, plan)
+        return provider.steps
+    _add_up(provider, plan)
+    _factorise(provider, plan, expected)
+    return provider.steps
+
+
+def _open(provider: Account, plan: SessionPlan) -> None:
+    """Mode B: words added up batch by batch; then the exact factor, and its SVD or the coefficients from it."""
+    words = float(plan.M * (plan.M + 1))  # two numbers to each word of the triangle
+    batch = 2.0 * max(gram_batches(plan.M))
+    several = len(gram_batches(plan.M)) > 1
+    provider.step("add up", Work(memory=24 * plan.k * words), words + 2 * batch + words * several, keeps=words)
+    R, size = wide_factor(plan.M), float(plan.M) ** 2
+    provider.step("factorise", R.work, R.numbers, keeps=size)
+    side = plan.m if plan.task is Task.LR else plan.M
+    found = dense_svd(side, side)
+    extra = Work(qr=4 / 3 * plan.M**3) if plan.task is Task.LR else Work(gemm=2.0 * plan.M * plan.planned_rank**2)
+    provider.step("factorise", found.work + extra, found.numbers)
+
+
+def _add_up(provider: Account, plan: SessionPlan) -> None:
+    """Shares into one sum, out of the ring, and into the store or the factor."""
+    batch = float(max(b.shape[0] * b.shape[1] for b in batches(plan)))
+    panel = float(max(rows * width for rows, width in plan.panels))
+    total = float(sum(rows * width for rows, width in plan.panels))
+    split = panel if len(batches(plan)) > len(plan.panels) else 0.0
+    coming = (plan.k + 1) * batch  # the sum, and a share of every user on its way
+    work = Work(memory=8 * (plan.k + 1) * total, encode=8 * total)
+    provider.step("add up", work, coming + split)
+    if not folds(plan):
+        store = _stored(plan)
+        provider.step("keep", Work(memory=16 * total), store + coming + split, keeps=store)
+        if keeping(plan) is Keeping.WHOLE:
+            return
+    by_rows = plan.by_rows
+    width = plan.N + plan.targets if by_rows else plan.M
+    length = plan.M if by_rows else plan.N
+    longest = max(shape[0 if by_rows else 1] for shape in plan.panels)
+    folded = factor(width, length, longest)
+    work = folded.work + Work(memory=4 * total)  # beside it a probe, two products with a few vectors
+    provider.step("fold", work, folded.numbers + coming + split, keeps=1.0 * min(width, length) * width)
+
+
+def _stored(plan: SessionPlan) -> float:
+    """X' in memory where half of the budget holds it; on disk, an eighth of the budget at a time."""
+    size = float(plan.M * plan.N)
+    return size if 8 * size <= plan.memory // 2 else plan.memory / 8 / 8
+
+
+def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None:
+    """SVD, verified; then the answer to every user."""
+    r = kept(plan, expected)
+    if plan.task is Task.LR:
+        features = plan.N if plan.stacks_labels else plan.m
+        kernel = dense_svd(features, features)
+        provider.step("factorise", kernel.work, kernel.numbers)
+        return
+    if folds(plan):
+        kernel = dense_svd(plan.M, min(plan.M, plan.N))
+    elif keeping(plan) is Keeping.BOTH:
+        kernel = _two_pass(plan, r, expected.corrected)
+    elif plan.full_matrices:
+        kernel = _full(plan.M, plan.N)
+    elif fits_whole(plan):
+        kernel = factor_svd(plan.M, plan.N, wants_v=recovers(plan), corrected=expected.corrected)
+    else:
+        _krylov(provider, plan, r)
+        return
+    provider.step("factorise", kernel.work, kernel.numbers)
+    if plan.published and plan.releases(Item.OWN_PART) and plan.task is not Task.PCA:
+        rows = plan.N if plan.full_matrices else r
+        widest = max(window.width for window in plan.right_windows)
+        work = Work(gemm=2.0 * rows * widest * plan.n, memory=8.0 * rows * plan.n)
+        provider.step("recover", work, float(plan.M * r + rows * plan.N + max(plan.counts) * (rows + widest)))
+
+
+def _two_pass(plan: SessionPlan, r: int, corrected: bool) -> Kernel:
+    """The SVD of the short side's factor; then the long side's vectors, panel by panel, in the place of X'."""
+    long, short = max(plan.M, plan.N), min(plan.M, plan.N)
+    inner, panel = dense_svd(short, short), float(max(rows * width for rows, width in plan.panels))
+    product = Work(gemm=2.0 * long * short * r + 1.0 * long * r * r, memory=8.0 * long * (short + 3 * r))
+    again = Work(solve=1.0 * long * r * r, gemm=1.0 * long * r * r, memory=32.0 * long * r) * float(corrected)
+    held = 8.0 * long + 3.0 * short * short  # a few probes of every row
+    return Kernel(inner.work + product + again, max(inner.numbers, held + 3 * panel))
+
+
+def _full(m: int, n: int) -> Kernel:
+    """Every row of U' and V'^T, beside the thin ones that are verified."""
+    thin, (short, long) = dense_svd(m, n), sorted((m, n))
+    work = Work(svd=14.0 * long * short**2 + 8.0 * short**3, gemm=4.0 * long**2 * short, solve=2.0 * long**3)
+    return Kernel(thin.work + work, thin.numbers + 4.0 * long**2)
+
+
+def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:
+    block, basis = krylov_block(plan, r), krylov_basis(plan, r)
+    one = Work(
+        gemm=2.0 * plan.M * plan.N * block + 4.0 * (plan.M + plan.N) * basis * block, memory=8.0 * plan.M * plan.N
+    )
+    numbers = 1.5 * (plan.M + plan.N) * basis + 3.0 * max(plan.M, plan.N) * block
+    provider.step("factorise", one * (_PASSES + 3), numbers)
+
+
+def authority_steps(plan: SessionPlan) -> list[Step]:
+    """The TA: seeds, and in the paper's scheme the slices of Q, drawn again for every user who has a part of one."""
+    authority = Account()
+    work, letter = Work(keys=3.0 * plan.k), 0.0
+    if plan.published:
+        for window in plan.right_windows:
+            holders = sum(own.stop > own.start for own in window.columns)
+            block = draw(Form.HAAR, window.width).work + apply(Form.HAAR, window.width, window.width).work
+            work += block * holders + Work(aes=8.0 * window.width**2, memory=40.0 * window.width**2)
+            letter += window.width**2
+    # All letters are sealed before the first is sent.
+    authority.step("deal", work, 2 * letter)
+    return authority.steps

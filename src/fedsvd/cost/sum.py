@@ -1,0 +1,121 @@
+"""What a session of the sum family costs a user: compress, share, open or upload, check (specification, section 4)."""
+
+from fedsvd.cost.common import User
+from fedsvd.cost.exact import acceptance, share, wide_factor, words
+from fedsvd.cost.kernels import apply, compress, dense_svd, stored
+from fedsvd.cost.rates import Work
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.sums import sums_before
+from fedsvd.protocol.tasks import Mode, Task
+from fedsvd.protocol.upload import upload_bytes
+
+_FIRST = 4096  # columns of a user's own shift
+
+
+class SumUser(User):
+    """One user of the sum family; ``held`` has L_i from its compression to the end of the checks."""
+
+    def run(self) -> None:
+        """Steps 3 to 8."""
+        plan = self.plan
+        self.factor()
+        for planned in sums_before(plan):
+            if planned.name != "gram":
+                self.sum(planned)
+        self.share()
+        if plan.mode is Mode.A:
+            self.open()
+        else:
+            self.upload()
+        if plan.task is not Task.LR:
+            self.held -= self.L_i
+            self.own_part()
+
+    @property
+    def L_i(self) -> float:
+        """Numbers of the local factor."""
+        return float(self.plan.M * self.plan.factor_widths[self.i])
+
+    def factor(self) -> None:
+        """L_i from one pass, then the column of its mean, the common unit, and the scales of its rows."""
+        plan, rows, size = self.plan, self.rows, self.L_i
+        # Features and labels of a regression lie apart and are copied side by side.
+        joined = float(rows * (plan.task is Task.LR))
+        if plan.centre:
+            first = min(_FIRST, self.n_i)
+            self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
+        made = compress(rows, self.n_i, plan.centre, plan.memory)
+        self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 2 * joined * self.panel)
+        passes = 5 + 3 * plan.unit_variance + 6 * (plan.task is Task.LR)
+        # The factor stands beside its scaled copies: with a power of two in two steps, and once more by rows.
+        self.step("statistics", Work(memory=8 * passes * size), 3 * size, keeps=size)
+        if plan.ridge_columns and self.i == 0:
+            self.step("statistics", Work(qr=4 / 3 * rows**3 * 2, memory=32 * size), 4 * size)
+
+    def share(self) -> None:
+        """Widen, rotate by T_i and in mode B by P, slice, dither; the slices stay until the last batch is made."""
+        plan, p, q = self.plan, self.plan.factor_widths[self.i], self.width
+        masked = plan.mode is Mode.B
+        made, grams = share(plan.m, plan.M, p, q, masked), words(plan.M, q)
+        P = stored(Form.HAAR, plan.m) if masked else 0.0
+        slices = 3.0 * plan.M * q
+        self.step("share", made.work, made.numbers, keeps=P + slices)
+        self.step("share", grams.work, grams.numbers)
+        self.held -= slices
+        self.slices_held, self.P_held = slices, P
+
+    def open(self) -> None:
+        """Mode A: the sum, opened by all; R at every user, U and S by user 1, tested by the others."""
+        plan, M = self.plan, self.plan.M
+        (gram,) = (planned for planned in sums_before(plan) if planned.name == "gram")
+        total = 2.0 * gram.length
+        batch = 2.0 * max(gram.batches)
+        # The share, its padded copy and the reply of one batch stand beside the slices and the totals so far.
+        twice = total if len(gram.batches) > 1 else 0.0
+        self.step("sums", self.work_of(gram), max(self.slices_held + total + 3 * batch, total + twice))
+        R = wide_factor(M)
+        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M))
+        if plan.task is Task.LR:
+            self.solve()
+            return
+        size = float((M + 1) * plan.planned_rank)
+        if self.i == 0:
+            found = dense_svd(M, M)
+            self.step("factorise", found.work, found.numbers + 3 * size, keeps=size)
+        else:
+            tested = acceptance(M, plan.planned_rank)
+            self.step("acceptance", tested.work + Work(aes=8 * size), 2 * size + tested.numbers, keeps=size)
+        self.held -= float(M * M)
+
+    def solve(self) -> None:
+        """Mode A of a regression: coefficients from R at user 1; the others test its normal equations."""
+        plan, M = self.plan, self.plan.M
+        if self.i == 0:
+            found = dense_svd(plan.m, plan.m)
+            self.step("factorise", found.work + Work(qr=4 / 3 * M**3), found.numbers + 3.0 * M * M)
+        else:
+            self.step("acceptance", Work(gemm=4.0 * M * M * plan.targets), 2.0 * M * M)
+
+    def upload(self) -> None:
+        """Mode B: words under the pads of all pairs; then the CSP's answer, from under P, checked by sums."""
+        plan, sent = self.plan, float(upload_bytes(self.plan))
+        work = Work(aes=(plan.k - 1) * sent, memory=2 * sent)
+        self.step("pad", work, self.slices_held + words(plan.M, self.width).numbers)
+        if plan.task is Task.LR:
+            self.step("unmask", apply(Form.HAAR, plan.m, plan.targets).work, 4.0 * plan.m * plan.targets)
+            self.check(2.0 * plan.targets)
+            return
+        size = float(plan.m * plan.planned_rank)
+        kernel = apply(Form.HAAR, plan.m, plan.planned_rank)
+        self.step("unmask", kernel.work + Work(memory=16 * size), size + kernel.numbers, keeps=2 * size)
+        self.held -= self.P_held
+        self.check(3.0 * plan.planned_rank)
+        self.held -= size
+
+    def check(self, columns: float) -> None:
+        """The checks of step 7: products of L_i with so many columns, and their sums."""
+        products = Work(gemm=2.0 * self.L_i * columns, memory=32.0 * self.plan.m * columns)
+        width = self.plan.factor_widths[self.i]
+        self.step("checks", products, (width + 2.0 * self.plan.m) * columns / 2)
+        for planned in self.checks:
+            self.sum(planned)

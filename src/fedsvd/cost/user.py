@@ -1,0 +1,239 @@
+"""What a session costs a user, stage by stage: the scripts of ``roles.user`` as work and arrays alive.
+
+Here are the mask family, the paper's scheme and predictions; the sum family is in ``cost_sum.py``.
+"""
+
+from fedsvd.compress.reduce import panel_width
+from fedsvd.cost.account import Step
+from fedsvd.cost.common import User
+from fedsvd.cost.kernels import apply, draw, stored
+from fedsvd.cost.masks import kept_right, left, own_columns, right_columns, right_rows
+from fedsvd.cost.rates import Work
+from fedsvd.cost.sum import SumUser
+from fedsvd.cost.traffic import Expected, kept
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.sums import sums_before
+from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.upload import batches
+
+
+def user_steps(plan: SessionPlan, i: int, expected: Expected) -> list[Step]:
+    """Every stage of user i, counted from 0."""
+    user = SumUser(plan, i, expected) if plan.scheme is Scheme.SUM else _MaskUser(plan, i, expected)
+    user.keys()
+    user.run()
+    return user.steps
+
+
+class _MaskUser(User):
+    def __init__(self, plan: SessionPlan, i: int, expected: Expected) -> None:
+        super().__init__(plan, i, expected)
+        self.centred = plan.centre and not plan.stacks_labels
+        # Features and labels of a horizontal regression lie apart and are copied side by side.
+        self.joined = plan.task is Task.LR and not plan.by_rows
+
+    def run(self) -> None:
+        """Steps 3 to 8, or a prediction."""
+        plan = self.plan
+        if plan.task is Task.PREDICT:
+            self.scores()
+            return
+        if plan.stacks_labels:
+            self.columns()
+            self.upload_rows()
+            self.coefficients()
+            return
+        self.operand()
+        if plan.tall:
+            self.upload_rows()
+        else:
+            self.upload_columns()
+        if plan.task is Task.LR:
+            self.step("unmask", apply(plan.left, plan.m, plan.targets, plan.block).work, 4.0 * plan.m * plan.targets)
+        else:
+            self.unmask()
+            self.check()
+            self.own_part()
+
+    # --- before the upload ----------------------------------------------------------------------------------------
+
+    def keys(self) -> None:
+        """Session keys, seeds, row ids; in the paper's scheme the slices of Q, which come as bytes."""
+        super().keys()
+        if self.plan.published and self.plan.task is not Task.PREDICT:
+            slices = float(self.slices())
+            self.step("keys", Work(aes=8 * slices, memory=24 * slices), 4 * slices, keeps=slices)
+
+    def slices(self) -> int:
+        windows = self.plan.right_windows
+        return sum(window.width * own_columns(self.plan, self.i, w) for w, window in enumerate(windows))
+
+    def operand(self) -> None:
+        """The data as A_i, its statistics, and the sums of these."""
+        for planned in sums_before(self.plan):
+            self.sum(planned)
+        self.read_in_place()
+
+    def read_in_place(self) -> None:
+        """The data itself as A_i: a pass for each statistic, centred and scaled as it is read."""
+        size, piece = 8.0 * self.rows * self.n_i, float(self.rows * self.panel)
+        copies = int(self.centred) + int(self.plan.unit_variance)
+        if self.centred:
+            self.step("statistics", Work(memory=size / 2))
+        if self.plan.unit_variance or self.plan.task is Task.LR:
+            self.step("statistics", Work(memory=(3 + copies) * size), (3 + copies) * piece)
+        self.step("statistics", Work(memory=(3 + copies) * size), (2 + copies) * piece)
+
+    def columns(self) -> None:
+        """A vertical regression's columns: means, energies and blinded labels in three passes."""
+        plan, size = self.plan, 8.0 * self.rows * self.n_i
+        piece = float(self.n_i * min(panel_width(self.n_i, plan.memory), self.rows))
+        passes = 2 + 3 * (plan.centre and not plan.biased)
+        labels = float(plan.M * plan.targets)
+        self.step("statistics", Work(memory=passes * size / 2), piece)
+        if not plan.published:
+            self.step("statistics", Work(memory=size, gemm=2.0 * self.rows * self.n_i * plan.targets), piece)
+        self.step("statistics", Work(memory=32 * labels), 3 * labels, keeps=labels)
+        for planned in sums_before(plan):
+            self.sum(planned)
+
+    # --- the upload -----------------------------------------------------------------------------------------------
+
+    def upload_columns(self) -> None:
+        """Y_i by windows of columns: ``P A_i``, then T_i and Q."""
+        plan = self.plan
+        drawn = self.draw_left()
+        total, peak = Work(), 0.0
+        for w in range(len(plan.right_windows)):
+            own = own_columns(plan, self.i, w)
+            size, P = float(plan.M * own), left(plan, own)
+            right = right_columns(plan, self.i, w)
+            copied = self.copies() * size
+            total += P.work + right.work + Work(memory=8 * (copied + size))
+            peak = max(peak, copied + P.numbers, copied + size + right.numbers)
+        self.step("mask", drawn + total, peak, keeps=kept_right(plan))
+        self.pad(plan.M)
+        self.held -= kept_right(plan)  # T_i and Q are dropped with the last panel
+
+    def copies(self) -> int:
+        """Copies of a window of A_i before it meets P: centred as it is read; a regression's, scaled and blinded."""
+        return 2 * self.joined + int(self.centred)
+
+    def draw_left(self) -> Work:
+        """P, which stays until it is taken off U again."""
+        plan, work, numbers = self.plan, Work(), 0.0
+        for window in plan.left_windows:
+            drawn = draw(plan.left, window.stop - window.start, plan.block)
+            work += drawn.work
+            self.step("mask", Work(), numbers + drawn.numbers)
+            numbers += stored(plan.left, window.stop - window.start, plan.block)
+        self.held += numbers
+        return work
+
+    def upload_rows(self) -> None:
+        """``P [A_i, y_i]``, in memory or in passes over a file; then T_i and Q, by every panel of rows."""
+        plan, width, wide = self.plan, self.width, self.width + self.plan.targets
+        right = right_rows(plan, self.i)
+        rows = max(panel.stop - panel.start for panel in plan.row_panels)
+        work = right.once + right.a_row * plan.M + Work(memory=8.0 * plan.M * (4 * width + 2 * plan.N))
+        P, drawn = left(plan, wide), sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), Work())
+        work += P.work + drawn
+        size = float(plan.M * wide)
+        fits = plan.published or 8 * 3 * size <= plan.memory
+        if plan.published:  # one block of P after the other
+            size, numbers = float(rows * wide), apply(plan.left, rows, wide, plan.block).numbers
+        else:
+            numbers = P.numbers if fits else plan.memory / 16
+            work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
+        masks = min(sum(stored(plan.left, n, plan.block) for n in self.left_lengths()), plan.memory / 64)
+        held = size if fits else min(size, plan.memory / 16)
+        then = rows * (width + 2 * wide + plan.N + plan.targets) + right.beside
+        self.step("mask", work, max(right.drawing, right.kept + masks + held + max(numbers, then)), keeps=right.kept)
+        self.pad(rows)
+
+    def left_lengths(self) -> list[int]:
+        """The rows of each window of P."""
+        return [window.stop - window.start for window in self.plan.left_windows]
+
+    def pad(self, rows: int) -> None:
+        """Batches: floats into the ring, and k - 1 pads on top."""
+        plan = self.plan
+        width = max(width for _, width in plan.panels)
+        sent = sum(8.0 * height * width for height, width in plan.panels)
+        batch = max(b.shape[0] * b.shape[1] for b in batches(plan))
+        # The last bits are filled with random ones, which takes as long as encoding three times.
+        work = Work(encode=4 * sent, aes=(plan.k - 1) * sent, memory=sent)
+        self.step("pad", work, float(rows * width + batch))
+
+    # --- after the answer -----------------------------------------------------------------------------------------
+
+    def unmask(self) -> None:
+        """``U = P^T U'``; the message with U' is held to the end of the task."""
+        plan, r = self.plan, kept(self.plan, self.expected)
+        columns = plan.m if plan.full_matrices else r
+        size = float(plan.m * columns)
+        if plan.tall:
+            self.unmask_panels(columns)
+            return
+        kernel = left(plan, columns)
+        self.step("unmask", kernel.work + Work(memory=16 * size), size + kernel.numbers, keeps=2 * size)
+
+    def unmask_panels(self, columns: int) -> None:
+        """The same in panels, P drawn again; U lies on disk where half of the budget does not hold it."""
+        plan, size = self.plan, float(self.plan.m * columns)
+        kernel = left(plan, columns)
+        work = sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), kernel.work)
+        U = size if 16 * size <= plan.memory else 0.0
+        self.step("unmask", work + Work(memory=64 * size), U + min(kernel.numbers, plan.memory / 16), keeps=U)
+
+    def check(self) -> None:
+        """Step 7: products of the data with U, panel by panel, and their sums; the paper's scheme has none."""
+        plan, r = self.plan, kept(self.plan, self.expected)
+        if plan.published:
+            return
+        work = Work(gemm=4.0 * plan.m * self.n_i * r, memory=16.0 * (plan.m * self.n_i + self.n_i * r))
+        piece = float(plan.m + r) * self.panel * (1 + self.centred)
+        self.step("checks", work, piece + 2.0 * plan.m * r)
+        for planned in self.checks:
+            self.sum(planned)
+
+    def own_part(self) -> None:
+        """Vt_i, or scores; by eq. 6 in the paper's scheme."""
+        plan = self.plan
+        if plan.published and plan.task is not Task.PCA and plan.releases(Item.OWN_PART):
+            self.recover()
+        else:
+            super().own_part()
+
+    def recover(self) -> None:
+        """``[Q_i^T]^R`` up, ``[Vt_i]^R`` back, and R_i off again."""
+        plan, work, blind = self.plan, Work(), 0.0
+        rows = plan.N if plan.full_matrices else kept(plan, self.expected)
+        for w, window in enumerate(plan.right_windows):
+            own = own_columns(plan, self.i, w)
+            if own:
+                work += draw(Form.HAAR, own).work + apply(Form.HAAR, own, window.width + rows).work
+                blind += stored(Form.HAAR, own)
+        part = float(rows * self.n_i)
+        self.step("own part", work, blind + self.slices() + max(float(self.slices()), 3 * part), keeps=blind + part)
+
+    def coefficients(self) -> None:
+        """``w_i = T_i Q_i w'`` and the sums that follow it."""
+        plan, t = self.plan, self.plan.targets
+        lost = plan.N - self.expected.rank
+        self.step("unmask", Work(gemm=2.0 * self.width * plan.N * (t + lost)), float(plan.N * (t + lost) * 3))
+        for planned in (*self.checks, *self.endings):
+            if not planned.name.startswith("score"):
+                self.sum(planned)
+        if plan.releases(Item.SCORE) and not plan.biased:
+            self.scores()
+
+    def scores(self) -> None:
+        """Partial scores of a prediction, added up for the label holder."""
+        own = float(self.plan.m * self.plan.targets)
+        work = Work(gemm=2.0 * own * self.n_i, memory=8.0 * self.rows * self.n_i / 4)
+        self.step("own part", work, own, keeps=own)
+        for planned in self.endings:
+            if planned.name.startswith("score"):
+                self.sum(planned)

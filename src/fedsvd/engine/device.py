@@ -1,0 +1,87 @@
+"""What a role computes with: a device and the threads that make pads beside it, or a cluster.
+
+All are this process's own affair: no plan names them, and nobody else hears of them. On the CPU a role needs neither;
+a device is so much faster than one core makes pads that all cores are put to them.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fedsvd.engine.cluster import Cluster
+from fedsvd.engine.cluster_store import ClusterStore
+from fedsvd.errors import ConfigError, NoDevice
+from fedsvd.linalg.device import CPU, Device, open_device
+from fedsvd.linalg.exact_gram import exact_products_hold
+from fedsvd.randomness.keystream import Each
+from fedsvd.roles.service_provider.collect import Storage
+from fedsvd.storage.access import Access, Layout
+from fedsvd.storage.block_store import BlockStore
+from fedsvd.storage.choose import choose_store
+from fedsvd.storage.device_store import DeviceStore
+
+ENGINES = ("numpy", "dask")
+_OF_DEVICE = 0.75  # the share of a device that X' may take; the rest is for what is computed of it
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where a role computes, and ``map`` over several threads; None for NumPy, and for one thread."""
+
+    device: Device | None = None
+    each: Each | None = None
+    cluster: Cluster | None = None
+
+    @classmethod
+    def of(cls, device: str | Device | None = None, engine: str | Cluster | None = None) -> "Engine":
+        """The engine of this device, opened if it is a name; raises ``NoDevice`` where there is none.
+
+        ``engine`` is "dask" for a cluster of this machine's cores, or the address of a Dask scheduler.
+        """
+        if isinstance(engine, str) and engine not in ENGINES and "://" not in engine:
+            raise ConfigError(f"engine is {engine!r}", f"one of {', '.join(ENGINES)}, or a scheduler: tls://host:port")
+        if engine is None or engine == "numpy":
+            opened = device if isinstance(device, Device) else open_device(device)
+            if opened is None:
+                return ON_CPU
+            if not exact_products_hold(opened.like):
+                # Emulated float64 would make sums of Gram matrices wrong, not only less accurate.
+                raise NoDevice(f"products of whole numbers on {opened.name} are not exact", "choose another device")
+            return cls(opened, _threads().map)
+        if device not in (None, CPU):
+            raise ConfigError("a device and engine = 'dask' at once", "workers compute on their CPUs: leave one out")
+        if isinstance(engine, Cluster):
+            return cls(cluster=engine)
+        return cls(cluster=Cluster.open(None if engine == "dask" else engine))
+
+    def storage(self, scratch: Path | None) -> Storage:
+        """Where the CSP keeps X': in memory, in the scratch folder, or with the cluster where it is beyond memory."""
+        cluster = self.cluster
+
+        def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
+            if self.device is not None and 8 * shape[0] * shape[1] <= _OF_DEVICE * self.device.memory:
+                on = self.device.like
+                cells = self.device.xp.zeros(shape, dtype=on.dtype, device=on.device)
+                return DeviceStore(shape, access, cells, self.device.put)
+            if cluster is None or scratch is None or Layout(shape, access).nbytes <= budget:
+                return choose_store(shape, access, budget, scratch)
+            return ClusterStore(shape, access, scratch, cluster)
+
+        return store
+
+    def close(self) -> None:
+        """Leave the cluster, if there is one."""
+        if self.cluster is not None:
+            self.cluster.close()
+
+
+ON_CPU = Engine()
+
+
+@cache
+def _threads() -> Any:
+    """One pool for the process; its threads sleep while nobody pads."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fedsvd-pads")

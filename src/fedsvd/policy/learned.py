@@ -1,0 +1,234 @@
+"""Who can compute what from a plan's run: the ledger of 05-privacy in sentences, with this plan's numbers.
+
+Read by ``fedsvd plan`` and shown to every owner before approval. Each sentence is held by a test in
+``tests/adversary``; docs/threat-model.md says which. "Party" is the word for a user that the reader knows.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
+
+_FACTORS = (Task.SVD, Task.LSA, Task.PCA)
+
+
+def determines_gram(plan: SessionPlan) -> bool:
+    """Whether what is released determines the joint Gram matrix: all of U and S."""
+    whole = plan.components is None or plan.components >= min(plan.m, plan.n)
+    return plan.task in _FACTORS and plan.releases(Item.SPECTRUM) and whole
+
+
+def gram_by_consent(plan: SessionPlan) -> bool:
+    """Whether parties open the joint Gram matrix although what is released does not determine it."""
+    return plan.mode is Mode.A and not determines_gram(plan)
+
+
+def full_outputs(plan: SessionPlan) -> bool:
+    """Whether the users get U and S, or so much of U that S follows from it or is hardly missed.
+
+    In mode A users hold the joint Gram matrix, whatever the task releases of it.
+    U_r gives each user ``G U_r = U_r S_r^2``, G the joint Gram matrix, but for r numbers. When the others' data has
+    fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
+    """
+    if plan.mode is Mode.A:
+        return True
+    if plan.task not in _FACTORS:
+        return False
+    r = components(plan)
+    return plan.releases(Item.SPECTRUM) or 2 * r > min(plan.m, plan.n) or r > plan.n - max(plan.counts)
+
+
+def components(plan: SessionPlan) -> int:
+    """r: how many singular vectors the users get at most."""
+    return plan.components or min(plan.m, plan.n)
+
+
+ROWS_BY_POSITION = (
+    "taken together by position alone, so a party with its rows in another order makes every number wrong, and no "
+    'residual shows it. Name the id column (id = "NAME", --id NAME), or say that the order is known (ids = "trust", '
+    "--ids trust)"
+)
+
+
+def in_scheme(scheme: str, mode: str | None) -> str:
+    """A family and its mode, in a word or three."""
+    return str(scheme) if mode is None else f"{scheme}, mode {mode}"
+
+
+def unit(plan: SessionPlan, count: int = 2) -> str:
+    """What n_i counts: a party's records, or its columns where these are split."""
+    word = "record" if plan.split is Split.HORIZONTAL else "column"
+    return word if count == 1 else f"{word}s"
+
+
+def lonely_windows(plan: SessionPlan) -> int:
+    """How many blocks of the paper's Q hold the columns of one user alone, so that the sum hides nothing of them."""
+    owners = (sum(own.stop > own.start for own in window.columns) for window in plan.right_windows)
+    return sum(count == 1 for count in owners)
+
+
+class Rows(Protocol):
+    """What a plan, or the study it is made for, says of rows."""
+
+    @property
+    def split(self) -> Split: ...
+    @property
+    def check_ids(self) -> bool: ...
+    @property
+    def trust_rows(self) -> bool: ...
+
+
+def how_rows_belong(plan: Rows) -> str:
+    """By what the rows of split columns belong together, in a few words; nothing where rows are split."""
+    if plan.split is Split.HORIZONTAL:
+        return ""
+    if plan.check_ids:
+        return "compared by their ids, all parties' in the same order, before anything else"
+    if plan.trust_rows:
+        return 'taken together by position, on the word of the study: ids = "trust"'
+    return f"NOT COMPARED: {ROWS_BY_POSITION}"
+
+
+def masks_are_haar(plan: SessionPlan) -> bool:
+    """Whether both masks are dense Haar matrices, so that the theorem of docs/threat-model.md holds."""
+    return plan.left is Form.HAAR and plan.right is Form.HAAR and plan.scheme is Scheme.MASK
+
+
+def what_each_role_learns(plan: SessionPlan) -> list[str]:
+    """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
+    lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
+    if plan.trust is Trust.AUTHORITY:
+        lines.append(_authority(plan))
+    if plan.task is not Task.PREDICT:
+        lines.append(_collusion(plan))
+    return lines
+
+
+def _authority(plan: SessionPlan) -> str:
+    """What the TA learns, alone and with the CSP: it deals the seed of the masks, never that of the sums."""
+    alone = "The trusted authority sees shapes and keys"
+    if plan.mode is Mode.A:
+        return f"{alone}; together with the CSP it learns no more than the CSP, for it adds nothing to this plan."
+    if plan.mode is Mode.B:
+        return f"{alone}; together with the CSP it could compute the joint Gram matrix, and alter no sum."
+    return f"{alone}; together with the CSP it could compute every party's Gram matrix, and alter no sum."
+
+
+def _csp(plan: SessionPlan) -> Iterator[str]:
+    shapes = f"{plan.k} parties, {plan.joint_table}"
+    if plan.task is Task.PREDICT:
+        yield f"The CSP learns the shapes ({shapes}) and nothing of scores, which it adds up under the parties' pads."
+        return
+    if plan.check_ids:
+        yield "The CSP sees one keyed hash of each party's row ids: whether all are equal, and nothing else of them."
+    if plan.mode is Mode.A:
+        yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
+    elif plan.mode is Mode.B and plan.task is Task.LR:
+        yield (
+            f"The CSP learns the shapes ({shapes}), ratios of the features' singular values, how large the residual is "
+            "against the features, and the coefficients plus a secret shift, in an unknown basis; that these say no "
+            "more of the fit is tested, not proven."
+        )
+    elif plan.mode is Mode.B:
+        yield f"The CSP learns the shapes ({shapes}) and ratios of the singular values; nothing else of the data."
+    elif plan.published:
+        tiles = f"{len(plan.left_windows)} x {len(plan.right_windows)}"
+        yield f"The CSP sees P X Q in bare blocks: spectra of {tiles} tiles, empty tiles, order; often the data itself."
+        if plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+            yield "The CSP can compute every party's own masked share (eq. 6)."
+    elif masks_are_haar(plan):
+        rest = "nothing else of the features" if plan.task is Task.LR else "nothing else"
+        yield f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {rest}."
+    else:
+        seen = "and, mixed over the whole side, what P does not hide of the left vectors"
+        if plan.right is not Form.HAAR:
+            seen = "and, mixed over both sides, what the masks do not hide of the vectors"
+        yield (
+            f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {seen}; "
+            "that this is nothing more is tested, and assumed, not proven."
+        )
+    if plan.task is Task.LR:
+        yield from _csp_labels(plan)
+
+
+def _csp_labels(plan: SessionPlan) -> Iterator[str]:
+    if plan.published:
+        yield "The CSP sees the labels under P alone: their norm in every block."
+        return
+    if plan.mode is not None:
+        return
+    yield (
+        "The CSP learns the residual norm, and the null space when "
+        "rank is lost; the fit itself stays hidden where the secret shift of the coefficients is as large as they are."
+    )
+
+
+def _parties(plan: SessionPlan) -> Iterator[str]:
+    m, r = plan.m, components(plan)
+    if plan.task in _FACTORS:
+        spectrum = plan.releases(Item.SPECTRUM)
+        yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
+        if plan.mode is Mode.A:
+            yield _joint_gram(plan)
+        elif full_outputs(plan):
+            yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
+        else:
+            yield f"Every party learns the top {r} directions of the joint data and its total variance."
+        if plan.releases(Item.OWN_PART):
+            yield "Each party alone gets its own part: right vectors or scores."
+    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels and plan.centre):
+        spread = " and spread" if plan.unit_variance or plan.task is Task.LR else ""
+        yield f"Every party learns the joint mean{spread} of each of the {m} features."
+    if plan.task is Task.LR and plan.stacks_labels:
+        yield "Each party alone gets the coefficients of its own columns; all get the intercept."
+        yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
+        yield "Where rank is lost, every party learns which part of what cannot be told apart lies with the others."
+    elif plan.task is Task.LR:
+        if plan.mode is Mode.A:
+            yield _joint_gram(plan)
+        yield "Every party gets all coefficients and the intercept."
+    if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
+        yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
+    if plan.task is not Task.PREDICT:
+        yield "Two runs whose inputs differ by one record can give that record to every party."
+
+
+def _joint_gram(plan: SessionPlan) -> str:
+    """What mode A means for every party, in one sentence."""
+    of = " of features and labels" if plan.task is Task.LR else ""
+    return (
+        f"All parties will hold the joint Gram matrix{of} ({plan.M} x {plan.M}), with it all singular values and "
+        "vectors, and each the sum of the others' alone."
+    )
+
+
+def _two_parties(plan: SessionPlan) -> Iterator[str]:
+    """What a sum over two parties says of either: its own part is known to each."""
+    if plan.k > 2:
+        yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
+        return
+    if full_outputs(plan):
+        whole = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)
+        exact = "exactly" if whole else f"in its top {components(plan)} directions"
+        yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
+    elif plan.task is Task.PCA:
+        yield f"With two parties, each learns the other's Gram matrix times U, but for {components(plan)} numbers."
+    if plan.task is not Task.PREDICT:
+        yield "With two parties, each learns the other's total energy, and its mean where a mean is taken."
+    if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
+        yield f"With two parties, party {plan.label_user} learns the other's partial score of every record."
+
+
+def _collusion(plan: SessionPlan) -> str:
+    who = "The CSP together with any one party (outside the model) could compute"
+    if plan.published:
+        return f"{who} every party's data wherever the masks of that party's blocks are known or found."
+    if plan.mode is not None:
+        others = "sum of the other parties' Gram matrices, and no single one while two of these parties are honest"
+        learned = "Gram matrix of the other" if plan.k == 2 else others
+        return (
+            f"The CSP and a party that pool what they see learn the {learned}; lying together, they can alter totals."
+        )
+    return f"{who} every party's Gram matrix, and a party of one {unit(plan, 1)} up to its sign; not other raw data."

@@ -1,0 +1,264 @@
+"""The release guard (05-privacy): what a plan lets others derive, and whether an owner's policy allows it.
+
+What a task releases leaks more than any mask can hide (C12), so every plan is judged before anything is sent. Judging
+needs the plan alone, no data; the sentences that tell an owner what each role will learn are in ``ledger.py``.
+
+The last part judges a study beside earlier ones: two studies that differ by one record, or by one party, give that
+record or that party's Gram matrix away. What a party remembers for this is in ``service/earlier_studies.py`` and is
+never sent.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from fedsvd.policy.learned import components, full_outputs, gram_by_consent, lonely_windows, unit
+from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Mode, Scheme, Task, Trust
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What an owner allows; a plan below it is refused where ``enforce`` is set, and warned of elsewhere.
+
+    Examples
+    --------
+    Two parties with a spectrum can compute each other's Gram matrix; who asks for three refuses that:
+
+    >>> import numpy as np
+    >>> from fedsvd import FederatedSVD, Policy
+    >>> tables = np.split(np.random.default_rng(0).normal(size=(400, 4)), 2)
+    >>> FederatedSVD(policy=Policy(enforce=True)).fit(tables)
+    Traceback (most recent call last):
+        ...
+    fedsvd.errors.ReleaseRefused: FSVD-110: this plan is below the policy: ...
+    >>> FederatedSVD(policy=Policy(enforce=True, consent_to_two=True)).fit(tables).rank_
+    4
+    """
+
+    parties_for_full: int = 3  # fewest parties where U and S are released
+    consent_to_two: bool = False  # the owner knows what a single partner can derive, and agrees
+    consent_to_gram: bool = False  # mode A may be asked for: all parties then hold the joint Gram matrix
+    records_for_full: int = 100  # fewest n_i where U and S are released
+    records: int = 10  # fewest n_i where U_r or coefficients are
+    most_components: int | None = None
+    tasks: tuple[Task, ...] = tuple(Task)
+    schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
+    least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
+    versions_per_year: int = 6  # versions of a dataset in full outputs; 0 for no limit
+    failed_attempts: int = 3  # that one approval covers
+    enforce: bool = False
+    warn: bool = True
+
+    @classmethod
+    def permissive(cls) -> "Policy":
+        """Everything is allowed, and nothing is said: for tests, and for owners who have read the ledger."""
+        return cls(
+            parties_for_full=2,
+            consent_to_gram=True,
+            records_for_full=1,
+            records=1,
+            schemes=tuple(Scheme),
+            least_changed=0,
+            versions_per_year=0,
+            warn=False,
+        )
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing an owner should know before this plan runs; ``below`` where the policy does not allow it."""
+
+    rule: str
+    text: str
+    below: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
+    """Everything in this plan that the policy does not allow, and every published leak of its scheme."""
+    return (
+        *_task(plan, policy),
+        *_parties(plan, policy),
+        *_records(plan, policy),
+        *_components(plan, policy),
+        *_mode(plan, policy),
+        *_authority(plan),
+        *_scheme(plan, policy),
+    )
+
+
+def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.task not in policy.tasks:
+        allowed = ", ".join(policy.tasks) or "none"
+        yield Finding("task", f"the task {plan.task} is not among those allowed ({allowed})")
+
+
+def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    fewest = 2 if policy.consent_to_two else policy.parties_for_full
+    if not full_outputs(plan) or plan.k >= fewest:
+        return
+    r, most = components(plan), min(plan.m, plan.n)
+    how = "exactly" if r == most or plan.mode is Mode.A else f"in the top {r} of {most} directions"
+    if plan.k == 2:
+        derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
+    else:
+        derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
+    what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
+    if plan.mode is Mode.A and not plan.releases(Item.SPECTRUM):
+        what = "all entries of the joint Gram matrix"
+    yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
+
+
+def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.task is Task.PREDICT:
+        return
+    full = full_outputs(plan)
+    fewest = policy.records_for_full if full else policy.records
+    for index, n_i in enumerate(plan.counts, start=1):
+        if n_i >= fewest:
+            continue
+        if n_i == 1 and full:
+            who = "the other party" if plan.k == 2 else "the others, who may pool what they hold,"
+            derived = f"{who} can compute it up to its sign"
+        elif n_i == 1:
+            derived = "what is released says nearly as much of it as of the federation"
+        else:
+            derived = f"single {unit(plan)} can stand out in what is released"
+        text = f"party {index} brings {n_i} {unit(plan, n_i)}, {fewest} are asked for: {derived}"
+        yield Finding("records", text)
+
+
+def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or policy.most_components is None:
+        return
+    r = components(plan)
+    if r > policy.most_components:
+        yield Finding("components", f"{r} components are released, {policy.most_components} are allowed at most")
+
+
+def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if gram_by_consent(plan) and not policy.consent_to_gram:
+        yield Finding(
+            "mode",
+            f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which the '
+            "release does not determine; an owner who agrees writes consent_to_gram = true into policy.toml, and "
+            'mode = "B" gives the same result without it',
+        )
+
+
+def _authority(plan: SessionPlan) -> Iterator[Finding]:
+    if plan.trust is Trust.AUTHORITY and plan.scheme is Scheme.SUM:
+        yield Finding(
+            "authority",
+            "a trusted authority adds nothing in the sum family: what opens the parties' sums is dealt among the "
+            "parties, and it never has it",
+            below=False,
+        )
+
+
+def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    below = plan.scheme not in policy.schemes
+    if plan.task is Task.PREDICT:
+        return
+    if below:
+        allowed = ", ".join(policy.schemes) or "none"
+        agreed = ", ".join(f'"{scheme}"' for scheme in (*policy.schemes, plan.scheme))
+        yield Finding(
+            "scheme",
+            f"the scheme {plan.scheme} is not among those allowed ({allowed}); whoever agrees to what it shows writes "
+            f"schemes = [{agreed}] into policy.toml",
+        )
+    if plan.published:
+        yield from (Finding(rule, text, below) for rule, text in _published(plan))
+
+
+def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
+    """The corrections that the paper's own scheme leaves undone, where this plan meets them."""
+    windows = plan.right_windows
+    if plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
+        yield "C1", f"eq. 6 hands the CSP the masked share of each of the {plan.k} parties: nothing stays aggregated"
+    yield (
+        "C3",
+        f"{lonely_windows(plan)} of {len(windows)} blocks of Q lie inside one party's {unit(plan)} and gain nothing "
+        "from secure aggregation",
+    )
+    left = f"{len(plan.left_windows)} x {len(windows)} tiles"
+    widest = max(window.width for window in windows)
+    yield (
+        "C4",
+        f"block masks leave the singular values of all {left} (blocks up to {widest} wide), empty tiles and the order "
+        "of rows and columns in plain sight; sparse whole numbers can be recovered exactly",
+    )
+    if plan.task is Task.LR:
+        yield "C8", f"the labels go up as P y: their norm, hence counts, in each of {len(plan.left_windows)} blocks"
+    if plan.biased:
+        yield "C10", "the bias is a masked column of ones, whose image under P the CSP can find exactly"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An earlier study of this party beside the one it is asked for now."""
+
+    roster: frozenset[str]  # who took part, by organisation
+    known: bool = True  # whether its records could be compared: not where every column was re-scaled
+    changed: int = 0  # records that one study has and the other has not, small differences apart
+    touched: int = 0  # the same, any difference counted
+    columns: int = 0  # columns likewise, where columns are split
+
+    @property
+    def same(self) -> bool:
+        """Whether both studies are of the same records and columns."""
+        return self.known and not (self.touched or self.columns)
+
+
+def earlier_findings(earlier: Iterable[Compared], roster: frozenset[str], policy: Policy) -> tuple[Finding, ...]:
+    """What earlier studies of a party's records forbid: a few of them changed, or a few parties came or went.
+
+    The same records again are no new information. ``touched`` catches a cell that was corrected in a few records;
+    where many records differ by a last digit it says nothing, and ``changed`` decides.
+    """
+    least, found = policy.least_changed, {}
+    for study in earlier:
+        few = study.changed or study.touched
+        if study.known and 0 < few < least:
+            found["re-run"] = (
+                f"{few} of your records changed since an earlier study, {least} are asked for: the others can compute "
+                "what changed from the difference of both results"
+            )
+        if 0 < study.columns < least:
+            found["re-run"] = (
+                f"{study.columns} of your columns changed since an earlier study, {least} are asked for: the others "
+                "can compute what changed from the difference of both results"
+            )
+        apart = len(study.roster ^ roster)
+        if study.known and study.changed < least and 0 < apart <= policy.parties_for_full - 2:
+            found["roster"] = (
+                f"an earlier study of nearly the same records had {len(study.roster)} parties, this one has "
+                f"{len(roster)}: the difference of both results is that of {apart} of them alone"
+            )
+    return tuple(Finding(rule, text) for rule, text in found.items())
+
+
+def organisation_findings(plan: SessionPlan, organisations: int, policy: Policy) -> tuple[Finding, ...]:
+    """Whether there are enough parties when those of one organisation count once: they may pool what they hold."""
+    fewest = 2 if policy.consent_to_two else policy.parties_for_full
+    if not full_outputs(plan) or organisations >= min(fewest, plan.k):
+        return ()
+    text = (
+        f"the {plan.k} parties belong to {organisations} organisation(s), {fewest} are asked for where U and S go out"
+    )
+    return (Finding("parties", text),)
+
+
+def version_findings(versions: int, policy: Policy) -> tuple[Finding, ...]:
+    """Whether one more version of a dataset may go into full outputs; ``versions`` of this year are there already."""
+    if not policy.versions_per_year or versions < policy.versions_per_year:
+        return ()
+    text = (
+        f"{versions} versions of these records went into full outputs within a year, {policy.versions_per_year} are "
+        "allowed: several differences together can give single records away"
+    )
+    return (Finding("versions", text),)

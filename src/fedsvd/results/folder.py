@@ -1,0 +1,264 @@
+"""Folders that are there whole or not at all, for their owner's eyes, with a hash of every file.
+
+A folder is written beside its final place under a name of its own and renamed at the end, so nobody ever reads half a
+result. Folders have mode 0700 and files 0600. ``manifest.json`` lists every file with its SHA-256, and carries one of
+itself: it shows damage, not forgery, for whoever can change a file can change its hash.
+"""
+
+import csv
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.errors import StorageError
+from fedsvd.storage import private
+from fedsvd.storage.mapped_array import MappedArray
+
+MANIFEST = "manifest.json"
+UNFINISHED = "NOT-FINISHED.txt"  # there where the job of these results did not end well
+LONGEST_IN_MEMORY = 1 << 28  # bytes of a file; a longer one is mapped
+_WRITTEN = 1 << 25  # bytes of an array on disk that are copied at a time
+LONGEST_TABLE = 2_000_000
+"""Entries beyond which an array is not written as text a second time: nobody reads it, and it takes minutes."""
+
+
+@dataclass(frozen=True, repr=False)
+class Table:
+    """Columns of one length under names, for people and their tools."""
+
+    name: str
+    columns: Mapping[str, Sequence[object] | NDArray[Any]]
+
+    @property
+    def size(self) -> int:
+        return sum(len(column) for column in self.columns.values())
+
+
+def expect_free(target: Path, overwrite: bool) -> None:
+    """Refuse a place that is taken; with ``overwrite`` an older result may be replaced, and nothing else."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not overwrite:
+        raise StorageError(f"{target} is there already", "name another folder, or replace this one: --overwrite")
+    if not (target / MANIFEST).is_file():
+        raise StorageError(f"{target} is not a result of fedsvd, and is left as it is", "name another folder")
+
+
+@contextmanager
+def fresh_folder(target: Path, overwrite: bool = False) -> Iterator[Path]:
+    """An empty private folder that takes the name ``target`` when the block ends well, and vanishes when not."""
+    target = target.absolute()
+    expect_free(target, overwrite)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as fault:
+        raise _unusable(target, fault) from None
+    try:
+        yield partial
+        _take_the_place_of(partial, target)
+    except StorageError:
+        raise
+    except OSError as fault:
+        raise _unusable(target, fault) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _take_the_place_of(partial: Path, target: Path) -> None:
+    if not target.exists():
+        partial.rename(target)
+        return
+    # Two renames: between them the old result is whole under another name.
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
+    target.rename(old / target.name)
+    try:
+        partial.rename(target)
+    except OSError:
+        (old / target.name).rename(target)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def open_private(path: Path) -> BinaryIO:
+    """A new file for its owner alone, open for writing."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+@contextmanager
+def private_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file for its owner alone, on the disk when the block ends."""
+    with open_private(path) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
+    """``NAME.npy``."""
+    with private_file(folder / f"{name}.npy") as file:
+        if not isinstance(array, MappedArray):
+            np.save(file, array, allow_pickle=False)
+            return
+        # Some lines of the file at a time, so that what lies on disk does not come into memory whole.
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        lines = array if array.flags.c_contiguous else array.T
+        step = max(1, _WRITTEN // max(1, lines[:1].nbytes))
+        for start in range(0, len(lines), step):
+            file.write(np.ascontiguousarray(lines[start : start + step]).data)
+
+
+def save_table(folder: Path, table: Table) -> None:
+    """``NAME.csv``, and ``NAME.parquet`` where pyarrow is installed; floats in CSV read back bit for bit."""
+    arrow = _arrow(table) if find_spec("pyarrow") is not None else None
+    with private_file(folder / f"{table.name}.csv") as file:
+        text = TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(table.columns)
+        if arrow is not None and all(str(column.type) in ("double", "int64") for column in arrow.columns):
+            from pyarrow import csv as arrow_csv
+
+            text.flush()
+            arrow_csv.write_csv(arrow, file, arrow_csv.WriteOptions(include_header=False))
+        else:
+            # NumPy's own numbers print their type; Python's print the shortest text that reads back.
+            plain = [column.tolist() if isinstance(column, np.ndarray) else column for column in table.columns.values()]
+            writer.writerows(zip(*plain, strict=True))
+            text.flush()
+        text.detach()
+    if arrow is not None:
+        from pyarrow import parquet
+
+        with private_file(folder / f"{table.name}.parquet") as file:
+            parquet.write_table(arrow, file)
+
+
+def _arrow(table: Table) -> Any:
+    """The same in pyarrow's words; a column of numbers is taken over, not copied."""
+    import pyarrow as pa
+
+    def taken(column: Sequence[object] | NDArray[Any]) -> Any:
+        if isinstance(column, range):
+            column = np.asarray(column)
+        if not isinstance(column, np.ndarray) or column.dtype not in (np.float64, np.int64):
+            return pa.array(column if isinstance(column, np.ndarray) else list(column))
+        # Not pa.array, which imports pandas, where there is one, to see whether this is a column of its own.
+        kind, numbers = pa.from_numpy_dtype(column.dtype), pa.py_buffer(np.ascontiguousarray(column))
+        return pa.Array.from_buffers(kind, len(column), [None, numbers])
+
+    return pa.table({name: taken(column) for name, column in table.columns.items()})
+
+
+def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:
+    """``manifest.json``: the record, every file's hash, and the manifest's own."""
+    there = {path.name: _described(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    whole = {**record, "files": there}
+    with private_file(folder / MANIFEST) as file:
+        text = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write(text.encode() + b"\n")
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The record of a folder whose files are all as they were written; anything else is refused."""
+    record = _record_of(folder)
+    for name, about in record["files"].items():
+        path = folder / name
+        if Path(name).name != name or not path.is_file():
+            raise _damaged(folder, f"{name} is missing")
+        if _hashed(path) != about["sha256"]:
+            raise _damaged(folder, f"{name} is not as it was written")
+    return record
+
+
+def _record_of(folder: Path) -> dict[str, Any]:
+    """What the manifest says, if it is as it was written."""
+    try:
+        record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except OSError as fault:
+        reason = fault.strerror or type(fault).__name__
+        raise StorageError(f"{folder} holds no readable {MANIFEST}: {reason}", "name a results folder") from None
+    except ValueError:
+        raise _damaged(folder, f"{MANIFEST} is not JSON") from None
+    if not isinstance(record, dict) or not isinstance(record.get("files"), dict):
+        raise _damaged(folder, f"{MANIFEST} is not of this program")
+    own = record.pop("sha256", None)
+    if own != _digest(record):
+        raise _damaged(folder, f"{MANIFEST} is not as it was written")
+    return record
+
+
+def mark_unfinished(folder: Path, text: str) -> bool:
+    """Say in a folder of results, in its manifest and in a file, that their job did not end; False if it is said.
+
+    Written after the results themselves: that the job failed elsewhere is known only then.
+    """
+    record = _record_of(folder)
+    if UNFINISHED in record["files"]:
+        return False
+    private.replace(folder / UNFINISHED, f"{text}\n".encode())
+    described = {**record["files"], UNFINISHED: _described(folder / UNFINISHED)}
+    whole = {**record, "not_finished": text, "files": described}
+    spelt = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
+    private.replace(folder / MANIFEST, spelt.encode() + b"\n")
+    return True
+
+
+def load_array(folder: Path, name: str) -> NDArray[Any]:
+    """The array in ``NAME.npy``."""
+    try:
+        path = folder / f"{name}.npy"
+        # What was written panel by panel is not read whole either.
+        mode: Literal["r"] | None = "r" if path.stat().st_size > LONGEST_IN_MEMORY else None
+        array: NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        raise _damaged(folder, f"{name}.npy cannot be read") from None
+    return array
+
+
+def _described(path: Path) -> dict[str, Any]:
+    about: dict[str, Any] = {"sha256": _hashed(path), "bytes": path.stat().st_size}
+    if path.suffix == ".npy":
+        with path.open("rb") as file:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+        about |= {"shape": list(shape), "dtype": str(dtype)}
+    return about
+
+
+def _hashed(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(b"fedsvd/manifest/1\x00" + text.encode()).hexdigest()
+
+
+def _damaged(folder: Path, what: str) -> StorageError:
+    return StorageError(f"the results in {folder} are damaged: {what}", "take them from a backup, or run the job again")
+
+
+def _unusable(target: Path, fault: OSError) -> StorageError:
+    reason = fault.strerror or type(fault).__name__
+    fixes = {
+        errno.ENOSPC: "free space on that disk, or name a folder on another one: --out",
+        errno.EDQUOT: "free space on that disk, or name a folder on another one: --out",
+        errno.EACCES: "name a folder that you may write to: --out",
+        errno.ENOTDIR: "a folder on the way to it is a file: name another one: --out",
+    }
+    return StorageError(f"cannot write to {target}: {reason}", fixes.get(fault.errno or 0, "name another one: --out"))

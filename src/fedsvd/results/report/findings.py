@@ -1,0 +1,208 @@
+"""What came out of a study, drawn: the spectrum, and for each task what people look at first.
+
+Only arrays that the reader holds are asked for; a picture whose array is not there is not drawn. Thousands of samples
+are thinned to a couple of thousand points, and the caption says so.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.results.report import charts, svg
+from fedsvd.results.report.parts import Figure, Section, grid
+from fedsvd.results.report.subject import Subject, feature_names
+from fedsvd.types import Float
+
+_NAMED_POINTS = 12
+_NEIGHBOURS = 5
+_LOADINGS, _BARS = 3, 12  # components, and features of each
+_ROWS = 30
+
+
+def findings(subject: Subject) -> Iterator[Section]:
+    """The sections on results, as far as this reader holds any."""
+    if subject.plan.task in (Task.SVD, Task.PCA, Task.LSA) and subject.reader in ("party", "everybody"):
+        yield _spectrum(subject)
+    if "components" in subject.arrays:
+        yield _features(subject)
+    if "components" in subject.arrays and subject.plan.task is Task.LSA:
+        yield _neighbours(subject)
+    samples = next((name for name in ("scores", "left_vectors") if name in subject.arrays), None)
+    if samples is not None:
+        yield _samples(subject, samples)
+    if subject.plan.task is Task.LR and ("coefficients" in subject.arrays or "intercept" in subject.arrays):
+        yield _regression(subject)
+
+
+def _spectrum(subject: Subject) -> Section:
+    sigma = subject.arrays.get("singular_values")
+    if sigma is None:
+        return Section("spectrum", "Spectrum", ("The plan of this study does not release the singular values.",))
+    ratio, of_all = _shares(subject, sigma)
+    if "explained_variance" in subject.arrays:
+        values, what = subject.arrays["explained_variance"], "explained variance"
+    else:
+        values, what = sigma, "singular value"
+    rows = [
+        (j + 1, f"{s:.6g}", f"{100 * share:.3f} %", f"{100 * total:.3f} %")
+        for j, (s, share, total) in enumerate(zip(sigma, ratio, np.cumsum(ratio), strict=True))
+    ][:_ROWS]
+    table = grid(f"The first {len(rows)} components", ("component", "singular value", "share", "added up"), rows)
+    share = "share of the variance" if subject.plan.task is Task.PCA else "share of the sum of squares"
+    of = "of the whole table" if of_all else "among the components that were computed"
+    first = 100 * float(ratio[0]) if len(ratio) else 0.0
+    return Section(
+        "spectrum",
+        "Spectrum",
+        (
+            f"Of the {share.removeprefix('share of the ')} {of}, the first component holds {first:.1f} %, "
+            f"all {len(sigma)} together {100 * ratio.sum():.1f} %.",
+        ),
+        (
+            Figure(charts.scree(values, what), f"Scree: {what} of each component.", table),
+            Figure(charts.cumulative(ratio, share), f"Cumulative {share} {of}."),
+        ),
+    )
+
+
+def _shares(subject: Subject, sigma: Float) -> tuple[Float, bool]:
+    """Each component's share of the energy, and whether that is of all there is."""
+    ratio = subject.arrays.get("explained_variance_ratio")
+    if ratio is not None:
+        return ratio, True
+    total = float(np.sum(sigma**2)) or 1.0
+    return sigma**2 / total, len(sigma) == min(subject.plan.m, subject.plan.n)
+
+
+def _features(subject: Subject) -> Section:
+    """Loadings: which features make each component; and for LSA and SVD the map of features."""
+    components = subject.arrays["components"]
+    names = feature_names(subject, components.shape[1])
+    first = components[:_LOADINGS]
+    orders = [np.argsort(-np.abs(row), kind="stable")[:_BARS] for row in first]
+    low, high = svg.covering(min(0.0, float(first.min())), max(0.0, float(first.max())))
+    rows = [[(names[i], float(first[j][i])) for i in order] for j, order in enumerate(orders)]
+    figures = []
+    for j, own in enumerate(rows):
+        title = f"Loadings of component {j + 1}"
+        picture = charts.bars(own, title, (low, high), [row for each in rows for row in each])
+        shown = f"{len(own)} largest of {len(names)}" if len(own) < len(names) else "all, largest first"
+        figures.append(Figure(picture, f"{title}: {shown}; scale {low:g} to {high:g}."))
+    if len(components) > 1:
+        figures.append(_feature_map(subject, names))
+    whose = "of your own columns" if subject.plan.split is Split.VERTICAL else "that all parties share"
+    words = (f"Components {whose}: {len(names)} features.", _loadings_in_words(subject, low, high))
+    return Section("components", "Loadings", words, tuple(figures))
+
+
+def _loadings_in_words(subject: Subject, low: float, high: float) -> str:
+    """What the numbers and the scale of the loadings are."""
+    total = "add up to 1"
+    if subject.plan.split is Split.VERTICAL:
+        total = "add up to 1 over the columns of all parties, so to less over yours"
+    return (
+        f"A loading is the weight of a feature in a component: between -1 and 1, and the squares of one component's "
+        f"loadings {total}. All bars have one scale, {low:g} to {high:g}: blue and to the right where the feature "
+        "rises with the component, orange and to the left where it falls. Which of the two directions of a component "
+        "counts as rising is a convention."
+    )
+
+
+def _feature_map(subject: Subject, names: list[str]) -> Figure:
+    """Features by their loadings on two components, the farthest ones named and listed."""
+    weights = _weights(subject, 2)
+    points = (subject.arrays["components"][:2] * weights[:, None]).T
+    unit = "loading" if (weights == 1.0).all() else "loading × singular value"
+    far = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:_NAMED_POINTS].tolist()
+    axes = (f"component 1: {unit}", f"component 2: {unit}")
+    picture = charts.scatter(points, names, far, "Map of the features", axes)
+    rows = [(names[j], f"{points[j, 0]:.6g}", f"{points[j, 1]:.6g}") for j in far]
+    table = grid(f"The {len(far)} features farthest from zero", ("feature", *axes), rows)
+    caption = (
+        f"Map of the features, one point each{_thinned(len(points))}; in orange the {len(far)} farthest from zero. "
+        "A name that would cover another is left out: the numbers have all of them."
+    )
+    return Figure(picture, caption, table)
+
+
+def _weights(subject: Subject, count: int) -> Float:
+    """Singular values as weights where the reader has them."""
+    sigma = subject.arrays.get("singular_values")
+    return np.ones(count) if sigma is None or len(sigma) < count else np.asarray(sigma[:count], dtype=np.float64)
+
+
+def _thinned(count: int) -> str:
+    shown = len(range(0, count, max(1, -(-count // charts.MOST_POINTS))))
+    return "" if shown == count else f" ({shown} of {count} are drawn)"
+
+
+def _neighbours(subject: Subject) -> Section:
+    """For the heaviest features the ones that point the same way."""
+    components = subject.arrays["components"]
+    names = feature_names(subject, components.shape[1])
+    points = (components * _weights(subject, len(components))[:, None]).T
+    lengths = np.linalg.norm(points, axis=1)
+    heavy = np.argsort(-lengths, kind="stable")[:_NAMED_POINTS]
+    directions = points / np.where(lengths > 0, lengths, 1.0)[:, None]
+    rows = []
+    for j in heavy.tolist():
+        cosines = directions @ directions[j]
+        cosines[j] = -2.0
+        near = np.argsort(-cosines, kind="stable")[: min(_NEIGHBOURS, len(names) - 1)]
+        rows.append((names[j], ", ".join(f"{names[i]} ({cosines[i]:.2f})" for i in near.tolist())))
+    table = grid("By cosine in the latent space", ("feature", "nearest"), rows)
+    return Section("neighbours", "Nearest neighbours", ("The heaviest features, and what lies nearest.",), (), (table,))
+
+
+def _samples(subject: Subject, name: str) -> Section:
+    """Scores, or left vectors, of the rows that the reader holds."""
+    values = subject.arrays[name]
+    words = {"scores": "Scores", "left_vectors": "Left singular vectors"}[name]
+    whose = "of your own rows" if subject.plan.split is Split.HORIZONTAL else "of the rows that all parties share"
+    if values.shape[1] < 2:
+        return Section("samples", words, (f"{len(values)} rows with one component each: no map to draw.",))
+    # Names of rows may be those of people: they are drawn for nobody.
+    picture = charts.scatter(values[:, :2], [], [], words, ("component 1", "component 2"))
+    caption = f"{words} {whose} in the first two components{_thinned(len(values))}."
+    return Section("samples", words, (f"{len(values)} rows.",), (Figure(picture, caption),))
+
+
+def _regression(subject: Subject) -> Section:
+    words, figures = [], []
+    for target, fit in (subject.facts.get("score") or {}).items():
+        r2 = "not defined (the labels do not vary)" if fit["r2"] is None else f"{fit['r2']:.6g}"
+        on = "all rows" if subject.plan.split is Split.VERTICAL else "your own rows"
+        words.append(f"{target}: R² {r2}, mean squared error {fit['mse']:.6g}, on {on}.")
+    intercept = subject.arrays.get("intercept")
+    if intercept is not None:
+        pairs = list(zip(subject.targets, intercept.tolist(), strict=False))
+        words.append("Intercept: " + ", ".join(f"{target} {value:.6g}" for target, value in pairs) + ".")
+    coefficients = subject.arrays.get("coefficients")
+    if coefficients is not None:
+        names = feature_names(subject, coefficients.shape[1])
+        for target, w in zip(subject.targets, coefficients, strict=False):
+            order = np.argsort(-np.abs(w), kind="stable")[:_ROWS]
+            title = f"Coefficients of {target}"
+            caption = (
+                f"{title}, largest first: by how much {target} rises where the feature is one larger and all others "
+                "are the same. Orange bars are negative."
+            )
+            figures.append(Figure(charts.bars([(names[i], float(w[i])) for i in order], title), caption))
+    elif subject.plan.releases(Item.COEFFICIENTS):
+        words.append("Each party alone holds the coefficients of its own columns.")
+    figures += _residuals(subject)
+    return Section("regression", "Regression", tuple(words), tuple(figures))
+
+
+def _residuals(subject: Subject) -> list[Figure]:
+    fitted, residuals = subject.arrays.get("fitted"), subject.arrays.get("residuals")
+    if fitted is None or residuals is None:
+        return []
+    drawn = []
+    for j, target in enumerate(subject.targets):
+        points = np.column_stack([fitted[:, j], residuals[:, j]])
+        title = f"Residuals of {target}"
+        picture = charts.scatter(points, [], [], title, ("fitted", "label minus fitted"))
+        drawn.append(Figure(picture, f"{title} against the fitted values{_thinned(len(points))}."))
+    return drawn

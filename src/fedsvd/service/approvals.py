@@ -1,0 +1,159 @@
+"""What an owner agreed to, job by job, and what is left of it: an approval is for one study, and is spent by it.
+
+    KIT/approvals/JOB.json     the job's digest, the data's digest, every attempt that began, when it finished here
+
+A study that runs again shows the same data under new masks, and every repetition says a little more; so an approval
+ends when the job has finished here, or after as many failed attempts as the policy allows. An attempt counts from the
+first sum on; one that failed while keys were exchanged does not, nor does the one that is repeated under the certain
+bound (FSVD-301).
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import ApprovalSpent, SourceChanged, StorageError
+from fedsvd.service.enlist import plain_id
+from fedsvd.storage import private
+
+_BEFORE_ANY_SUM = ("new", "keys", "seeding", "checking")
+
+
+@dataclass(frozen=True)
+class Approval:
+    """What one owner agreed to, and what has become of it."""
+
+    job: str
+    digest: str  # of the job file, its submitter and its members
+    when: str
+    source: str = ""  # digest of the data; empty until it is read, where jobs are approved without being asked
+    unlike: tuple[int, ...] = ()  # versions of the data that cannot be compared, and that the owner was asked about
+    attempts: tuple[dict[str, Any], ...] = ()  # number, when, whether under the certain bound, whether it counts
+    finished: str = ""
+
+    @property
+    def failed(self) -> int:
+        """Attempts that count; the one that the certain bound repeats does not."""
+        counted = [attempt for attempt in self.attempts if attempt["counts"]]
+        repeated = {attempt["certain"] for attempt in counted} == {False, True}
+        return len(counted) - repeated
+
+    @property
+    def history(self) -> str:
+        """What became of it, in words; empty where no session has begun."""
+        if self.finished:
+            return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go beside them"
+        if not self.attempts:
+            return ""
+        return f"approved {self.when}, {len(self.attempts)} attempt(s) failed here, of which {self.failed} count"
+
+    def expect_unspent(self, failed_attempts: int) -> None:
+        """Raise ``ApprovalSpent`` where the owner must be asked again."""
+        again = "look at what happened, then approve it again: fedsvd job approve"
+        if self.finished:
+            raise ApprovalSpent(f"job {self.job[:8]} has already run here, and its approval is spent", again)
+        if self.failed and self.failed >= failed_attempts:
+            raise ApprovalSpent(
+                f"{self.failed} attempts at job {self.job[:8]} failed here, and its approval covers no more", again
+            )
+
+
+class Approvals:
+    """All approvals of one kit."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def of(self, record: Mapping[str, Any]) -> Approval | None:
+        """The approval of this job as it stands; None where it was not approved, or has changed since."""
+        path = self._path(record["id"])
+        if not path.exists():
+            return None
+        approval = _read(path)
+        return approval if approval.digest == job_digest(record) else None
+
+    def changed(self, record: Mapping[str, Any]) -> bool:
+        """Whether a job of this id was approved, and is another one now."""
+        return self._path(record["id"]).exists() and self.of(record) is None
+
+    def of_or_given(self, record: Mapping[str, Any], always: bool) -> Approval | None:
+        """What the owner agreed to; with ``always`` a job that nothing was said of is agreed to now, once."""
+        found = self.of(record)
+        if found is None and always and not self.changed(record):
+            return self.give(record)
+        return found
+
+    def give(self, record: Mapping[str, Any], source: str = "", unlike: tuple[int, ...] = ()) -> Approval:
+        """The owner agrees to this job as it stands, with this data; whatever became of an earlier approval."""
+        return self._write(Approval(record["id"], job_digest(record), _now(), source, unlike))
+
+    def bring(self, approval: Approval, source: str) -> None:
+        """This data is brought; ``SourceChanged`` unless it is what was approved."""
+        if not approval.source:
+            self._write(replace(approval, source=source))
+        elif approval.source != source:
+            raise SourceChanged(
+                "the data changed since this job was approved", "approve it again: fedsvd job approve shows it anew"
+            )
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        """A session of this attempt begins; until it is known to have failed early, it counts."""
+        certain = bool(record.get("certain_bound", False))
+        attempt = {"attempt": int(record["attempt"]), "when": _now(), "certain": certain, "counts": True}
+        self._change(record, lambda approval: replace(approval, attempts=(*approval.attempts, attempt)))
+
+    def fail(self, record: Mapping[str, Any], stage: str) -> None:
+        """This attempt failed; one that failed before any sum does not count."""
+
+        def forgiven(approval: Approval) -> Approval:
+            number = int(record["attempt"])
+            attempts = ({**one, "counts": one["counts"] and one["attempt"] != number} for one in approval.attempts)
+            return replace(approval, attempts=tuple(attempts))
+
+        if stage in _BEFORE_ANY_SUM:
+            self._change(record, forgiven)
+
+    def spend(self, record: Mapping[str, Any]) -> None:
+        """The job has finished here."""
+        self._change(record, lambda approval: replace(approval, finished=_now()))
+
+    def _change(self, record: Mapping[str, Any], change: Callable[[Approval], Approval]) -> None:
+        """Change an approval while no one else does: its owner may be approving in another process."""
+        if self.of(record) is None:
+            return
+        with private.locked(self._folder):
+            approval = self.of(record)
+            if approval is not None:
+                self._write(change(approval))
+
+    def _write(self, approval: Approval) -> Approval:
+        private.private_folder(self._folder)
+        private.replace(self._path(approval.job), json.dumps(asdict(approval)).encode())
+        return approval
+
+    def _path(self, id: str) -> Path:
+        return self._folder / f"{plain_id(id)}.json"
+
+
+def job_digest(record: Mapping[str, Any]) -> str:
+    """What an approval is for: the job file, its submitter and its members."""
+    text = json.dumps([record["file"], record["submitter"], record["members"]], sort_keys=True)
+    return hashlib.sha256(b"fedsvd/job/1\x00" + text.encode()).hexdigest()
+
+
+def _read(path: Path) -> Approval:
+    try:
+        values = json.loads(private.read(path))
+        for name in ("unlike", "attempts"):
+            values[name] = tuple(values.get(name, ()))
+        return Approval(**values)
+    except (ValueError, TypeError, AttributeError):
+        raise StorageError(f"{path} is damaged", "remove it and approve the job again") from None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,254 @@
+"""What a party brought to earlier studies, and with whom: keyed hashes of its records, on its own disk alone.
+
+Two studies that differ by one record, or by one party, give that record or that party's Gram matrix away, so each is
+compared with *all* earlier ones before anything is sent, at every attempt. The folder holds a key, the rounding step of
+every column ever seen, one file for each version of a table, and a list of studies:
+
+    key    steps.npz    version-0001.npz    studies.jsonl
+
+The same pass over the data also gives its *source digest*, by which a table that changed after its approval is found.
+"""
+
+import hashlib
+import hmac
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedsvd.data.record_hashes import Hasher, Hashes, difference
+from fedsvd.errors import StorageError
+from fedsvd.identity.certificates import organisation_of
+from fedsvd.policy.rules import Compared, Finding, Policy, earlier_findings, version_findings
+from fedsvd.protocol.tasks import Split
+from fedsvd.randomness.entropy import fresh_bytes
+from fedsvd.randomness.seed import Seed
+from fedsvd.results.folder import private_file
+from fedsvd.service.enlist import party_caller
+from fedsvd.storage import private
+from fedsvd.storage.journal import Ledger
+from fedsvd.studies.parties import PartyData
+from fedsvd.types import Float
+
+_log = logging.getLogger(__name__)
+_PANEL_BYTES = 1 << 24
+_YEAR = timedelta(days=365)
+_OLD = "0.1.0"
+ORGANISATION = "organisation/"
+"""Before the name of an organisation in a roster; parties without one have their own names."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The study that is asked for: its run, who takes part (by organisation), whether U and S are released."""
+
+    run: str
+    split: Split
+    roster: frozenset[str]
+    full: bool = False
+    complete: bool = True  # whether the organisation of every party is known yet
+
+
+@dataclass(frozen=True, repr=False)
+class Brought:
+    """A party's data for a study, read once and compared with all that it brought before."""
+
+    asked: Asked
+    source: str  # digest of the data, under the party's own key
+    found: tuple[Finding, ...] = ()
+    unlike: tuple[int, ...] = ()  # versions of the same columns that cannot be compared: the owner is asked
+    version: int = 0  # the earlier version that this one equals; 0 for none
+    hashes: Hashes | None = None
+
+
+class EarlierStudies:
+    """The memory of one party, in a private folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = private.private_folder(folder)
+        self._studies = Ledger(self._folder / "studies.jsonl")
+        self._set_old_aside()
+
+    def compare(self, asked: Asked, data: PartyData, policy: Policy, now: datetime | None = None) -> Brought:
+        """Read all of the data, once, and say what a study with it would give away beside the earlier ones."""
+        digest = hmac.new(self._key().derive("source").reveal(), digestmod=hashlib.sha256)
+        if data.table.made_up:
+            digest.update(data.table.content_digest())
+            return Brought(asked, digest.hexdigest())
+        digest.update(repr((data.table.shape, None if data.ids is None else data.ids.tolist())).encode())
+        panels = partial(_panels, data)
+        if policy.least_changed == 0:
+            for panel in panels():
+                digest.update(np.ascontiguousarray(panel).data)
+            return Brought(asked, digest.hexdigest())
+        hasher = Hasher(_names(data), self._key())
+        steps = self._steps(hasher, panels)
+        versions = dict(self._versions())
+        subsets = [hasher.columns, *(old.columns for old in versions.values())]
+        ours, *restricted = hasher.hashes(_hashed(panels(), digest), steps, subsets)
+        compared = {
+            number: _compared(old, new, ours, asked)
+            for (number, old), new in zip(versions.items(), restricted, strict=True)
+        }
+        complete = {number for number, old in versions.items() if set(old.columns) == set(ours.columns)}
+        when = now or datetime.now(UTC)
+        return self._judged(asked, digest.hexdigest(), ours, compared, complete, policy, when)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """While this lasts, no other study is compared and begun."""
+        return private.locked(self._folder)
+
+    def begin(self, brought: Brought) -> None:
+        """A session with this data begins: from now on its study is an earlier one."""
+        version = brought.version
+        if brought.hashes is not None and not version:
+            version = 1 + max((number for number, _ in self._files()), default=0)
+            path, new = self._folder / f"version-{version:04d}.npz", brought.hashes
+            try:
+                with private_file(path) as file:
+                    np.savez(file, columns=new.columns, records=new.records, sketch=new.sketch)
+            except OSError as fault:
+                path.unlink(missing_ok=True)  # a part of it would be taken for an earlier version
+                reason = fault.strerror or type(fault).__name__
+                raise StorageError(
+                    f"{path} cannot be written: {reason}", "make space on that disk, then resume"
+                ) from None
+        if version:
+            asked = brought.asked
+            when = datetime.now(UTC).isoformat(timespec="seconds")
+            study = {"event": "study", "run": asked.run, "when": when, "version": version}
+            self._studies.append({**study, "roster": sorted(asked.roster), "full": asked.full})
+
+    def _judged(
+        self,
+        asked: Asked,
+        source: str,
+        ours: Hashes,
+        compared: dict[int, Compared | None],
+        complete: set[int],
+        policy: Policy,
+        now: datetime,
+    ) -> Brought:
+        related = {number: one for number, one in compared.items() if one is not None}
+        same = [number for number, one in related.items() if one.same]
+        equal = next((number for number in same if number in complete), 0)
+        unlike = tuple(number for number, one in related.items() if not one.known)
+        earlier, full = [], set()
+        for study in self._studies.records():
+            one = related.get(study["version"])
+            if one is None:
+                continue
+            roster = frozenset(study["roster"])
+            if not asked.complete and any(who.startswith(ORGANISATION) for who in roster):
+                roster = asked.roster  # compared when the session begins, and all have shown their certificates
+            earlier.append(replace(one, roster=roster))
+            if study["full"] and now - datetime.fromisoformat(study["when"]) < _YEAR:
+                full.add(study["version"])
+        found = earlier_findings(earlier, asked.roster, policy)
+        if asked.full and not same:
+            found += version_findings(len(full), policy)
+        return Brought(asked, source, found, unlike, equal, ours)
+
+    # --- what lies in the folder ----------------------------------------------------------------------------------
+
+    def _steps(self, hasher: Hasher, panels: partial[Iterator[Float]]) -> Float:
+        """The step of every column: of the first version seen; one pass over the data where there is a new column."""
+        path = self._folder / "steps.npz"
+        known: dict[int, float] = {}
+        if path.exists():
+            stored = _read(path, "columns", "steps")
+            known = dict(zip(stored["columns"].tolist(), stored["steps"].tolist(), strict=True))
+        columns = hasher.columns.tolist()
+        if any(column not in known for column in columns):
+            for column, step in zip(columns, hasher.steps(panels()).tolist(), strict=True):
+                known.setdefault(column, step)
+            coming = self._folder / f"steps.{fresh_bytes(8).hex()}.coming"
+            with private_file(coming) as file:
+                np.savez(file, columns=np.array(list(known), np.uint64), steps=np.array(list(known.values())))
+            coming.replace(path)
+        return np.array([known[column] for column in columns])
+
+    def _files(self) -> list[tuple[int, Path]]:
+        paths = sorted(self._folder.glob("version-*.npz"))
+        return [(int(path.stem.partition("-")[2]), path) for path in paths]
+
+    def _versions(self) -> Iterator[tuple[int, Hashes]]:
+        for number, path in self._files():
+            stored = _read(path, "columns", "records", "sketch")
+            yield number, Hashes(stored["columns"], stored["records"], stored["sketch"])
+
+    def _key(self) -> Seed:
+        path = self._folder / "key"
+        if not path.exists():
+            private.create(path, Seed.fresh().reveal())
+        return Seed(private.read_secret(path))
+
+    def _set_old_aside(self) -> None:
+        """Exact fingerprints of version 0.1.0 cannot be compared with anything of this one."""
+        old = sorted([*self._folder.glob("*.rows.npy"), *self._folder.glob("*.columns.npy")])
+        if not old:
+            return
+        aside = private.private_folder(self._folder / _OLD)
+        for path in old:
+            path.replace(aside / path.name)
+        _log.warning(
+            "the records of %d studies made with version 0.1.0 cannot be compared any more; they are in %s. "
+            "Refuse a study whose records differ from those by a few",
+            len(old),
+            aside,
+        )
+
+
+def _compared(old: Hashes, new: Hashes, ours: Hashes, asked: Asked) -> Compared | None:
+    """This version beside an earlier one; None where they have no column in common, and are of other tables."""
+    if not len(new.columns):
+        return None
+    found = difference(old, new)
+    columns = 0
+    if asked.split is Split.VERTICAL:
+        added = len(ours.columns) - len(new.columns)
+        columns = max(found.columns, added + found.others)
+    return Compared(frozenset(), found.known, found.changed, found.touched, columns)
+
+
+def _panels(data: PartyData) -> Iterator[Float]:
+    """The table with its labels beside it, by panels of rows."""
+    rows, columns = data.table.shape
+    height = max(1, _PANEL_BYTES // (8 * columns))
+    for start in range(0, rows, height):
+        panel = data.table.rows(start, min(start + height, rows))
+        yield panel if data.labels is None else np.hstack((panel, data.labels[start : start + height]))
+
+
+def _hashed(panels: Iterator[Float], digest: "hmac.HMAC") -> Iterator[Float]:
+    for panel in panels:
+        digest.update(np.ascontiguousarray(panel).data)
+        yield panel
+
+
+def _names(data: PartyData) -> list[str]:
+    """Names of the columns, by their places where they have none; labels have names that no column has."""
+    table = data.table
+    names = list(table.names) if table.names is not None else [f"\x00{j}" for j in range(table.shape[1])]
+    return [*names, *(f"\x00label {j}" for j in range(0 if data.labels is None else data.labels.shape[1]))]
+
+
+def _read(path: Path, *names: str) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in names}
+    except (OSError, ValueError, EOFError, KeyError):
+        raise StorageError(f"{path} is damaged", "restore it from a backup: it protects your records") from None
+
+
+def organisation(record: Mapping[str, Any], party: str) -> str:
+    """Who a party is for the guard: its organisation where the operator named one, else itself."""
+    facts = record["enlisted"].get(party_caller(party)) or {}
+    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
+    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

@@ -1,0 +1,212 @@
+"""The ``local`` rung: one process to each role, throw-away certificates, mutual TLS on 127.0.0.1.
+
+The same processes, messages and checks as between institutions; what is given up is that one person holds all keys and
+all data. Everything lies in one private temporary folder that is gone at the end, with every process. The release guard
+is enforced by each party's own policy, before anything of its data leaves its process.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from fedsvd.engine.at_once import uninterrupted
+from fedsvd.errors import FedSVDError
+from fedsvd.identity.temporary import LOOPBACK, temporary_federation
+from fedsvd.policy.policy_file import POLICY, spelt_policy
+from fedsvd.policy.rules import Policy
+from fedsvd.results.collect import collect
+from fedsvd.results.stored import Draw
+from fedsvd.service.api import Desk
+from fedsvd.service.enlist import authority_caller, file_of, member_callers, party_caller
+from fedsvd.service.failures import first_cause
+from fedsvd.service.jobs import JobState
+from fedsvd.service.processes import STOP_WITHIN, RoleProcess, environment_for, stop_all
+from fedsvd.service.site import SITE, Site
+from fedsvd.service.wiring import Loopback, Wiring
+from fedsvd.storage import private
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.resume import Resumable
+from fedsvd.transport.grpc_client import Line
+
+_PATIENCE = 60.0
+_INTERRUPTED_WITHIN = 1.0  # seconds: nothing that the processes hold is wanted any more
+_LAST_WORDS = 5.0  # seconds in which the roles tell what they have left to tell
+
+Seen = Callable[[Mapping[str, Any]], None]  # told the job's record whenever it changes
+
+
+@dataclass(frozen=True, repr=False)
+class LocalRun:
+    """What came of one job: its record in the CSP's book, and each party's own results folder."""
+
+    record: Mapping[str, Any]
+    folders: Mapping[str, Path]
+    seconds: float  # on the clock, from submitting to the last result
+
+    def write(self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None) -> None:
+        """``results/JOB`` as on the sim rung: what all share, and below it each party's folder."""
+        collect(target, self.folders, self.record["progress"], why, overwrite, draw)
+
+
+class LocalFederation:
+    """The processes of one throw-away federation; ``run`` as many jobs as you like."""
+
+    def __init__(
+        self,
+        root: Path,
+        parties: Sequence[str],
+        authority: str | None,
+        policy: Policy,
+        wiring: Wiring,
+        computing: str = "",
+    ) -> None:
+        taken = [*parties, *filter(None, (authority,))]
+        csp, self._researcher = _free("csp", taken), _free("researcher", taken)
+        self._kits = temporary_federation(
+            root / "kits",
+            parties,
+            (*LOOPBACK, wiring.host),
+            with_authority=authority is not None,
+            authority=authority or "ta",
+            csp=csp,
+            researcher=self._researcher,
+            now=datetime.now(UTC),
+        )
+        self._csp = f"csp/{csp}"
+        self._members = [name for name in self._kits if name.startswith(("party/", "authority/"))]
+        self._computing = computing  # the lines of site.toml that say what every role computes with
+        for name in (self._csp, *map(party_caller, parties)):
+            private.replace(self._kits[name] / SITE, computing.encode())
+        for name in parties:
+            private.replace(self._kits[party_caller(name)] / POLICY, spelt_policy(policy).encode())
+        self._logs = private.private_folder(root / "logs")
+        self._environment = environment_for(len(self._members) + 1, wiring.host)
+        self._wiring = wiring
+        self.processes: list[RoleProcess] = []
+        self._desk: Desk | None = None
+
+    def start(self) -> None:
+        """Start everybody; all are ready when this returns."""
+        patience = ["--patience", str(_PATIENCE)]
+        listening = self._start(self._csp, ["--address", f"{self._wiring.host}:0", *patience]).ready()
+        address = self._wiring.from_members(listening["port"])
+        started = []
+        for member in self._members:
+            yes = ["--yes"] if member.startswith("party/") else []
+            started.append(self._start(member, ["--csp", address, *yes, *patience]))
+        for process in started:
+            process.ready()
+        site = Site.at(self._kits[f"researcher/{self._researcher}"])
+        self._desk = Desk(Line(site.dialling(self._wiring.from_here(listening["port"]), patience=15.0)))
+
+    def stop(self, within: float = STOP_WITHIN) -> None:
+        """Nothing is left running after so many seconds."""
+        if self._desk is not None:
+            self._desk.close()
+        stop_all(self.processes, within)
+
+    def run(self, job: Job, seen: Seen = lambda record: None, resumable: Resumable | None = None) -> LocalRun:
+        """Run a job to its end; the error of the role that failed first, if one did.
+
+        With ``resumable`` compression is kept where the next federation finds it, not in this one's folder.
+        """
+        assert self._desk is not None, "start first"
+        for party in job.parties:
+            data = job.data_of(party)
+            path = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
+            text = f"{self._computing}[data]\n{json.dumps(job.study.name)} = {path}\n"
+            if resumable is not None:
+                text = f"checkpoint = {json.dumps(str(resumable.path(job, party)), ensure_ascii=False)}\n{text}"
+            private.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
+        started = monotonic()
+        record = self._watched(self._desk.ask("submit", file=file_of(job)), seen)
+        if record["state"] != JobState.DONE:
+            raise self._cause(record)
+        sites = {party.name: Site.at(self._kits[party_caller(party.name)]) for party in job.parties}
+        folders = {name: site.results_of(record) for name, site in sites.items()}
+        return LocalRun(record, folders, monotonic() - started)
+
+    def _start(self, role: str, words: Sequence[str]) -> RoleProcess:
+        kind, _, _ = role.partition("/")
+        log = self._logs / f"{role.replace('/', '-')}.log"
+        words = [kind, "start", "--kit", str(self._kits[role]), *words]
+        with uninterrupted():  # or it would be started, and nobody would know of it
+            self.processes.append(RoleProcess(role, words, log, self._environment, self._wiring.before(role)))
+        return self.processes[-1]
+
+    def _watched(self, record: Mapping[str, Any], seen: Seen) -> Mapping[str, Any]:
+        """The job's last record: everybody has said all there is to say, or had the time for it."""
+        assert self._desk is not None
+        last_words = None
+        while True:
+            for process in self.processes:
+                if not process.running:
+                    raise process.ended()
+            record = self._desk.ask("wait", id=record["id"], seconds=1.0, seen=record.get("seen", ""))
+            seen(record)
+            if record["state"] in (JobState.RECRUITING, JobState.RUNNING):
+                last_words = None
+                continue
+            last_words = last_words or monotonic() + _LAST_WORDS
+            if _said_all(record) or monotonic() > last_words:
+                return record
+
+    def _cause(self, record: Mapping[str, Any]) -> FedSVDError:
+        """Why a job failed: in the words of the party where it did, for all parties here are ours."""
+        who, error = first_cause(record)
+        if who in self._kits:
+            why = Site.at(self._kits[who]).failure(record)
+            if why is not None and why["code"] == error.code:
+                error.fault, error.fix = why["fault"], why["fix"]
+        return error
+
+
+@contextmanager
+def local_federation(
+    job: Job, *, policy: Policy | None = None, scratch: Path | None = None, wiring: Wiring | None = None
+) -> Iterator[LocalFederation]:
+    """A throw-away federation of a job's members, running while the block lasts."""
+    parties = [party.name for party in job.parties]
+    needed = len(member_callers(job)) > len(parties)
+    authority = authority_caller(job).partition("/")[2] if needed else None
+    with tempfile.TemporaryDirectory(prefix="fedsvd-", dir=scratch) as root:  # made with mode 0700
+        federation = LocalFederation(
+            Path(root), parties, authority, policy or Policy(), wiring or Loopback(), _computing(job)
+        )
+        try:
+            federation.start()
+            yield federation
+        except (KeyboardInterrupt, SystemExit):
+            with uninterrupted():
+                federation.stop(_INTERRUPTED_WITHIN)
+            raise
+        finally:
+            with uninterrupted():
+                federation.stop()
+
+
+def _computing(job: Job) -> str:
+    chosen = {"device": job.study.device, "engine": job.study.engine}
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items() if value is not None)
+
+
+def _said_all(record: Mapping[str, Any]) -> bool:
+    told = record["progress"]
+    if record["state"] == JobState.DONE:
+        return all("bytes_by_link" in told.get(role, {}) for role in ("csp", *record["members"]))
+    failed = {failure["who"] for failure in record["failures"]} | set(record["finished"])
+    return set(record["members"]) <= failed
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """The name, numbered where a member has it."""
+    number, lower = 1, [other.lower() for other in taken]
+    while (numbered := name if number == 1 else f"{name}-{number}") in lower:
+        number += 1
+    return numbered

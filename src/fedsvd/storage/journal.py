@@ -1,0 +1,197 @@
+"""What a role must not forget: records on disk, one JSON line each, there before anything follows from them.
+
+A line counts once it is whole: a kill in the middle of writing leaves a last line without an end, which is as if it had
+never been; a full disk takes back what it had begun. Records are only ever added. The audit log is a ledger whose lines
+are chained by hashes, so that a line changed or removed later is found; its *head*, a file beside it, holds number and
+hash of the last line, so that lines cut off at the end are missed, too. Who can write both files can cut both: number
+and hash noted elsewhere show that. The log holds no values and no column names.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsvd.errors import LocalProtocolError, StorageError
+from fedsvd.storage import private
+from fedsvd.types import SessionId
+
+
+class Ledger:
+    """An append-only file of JSON lines; each is on disk when ``append`` returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._drop_half_line()
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add a record, durably."""
+        line = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            self._write(line)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """All records, oldest first."""
+        return _lines(self.path)
+
+    def _write(self, line: bytes) -> None:
+        try:
+            new = not self.path.exists()
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                _write_whole(descriptor, line)
+            finally:
+                os.close(descriptor)
+            if new:
+                _sync_folder(self.path.parent)
+        except OSError as error:
+            raise StorageError(f"cannot write {self.path.name}: {error.strerror}", "free disk space") from error
+
+    def _drop_half_line(self) -> None:
+        if not self.path.exists():
+            return
+        body = self.path.read_bytes()
+        whole = body.rfind(b"\n") + 1
+        if whole < len(body):
+            os.truncate(self.path, whole)
+
+
+def last_records(path: Path, count: int) -> list[dict[str, Any]]:
+    """The last whole records of a ledger that somebody else may be writing to."""
+    return list(deque(_lines(path), maxlen=count))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of a ledger, without touching it."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if not isinstance(record, dict):
+                raise StorageError(f"line {number} of {path.name} is damaged", "restore it from a backup")
+            yield record
+
+
+def _write_whole(descriptor: int, line: bytes) -> None:
+    """All of a line and on disk, or none of it: a disk may fill up in the middle of one."""
+    before = os.fstat(descriptor).st_size
+    try:
+        written = os.write(descriptor, line)
+        if written < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, before)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new file's name is on disk, not only its content."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Sessions:
+    """Every session this role ever took part in; none twice, not even after a restart."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+        self._used: set[str] = set()
+        for record in ledger.records():
+            if record.get("event") == "session":
+                if record["session"] in self._used:
+                    raise StorageError(f"{ledger.path.name} lists a session twice", "stop: pads may have been reused")
+                self._used.add(record["session"])
+
+    def claim(self, session: SessionId) -> None:
+        """Spend a session id, on disk before its first message; a second time is refused."""
+        with self._lock:
+            if session in self._used:
+                raise LocalProtocolError("this session was opened before", "resume opens a new one")
+            self._used.add(session)
+            self._ledger.append({"event": "session", "session": session})
+
+
+class AuditLog:
+    """Who did what, when, chained: each line carries the hash of the one before."""
+
+    def __init__(self, path: Path) -> None:
+        self._ledger = Ledger(path)
+        self._lock = threading.Lock()
+        hashes = [str(record.get("hash")) for record in self._ledger.records()]
+        _expect_head(path, hashes)
+        self._last, self._count = hashes[-1] if hashes else "", len(hashes)
+
+    def write(self, when: str, event: str, **facts: str | int | float) -> None:
+        """Add an event; facts are names, counts and digests, never values."""
+        with self._lock:
+            record = {"number": self._count + 1, "when": when, "event": event, "facts": facts, "before": self._last}
+            record["hash"] = _chained(record)
+            self._ledger.append(record)
+            self._last, self._count = str(record["hash"]), self._count + 1
+            # After the line: a kill in between leaves a log that is longer than its head says, which is no harm.
+            private.replace(_head(self._ledger.path), json.dumps({"number": self._count, "hash": self._last}).encode())
+
+
+def verify_audit(path: Path) -> int:
+    """How many lines an audit log has, all of them as they were written and none cut off; else ``StorageError``."""
+    path = Path(path)
+    if not path.exists():
+        raise StorageError(f"there is no audit log at {path}", "give the role's own audit.jsonl")
+    last, count = "", 0
+    hashes: list[str] = []
+    for record in _lines(path):
+        if not isinstance(record, dict):
+            raise StorageError(f"line {count + 1} of {path.name} is not of an audit log", "give a role's audit.jsonl")
+        found = record.pop("hash", None)
+        if record.get("before") != last or record.get("number") != count + 1 or found != _chained(record):
+            raise StorageError(f"the audit log {path.name} was changed at line {count + 1}", "keep it as evidence")
+        last, count = str(found), count + 1
+        hashes.append(last)
+    if hashes and not _head(path).exists():
+        raise StorageError(f"there is no {_head(path).name} beside {path.name}", "it shows whether lines were cut off")
+    _expect_head(path, hashes)
+    return count
+
+
+def _head(path: Path) -> Path:
+    return path.with_suffix(".head")
+
+
+def _expect_head(path: Path, hashes: Sequence[str]) -> None:
+    """Raise ``StorageError`` unless the log reaches as far as its head says; a log that has none yet does."""
+    head = _head(path)
+    if not head.exists():
+        return
+    try:
+        said = json.loads(private.read(head))
+        number, last = int(said["number"]), str(said["hash"])
+    except (ValueError, KeyError, TypeError):
+        raise StorageError(f"{head} is damaged", "keep it and the log as evidence, elsewhere") from None
+    if not 1 <= number <= len(hashes) or hashes[number - 1] != last:
+        raise StorageError(
+            f"the audit log {path.name} has {len(hashes)} lines, and had {number}: lines were cut off or replaced",
+            f"keep it and {head.name} as evidence, elsewhere; the role then begins a new log",
+        )
+
+
+def _chained(record: Mapping[str, Any]) -> str:
+    text = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(b"fedsvd/audit/1\x00" + text.encode()).hexdigest()

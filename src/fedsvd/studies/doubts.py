@@ -1,0 +1,91 @@
+"""What a user should look at before a study runs: its numbers will be exact, and may be those of the wrong table.
+
+Nothing here is an error, and nothing is read beyond the beginning of a table. Rows that cannot be compared are known
+from the plan; the rest is about one party's own data and is shown to that party alone (on one machine: to the user).
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import fedsvd.errors
+from fedsvd.data.source import MatrixSource
+from fedsvd.data.suspects import id_columns, is_list_of_ratings
+from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
+from fedsvd.policy.learned import ROWS_BY_POSITION
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.planning import Study
+
+Doubt = tuple[str, type[DataWarning]]
+_OURS = str(Path(fedsvd.errors.__file__).parent) + os.sep
+
+
+def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[Doubt]:
+    """Everything there is to point out of a study whose tables are all here; parties by their numbers."""
+    vertical = study.split is Split.VERTICAL and study.task is not Task.PCA  # which is refused
+    if vertical and not (study.check_ids or study.trust_rows):
+        yield f"no row ids are compared, for none are named. Rows are {ROWS_BY_POSITION}", RowsNotCompared
+    if study.task is Task.PREDICT:
+        return  # of columns that were pointed out when the model was made
+    found: dict[str, list[int]] = {}
+    for index, party in enumerate(parties, start=1):
+        for text in of_table(study.task, party.table):
+            found.setdefault(text, []).append(index)
+    for text, who in found.items():
+        more = f" and {len(who) - 3} more" if len(who) > 3 else ""
+        yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
+    for text in of_labels(parties, targets):
+        yield text, DataWarning
+
+
+def of_own(task: Task, party: PartyData, targets: Sequence[str] = ()) -> list[str]:
+    """What an owner should know of its own data before it agrees to a study."""
+    return [*of_table(task, party.table), *of_labels([party], targets)]
+
+
+def of_table(task: Task, table: MatrixSource) -> Iterator[str]:
+    """What looks wrong about the columns of one table."""
+    if task is Task.LSA and is_list_of_ratings(table):
+        yield (
+            f"its {table.shape[1]} columns look like a list of ratings (user, item, rating), and lsa is of the matrix "
+            "they fill: users in rows, items in columns. Make it one, scipy.sparse.coo_array((rating, (user, item))), "
+            "and save it with save_npz; docs/howto/ratings.md shows how"
+        )
+        return
+    found = id_columns(table)
+    if found:
+        several = len(found) > 1
+        columns = f"columns {' and '.join(found[:3])} hold" if several else f"column {found[0]} holds"
+        name = "NAME" if several or table.names is None else found[0].strip("'") or "NAME"
+        yield (
+            f"{columns} distinct whole numbers, one to each row, as row ids are; as data they can drown all other "
+            f'columns. Name it as id (--id {name}, id = "{name}"), which leaves it out, or remove it; if it is data, '
+            "all is well"
+        )
+
+
+def of_labels(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[str]:
+    """The targets that are 0 or 1 wherever they are known."""
+    known = [party.labels for party in parties if party.labels is not None]
+    if not known:
+        return
+    for j in range(known[0].shape[1]):
+        values = np.unique(np.concatenate([np.unique(labels[:, j]) for labels in known]))
+        if values.tolist() == [0.0, 1.0]:
+            what = (
+                f"the outcome {targets[j]!r}" if targets else "the outcome" if known[0].shape[1] == 1 else f"target {j}"
+            )
+            yield (
+                f"{what} is 0 or 1 in every row, so this is a linear probability model: a coefficient is the change of "
+                "the probability of a 1 for one unit more, good in the middle of the data; predictions may lie below 0 "
+                "or above 1, and R^2 is low even for a good model. A logistic regression is not part of this version"
+            )
+
+
+def warn_of(found: Iterator[Doubt]) -> None:
+    """Warn of each, at the line of the user's own code that asked for the study."""
+    for text, kind in found:
+        warn_caller(text, kind)

@@ -1,0 +1,333 @@
+"""From what a person asks for to a plan: which family, which mode, which masks.
+
+The rules are those of the specification, section 1: the sum family where the common side is short, else the mask
+family; and in the sum family mode A, where users open the joint Gram matrix, where the release determines it anyway.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
+from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
+from fedsvd.policy.rules import Policy, findings
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.upload import expect_route
+from fedsvd.types import SessionId, byte_size, enough_bytes
+
+DEFAULT_MEMORY = 2 << 30
+"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``memory_for``)."""
+
+GRAM_BYTES = 56
+"""Bytes for each entry of the joint Gram matrix that the sum family needs: words, their factor, a copy."""
+
+_SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
+_LONGEST_SUMMED = 16_384
+_MOST_USERS = 500  # beyond, the noise of the joint norm is not covered by its margin
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a person asks for; everything else follows from the data's shapes."""
+
+    task: Task
+    split: Split = Split.HORIZONTAL
+    components: int | None = None
+    scheme: str = "auto"
+    mode: Mode | None = None  # who opens the sum of Gram matrices; None: by what is released
+    trust: Trust = Trust.PEERS
+    release: tuple[Item, ...] | None = None
+    centre: bool | None = None  # None: as the task is usually understood
+    unit_variance: bool = False
+    full_matrices: bool = False
+    alpha: float = 0.0
+    targets: int = 0
+    label_user: int = 0
+    block_size: int = 0
+    memory: int | None = None  # None: as much as the plan needs, ``memory_for``
+    check_ids: bool = False
+    trust_rows: bool = False
+    check: Check = Check.NONE
+    certain_bound: bool = False
+    dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
+    whole_shares: bool = False
+    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar up to a length, else mixing
+
+    def __post_init__(self) -> None:
+        # Roles compare by identity: a word that only equals a choice would silently choose the other one.
+        for name, kind in (("task", Task), ("split", Split), ("trust", Trust), ("check", Check)):
+            try:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+            except ValueError:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}", f"one of {', '.join(kind)}") from None
+        if self.mode is not None and self.mode not in tuple(Mode):
+            raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
+        object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan and the reason for its scheme."""
+
+    plan: SessionPlan
+    why: str
+
+
+def plan_study(
+    study: Study,
+    m: int,
+    counts: tuple[int, ...],
+    session: SessionId,
+    identities: tuple[str, ...] = (),
+    machine: int | None = None,
+) -> Planned:
+    """The plan for this study on matrices X_i of m rows and these columns.
+
+    ``machine`` is the main memory of the one machine that all roles share, where they do: an unset budget takes at
+    most half of it. Parties with machines of their own must come to the same plan, so theirs has no such limit.
+    """
+    _check(study, m)
+    if len(counts) > _MOST_USERS:
+        raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
+    memory = memory_for(study, m + study.targets, machine)
+    scheme, why = _choose_scheme(study, m, counts, memory)
+    if study.memory is None and scheme is not Scheme.SUM:
+        memory = DEFAULT_MEMORY
+    if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
+        raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
+    mode, because = _choose_mode(study, scheme, m, counts)
+    why = f"{why}; {because}" if because else why
+    paper = scheme is Scheme.PAPER
+    centre = study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre
+    plan = SessionPlan(
+        session=session,
+        task=study.task,
+        split=study.split,
+        scheme=scheme,
+        trust=Trust.AUTHORITY if paper else study.trust,
+        m=m,
+        counts=counts,
+        release=study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task],
+        components=study.components,
+        centre=centre,
+        unit_variance=study.unit_variance,
+        full_matrices=study.full_matrices,
+        targets=study.targets,
+        label_user=study.label_user,
+        alpha=study.alpha,
+        left=Form.BLOCKS if paper else Form.HAAR,
+        right=Form.BLOCKS if paper else Form.HAAR,
+        block=max(m, sum(counts)) + 1 if study.dense_masks else study.block_size,
+        mode=mode,
+        reason=why,
+        check_ids=study.check_ids,
+        trust_rows=study.trust_rows,
+        check=study.check,
+        certain_bound=study.certain_bound,
+        dense_masks=study.dense_masks,
+        whole_shares=study.whole_shares,
+        memory=memory,
+        identities=identities,
+    )
+    return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
+
+
+def memory_for(study: Study, rows: int, machine: int | None = None) -> int:
+    """The budget of a study in bytes: what it says, else 2 GiB or as much as a Gram matrix of so many rows needs."""
+    if study.memory is not None:
+        return study.memory
+    needed = GRAM_BYTES * rows * rows if rows <= _LONGEST_SUMMED else 0
+    return max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
+
+
+def other_family(study: Study, planned: Planned) -> Planned | None:
+    """The same study in the other family, for comparison; None where only one of them can do it."""
+    plan = planned.plan
+    other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
+    if other is None or plan.task is Task.PREDICT or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
+        return None
+    try:
+        return plan_study(replace(study, scheme=str(other), mode=None), plan.m, plan.counts, plan.session)
+    except (ConfigError, StorageError):
+        return None
+
+
+def guard(plan: SessionPlan, policy: Policy) -> None:
+    """Refuse a plan below an enforced policy; warn of what is found in it otherwise, once for each finding.
+
+    The one place that warns of a plan. It runs before any role exists, so nothing has been sent by then.
+    """
+    found = findings(plan, policy)
+    below = [finding for finding in found if finding.below]
+    if policy.enforce and below:
+        rules = "; ".join(str(finding) for finding in below)
+        raise ReleaseRefused(
+            f"this plan is below the policy: {rules}", "change the study, or the policy, and ask again"
+        )
+    if policy.warn:
+        for finding in found:
+            warn_caller(str(finding))
+
+
+def _check(study: Study, m: int) -> None:
+    if study.full_matrices and study.scheme != Scheme.PAPER:
+        raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme="paper"')
+    if (study.dense_masks or study.whole_shares) and (study.scheme != Scheme.PAPER or study.task is Task.LR):
+        raise ConfigError("the ablation of the paper's optimisations is of its SVD", 'set scheme="paper", task="svd"')
+    if study.full_matrices and study.components is not None:
+        raise ConfigError("full_matrices and components exclude each other", "leave one of them out")
+    _check_numbers(study)
+    _check_options(study)
+    if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
+        raise ConfigError("PCA needs samples split over the parties", 'set split="horizontal"')
+    if study.task in (Task.LR, Task.PREDICT) and study.targets < 1:
+        raise ConfigError("a regression needs labels", "name the label column and who holds it")
+    _check_release(study)
+    if study.scheme in RENAMED:
+        renamed = RENAMED[study.scheme]
+        raise ConfigError(f"the scheme {study.scheme!r} is protocol 1's", f'write scheme = "{renamed}" instead')
+    if study.scheme not in ("auto", *Scheme):
+        raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
+
+
+def _check_numbers(study: Study) -> None:
+    """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
+    if not 0.0 <= study.alpha < math.inf:
+        raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
+    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
+    for name, smallest in least.items():
+        value = getattr(study, name)
+        if name in ("components", "memory") and value is None:
+            continue
+        if not isinstance(value, int) or value < smallest:
+            raise ConfigError(f"{name} = {value!r}", f"a whole number, at least {smallest}")
+
+
+def _check_options(study: Study) -> None:
+    """Refuse what the task would not heed: it would look as if it had been done."""
+    regression = study.task in (Task.LR, Task.PREDICT)
+    refused = {
+        "centre": study.centre is not None and study.task not in (Task.LR, Task.PCA),
+        "centre = False": study.centre is False and study.task is Task.PCA,
+        "unit_variance": study.unit_variance and study.task is not Task.PCA,
+        "full_matrices": study.full_matrices and study.task is not Task.SVD,
+        "alpha": study.alpha > 0 and study.task is not Task.LR,
+        "targets": study.targets > 0 and not regression,
+        "components": study.components is not None and regression,
+        "check": study.check is not Check.NONE
+        and (study.task not in (Task.SVD, Task.LSA) or study.full_matrices or study.scheme == Scheme.PAPER),
+        "a horizontal split": study.split is Split.HORIZONTAL and study.task is Task.PREDICT,
+    }
+    for option, wrong in refused.items():
+        if wrong:
+            raise ConfigError(f"{study.task} has no use for {option}", "leave it out")
+
+
+def _check_release(study: Study) -> None:
+    """A plan that does not list what every user comes to hold would be a promise nobody keeps."""
+    spared = (Item.OWN_PART, Item.INTERCEPT) if study.centre is False else (Item.OWN_PART,)
+    known = [item for item in RELEASED_BY_DEFAULT[study.task] if item not in spared]
+    if study.release is not None and not set(known) <= set(study.release):
+        fault = f"the release of {study.task} leaves out what the parties come to hold in any case"
+        raise ConfigError(fault, f"list {', '.join(known)}")
+
+
+def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int) -> tuple[Scheme, str]:
+    """The family, by the rule of the specification's section 1, and the reason."""
+    split_columns = study.split is Split.VERTICAL
+    if study.task is Task.PREDICT:
+        return Scheme.MASK, "a prediction opens no matrix"
+    if study.task is Task.LR and split_columns:
+        if study.scheme == Scheme.SUM:
+            raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
+        return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
+    rows = m + study.targets
+    needed = GRAM_BYTES * rows * rows
+    fits = needed <= memory
+    if study.task is Task.LR:
+        return _summed_rows(study, rows, memory)
+    if study.scheme != "auto":
+        if study.scheme == Scheme.SUM and not fits:
+            raise StorageError(
+                f"the sum family needs {needed:,} bytes for a Gram matrix of {rows} x {rows}, the memory budget is "
+                f"{memory:,} bytes",
+                f'allow at least {enough_bytes(needed)} of memory, or set scheme = "mask"',
+            )
+        return Scheme(study.scheme), "as asked for"
+    width = sum(min(n_i, rows) for n_i in counts)
+    within = rows <= width and rows <= _LONGEST_SUMMED
+    if not within and (split_columns or rows > _SHORT_SIDE):
+        return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} beside it)"
+    if not fits:
+        return Scheme.MASK, f"a Gram matrix of {rows} x {rows} needs {byte_size(needed)}, beyond the memory budget"
+    return (
+        Scheme.SUM,
+        f"the common side is short ({rows}): an upload of {byte_size(8 * rows * (rows + 1))} whatever the data",
+    )
+
+
+def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) -> tuple[Mode | None, str]:
+    """Mode A where the release determines the joint Gram matrix, or where it is asked for; else B."""
+    if scheme is not Scheme.SUM:
+        if study.mode is not None:
+            raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
+        return None, ""
+    release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
+    most = min(m, sum(counts))
+    factors = study.task in (Task.SVD, Task.LSA, Task.PCA) and Item.SPECTRUM in release
+    determined = factors and (study.components is None or study.components >= most)
+    if study.mode is None:
+        if determined:
+            return Mode.A, "U and S are released whole, so the parties open the sum themselves"
+        return Mode.B, "the release does not determine the joint Gram matrix, so the CSP opens it under a mask"
+    if study.mode is Mode.A and not determined:
+        return Mode.A, "as asked for: all parties will hold the joint Gram matrix"
+    return study.mode, "as asked for"
+
+
+def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:
+    """The same plan with the form of each side's mask, which the lengths alone decide, once it fits the memory.
+
+    Memory has no influence on what a mask mixes: a plan that does not fit is refused.
+    """
+    left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
+    right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT else Form.MIXING
+    left, right = forms or (left, right)
+    plan = replace(plan, left=left, right=right)
+    if plan.task is not Task.PREDICT:
+        _expect_memory(plan)
+    return plan
+
+
+def _expect_memory(plan: SessionPlan) -> None:
+    """Refuse a plan of the mask family whose memory holds no column under P, no Q, or no factor at the CSP."""
+    width = plan.N + plan.targets
+    needed = {
+        f"a column of {plan.masked_rows} rows under P": 32 * plan.masked_rows,
+        f"a row of {width} columns of {plan.k} users on its way up": max(160, 40 * plan.k) * width,
+    }
+    if plan.right is Form.HAAR:
+        needed[f"Q, which is {plan.N} x {plan.N}"] = 12 * plan.N**2
+    for what, size in needed.items():
+        if plan.memory < size:
+            raise StorageError(
+                f"a memory budget of {plan.memory} bytes holds no room for {what}", f"allow at least {size} bytes"
+            )
+    expect_route(plan)
+
+
+def _summed_rows(study: Study, rows: int, memory: int) -> tuple[Scheme, str]:
+    """The family of a regression on split rows: sums, however many features, as far as memory goes."""
+    if study.scheme == Scheme.PAPER:
+        return Scheme.PAPER, "as asked for"
+    if study.scheme == Scheme.MASK:
+        raise ConfigError(
+            "a regression on split rows is a task of the sum family", 'set scheme = "sum", or leave it out'
+        )
+    needed = GRAM_BYTES * rows * rows
+    if needed > memory:
+        raise StorageError(
+            f"a regression on {rows} features and labels needs {needed:,} bytes, the memory budget is {memory:,} bytes",
+            f"allow at least {enough_bytes(needed)} of memory, or choose fewer features",
+        )
+    return Scheme.SUM, "as asked for" if study.scheme == Scheme.SUM else "a regression on split rows adds Gram matrices"

@@ -1,0 +1,70 @@
+"""What an interrupted run leaves behind, so that the same command goes on where it stopped.
+
+Compression is the one long pass whose state is small: a factor, kept every million columns (``compress.checkpoint``).
+The checkpoints of a job lie in a private folder beside its results, ``.NAME.resume``, and are named by a digest of
+what the pass depends on: the job's task and the party's data. A job that changed finds nothing, and what it finds is
+compared with the data before it is used. The folder goes when the results are there.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from fedsvd.compress.checkpoint import Checkpoint
+from fedsvd.data.open import open_source
+from fedsvd.errors import StorageError
+from fedsvd.storage import private
+from fedsvd.studies.job_file import Job, PartySection
+
+
+class Resumable:
+    """The checkpoints of one job, below the folder that its results will have."""
+
+    def __init__(self, target: Path) -> None:
+        target = target.absolute()
+        self.folder = target.parent / f".{target.name}.resume"
+
+    def path(self, job: Job, party: PartySection) -> Path:
+        """Where this party's pass over this data is kept."""
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            private.private_folder(self.folder)
+        except OSError as fault:
+            reason = fault.strerror or type(fault).__name__
+            raise StorageError(f"cannot write to {self.folder}: {reason}", "name another results folder") from None
+        return self.folder / f"{party.name}-{_digest(job, party)}.factor"
+
+    def checkpoint(self, job: Job, party: PartySection) -> Checkpoint:
+        return Checkpoint(self.path(job, party))
+
+    @property
+    def found(self) -> bool:
+        """Whether there is anything to go on from."""
+        return self.folder.is_dir() and any(self.folder.glob("*.factor"))
+
+    def __enter__(self) -> "Resumable":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """With the results there, nothing is kept; without them, what there is to go on from."""
+        if kind is None or not self.found:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # it holds something, of ours or not
+            self.folder.parent.rmdir()
+
+
+def _digest(job: Job, party: PartySection) -> str:
+    """What a pass depends on; a file that was written to since is other data."""
+    study = job.study.model_dump(mode="json", exclude={"name", "memory", "write", "verify", "release", "components"})
+    text = json.dumps([study, _description(job.data_of(party))], sort_keys=True)
+    return hashlib.sha256(b"fedsvd/resume/1\x00" + text.encode()).hexdigest()[:16]
+
+
+def _description(data: Path | str) -> list[object]:
+    if isinstance(data, str):
+        return [open_source(data).fingerprint()]
+    about = os.stat(data)
+    return [str(data.absolute()), about.st_size, about.st_mtime_ns]

@@ -1,0 +1,263 @@
+"""A whole federation in one process: the ``sim`` rung.
+
+Same roles and messages as between institutions; only the links are function calls. Each role gets entropy of its own
+and an identity of its own, and the plan pins the identities.
+"""
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy
+
+from fedsvd import __version__
+from fedsvd.data.source import MatrixSource
+from fedsvd.engine.cluster import Cluster
+from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.memory import main_memory
+from fedsvd.engine.progress import Progress as Progress
+from fedsvd.engine.simulate import Driver, Run
+from fedsvd.errors import FixedPointOverflow
+from fedsvd.linalg.device import Device
+from fedsvd.policy.rules import Policy
+from fedsvd.protocol.certificate import Certificate
+from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.parties import CSP, TA, Party, user
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.prekeys import spelt_prekey
+from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.views import Views
+from fedsvd.randomness.entropy import fresh_bytes
+from fedsvd.randomness.seed import Seed
+from fedsvd.sealing.agree import AgreementKey
+from fedsvd.sealing.sign import SigningKey, sign
+from fedsvd.storage.mapped_array import room_for
+from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
+from fedsvd.studies.planning import Planned, Study, guard, plan_study
+from fedsvd.transport.loopback import Hub, Pick, first_sent
+from fedsvd.types import Float, SessionId
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.agreement import Agreement
+
+
+@dataclass(frozen=True, repr=False)
+class Outcome:
+    """What a study came to: what each party would hold, user by user, and the certificate."""
+
+    plan: SessionPlan
+    why: str
+    parties: tuple[Any, ...]
+    certificate: Certificate
+    views: Views | None = None
+    agreement: "Agreement | None" = None  # what all users and the CSP signed
+
+
+Extras = Callable[[SessionPlan, int], dict[str, Any]]  # what user i (from 0) has beside: a checkpoint, a keeper
+
+
+def run_study(
+    study: Study,
+    parties: Sequence[PartyData],
+    *,
+    random_state: int | None = None,
+    pick: Pick = first_sent,
+    record: bool = False,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+    policy: Policy | None = None,
+    device: str | Device | None = None,
+    engine: str | Cluster | None = None,
+    extras: Extras | None = None,
+) -> Outcome:
+    """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
+
+    ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
+    default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
+    ``extras`` are where a user's own part goes, and where its compression is kept while it lasts.
+    """
+    secret = _secrets(random_state)
+    expect_shapes(study, parties)
+    guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
+    with_what = Engine.of(device, engine)
+    try:
+        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, extras)
+    except FixedPointOverflow:
+        # An entry beyond the usual bound: step 4 starts again, in a new session, under the certain one.
+        if study.certain_bound:
+            raise
+        study = replace(study, certain_bound=True)
+        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, extras)
+    finally:
+        if not isinstance(engine, Cluster):
+            with_what.close()
+
+
+def plan_for(study: Study, parties: Sequence[PartyData], secret: Seed) -> tuple[Planned, dict[Party, SigningKey]]:
+    """The plan of one session among these parties, and the identities it pins."""
+    matrices = [oriented(study, party) for party in parties]
+    m, counts = _shapes(study, matrices)
+    keys = {user(i + 1): SigningKey(secret.derive("identity", i + 1)) for i in range(len(parties))}
+    keys[TA] = SigningKey(secret.derive("identity", "ta"))
+    keys[CSP] = SigningKey(secret.derive("identity", "csp"))
+    identities = tuple(keys[party].public.hex() for party in [*map(user, range(1, len(parties) + 1)), TA])
+    session = SessionId(secret.derive("session").reveal()[:16].hex())
+    planned = plan_study(study, m, counts, session, identities, main_memory())
+    planned = replace(planned, plan=replace(planned.plan, csp_identity=keys[CSP].public.hex()))
+    if planned.plan.trust is Trust.PEERS:
+        return planned, keys
+    # There is no job here to write on the ticket: the session itself will do.
+    spelt = tuple(spelt_prekey(_prekey(secret, me), me, session, keys[me]) for me in planned.plan.users)
+    return replace(planned, plan=replace(planned.plan, ticket=session, prekeys=spelt)), keys
+
+
+def _prekey(secret: Seed, me: Party) -> AgreementKey:
+    return AgreementKey(secret.derive("prekey", me.index))
+
+
+def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
+    m = matrices[0].shape[0]
+    if study.task is Task.LR and study.split is Split.HORIZONTAL:
+        m -= study.targets  # labels stand below the features
+    return m, tuple(matrix.shape[1] for matrix in matrices)
+
+
+@dataclass(frozen=True, repr=False)
+class Session:
+    """The roles of one session, none of which has begun."""
+
+    plan: SessionPlan
+    why: str
+    machines: tuple[Machine, ...]  # the CSP first
+
+
+def assemble(
+    study: Study,
+    parties: Sequence[PartyData],
+    secret: Seed,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+    engine: Engine = ON_CPU,
+    extras: Extras | None = None,
+) -> Session:
+    """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
+    # Imported here: a plan is made, and shown, without any role.
+    from fedsvd.roles.service_provider.role import ServiceProvider
+    from fedsvd.roles.trusted_authority import TrustedAuthority
+    from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
+    from fedsvd.roles.user.role import User
+    from fedsvd.roles.user.seeding import Inputs
+
+    expect_shapes(study, parties)
+    planned, keys = plan_for(study, parties, secret)
+    plan = planned.plan
+    signer = partial(sign, keys[CSP], CERTIFICATE)
+    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer)
+    if progress is not None:
+        csp.progress = _report(progress, CSP)
+    machines: list[Machine] = [csp]
+    memo: dict[bytes, Any] = {}  # a factorisation of the same words is done once in one process
+    if plan.trust is Trust.AUTHORITY:
+        machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
+    for i, party in enumerate(parties):
+        me = user(i + 1)
+        inputs = Inputs(
+            oriented(study, party),
+            keys[me],
+            secret.derive("secret", i + 1),
+            party.labels if plan.stacks_labels else None,
+            party.ids,
+            party.weights,
+            {
+                "allocate": room(plan, scratch),
+                "memo": memo,
+                **_extras(progress, me, engine),
+                **(extras(plan, i) if extras else {}),
+            },
+            _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
+            engine.device,
+            engine.each,
+        )
+        machines.append(User(me, plan, inputs))
+    expect_readable(parties)  # last, because it reads all there is
+    return Session(plan, planned.why, tuple(machines))
+
+
+def _run_once(
+    study: Study,
+    parties: Sequence[PartyData],
+    secret: Seed,
+    pick: Pick,
+    record: bool,
+    scratch: Path | None,
+    progress: Progress | None,
+    engine: Engine,
+    extras: Extras | None,
+) -> Outcome:
+    session = assemble(study, parties, secret, scratch, progress, engine, extras)
+    plan = session.plan
+    side_by_side = 1 if pick is not first_sent else _side_by_side(plan, engine)
+    run = Driver(session.machines, Hub(pick), record, side_by_side).run()
+    results = tuple(run.results[party] for party in plan.users)
+    agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
+    return Outcome(plan, session.why, results, certificate_of(plan, run), run.views, agreement)
+
+
+def _side_by_side(plan: SessionPlan, engine: Engine) -> int:
+    """How many parties compute at once: as many as there are cores, but for a device, whose memory they share.
+
+    Where rows go up in windows, these are small, and one party's pads are made while another's window is on the device.
+    """
+    if engine.device is None:
+        return os.cpu_count() or 1
+    return 2 if plan.by_rows else 1
+
+
+def _extras(progress: Progress | None, me: Party, engine: Engine) -> dict[str, Any]:
+    extras: dict[str, Any] = {} if progress is None else {"progress": _report(progress, me)}
+    return extras if engine.cluster is None else {**extras, "spread": engine.cluster.factor}
+
+
+def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:
+    return lambda stage, done, total: progress(me.name, stage, done, total)
+
+
+def room(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, int]], Float]:
+    """Where a user puts a result as long as its data: on disk, where half of its budget does not hold it."""
+    return lambda shape: room_for(shape, plan.memory // 2, scratch)
+
+
+def _secrets(random_state: int | None) -> Callable[[str], Seed]:
+    if random_state is None:
+        return lambda label: Seed(fresh_bytes(32))
+    root = Seed(sha256(f"INSECURE fedsvd random_state {random_state}".encode()).digest())
+    return lambda label: root.derive("INSECURE", label)
+
+
+def certificate_of(plan: SessionPlan, run: Run) -> Certificate:
+    """What can be said of a finished session's results."""
+    verified = run.results[CSP] or run.results.get(user(1))  # in mode A the users factorise
+    return Certificate(
+        plan_digest=plan.digest,
+        residual=getattr(verified, "residual", 0.0),
+        orthogonality=getattr(verified, "orthogonality", 0.0),
+        rank=getattr(verified, "rank", 0),
+        versions={
+            "fedsvd": __version__,
+            "protocol": str(plan.protocol),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+        },
+        bytes_by_link={" -> ".join(link): count for link, count in sorted(run.meter.sent_bytes.items())},
+        messages_by_link={" -> ".join(link): count for link, count in sorted(run.meter.messages.items())},
+        seconds_by_stage=dict(run.seconds),
+        began_by_stage=dict(run.began),
+        bytes_by_kind={": ".join(key): count for key, count in sorted(run.meter.kinds.items())},
+    )

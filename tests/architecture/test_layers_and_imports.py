@@ -1,0 +1,178 @@
+"""The import graph is the threat model (ADR 0012): the codebase obeys it, and the checker would notice if not."""
+
+from pathlib import Path
+
+import pytest
+
+from .imports import Codebase
+from .rules import LAYERS, MENTION_RULES, REACH_RULES, violations
+
+ROOT = Path(__file__).parents[2]
+CSP = "roles/service_provider/core.py"
+SHUT = "forbidden"
+NOT_LOWER = "not in a lower layer"
+
+OBEDIENT = {
+    "errors.py": "",
+    "types.py": "from fedsvd.errors import ShapeError",
+    "randomness/entropy.py": "import os\nbytes_ = os.urandom(32)",
+    "randomness/seed.py": "from fedsvd.randomness.entropy import bytes_\nfrom fedsvd.types import Float",
+    "data/source.py": "from fedsvd.types import Float",
+    "storage/spool.py": "import os",
+    "linalg/backend.py": "import numpy as np\nnp.linalg.qr\nnp.load('x', allow_pickle=False)",
+    "linalg/dense_svd.py": "from . import backend",
+    "masks/left.py": "from fedsvd.linalg import backend\nfrom fedsvd.randomness.seed import Seed",
+    "secagg/pads.py": "from fedsvd.randomness import seed",
+    "secagg/aggregate.py": "from fedsvd.types import Ring",
+    "protocol/machine.py": "from fedsvd.errors import ProtocolError",
+    "roles/service_provider/core.py": "from fedsvd.secagg import aggregate\nfrom fedsvd.linalg import dense_svd",
+    "roles/trusted_authority.py": "from fedsvd.masks.left import LeftMask",
+    "roles/user/core.py": "from ...masks import left\nfrom ...secagg import pads",
+    "engine/simulate.py": "import asyncio, logging, os, time\nfrom fedsvd.roles.user import core",
+    "lab/datasets.py": "import numpy as np\nimport random\nrng = np.random.default_rng(1)",
+    "cli/main.py": "from fedsvd import __version__\nfrom fedsvd.lab import datasets",
+}
+
+
+def build(folder: Path, files: dict[str, str]) -> Codebase:
+    """A throwaway package named fedsvd with these files; folders get an empty ``__init__.py``."""
+    package = folder / "fedsvd"
+    for name, text in {"__init__.py": "", **files}.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for above in path.relative_to(package).parents:
+            (package / above / "__init__.py").touch()
+        path.write_text(text)
+    return Codebase(package)
+
+
+def test_the_codebase_obeys():
+    codebase = Codebase(ROOT / "src" / "fedsvd")
+    assert violations(codebase) == []
+
+
+def test_the_checker_sees_every_file_of_the_codebase_and_their_imports():
+    package = ROOT / "src" / "fedsvd"
+    codebase = Codebase(package)
+    assert {file.path for file in codebase.files.values()} == set(package.rglob("*.py"))
+    assert "fedsvd.randomness.entropy" in codebase.reach("fedsvd.randomness.keystream")
+    assert "fedsvd.errors" in codebase.reach("fedsvd.storage.choose")
+
+
+def test_an_obedient_codebase_has_no_violations(tmp_path):
+    assert violations(build(tmp_path, OBEDIENT)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        # Floors.
+        ("attic/boxes.py", "", "is in no layer"),
+        ("attic.py", "", "is in no layer"),
+        ("linalg/backend.py", "from fedsvd.masks import left", NOT_LOWER),
+        ("linalg/backend.py", "import fedsvd.masks.left", NOT_LOWER),
+        ("linalg/backend.py", "import fedsvd.masks.left as l", NOT_LOWER),
+        ("linalg/backend.py", "from ..masks import left", NOT_LOWER),
+        ("linalg/backend.py", "from ..masks.left import LeftMask", NOT_LOWER),
+        ("linalg/backend.py", "def f():\n    from fedsvd.masks import left", NOT_LOWER),
+        ("linalg/backend.py", "if TYPE_CHECKING:\n    from fedsvd.masks import left", NOT_LOWER),
+        ("linalg/backend.py", "from importlib import import_module as i\ni('fedsvd.masks.left')", NOT_LOWER),
+        ("linalg/backend.py", "__import__('fedsvd.masks.left')", NOT_LOWER),
+        ("linalg/backend.py", "import fedsvd", NOT_LOWER),
+        ("linalg/backend.py", "from fedsvd import FederatedSVD", NOT_LOWER),
+        ("linalg/backend.py", "from fedsvd.attic import boxes", NOT_LOWER),
+        ("masks/left.py", "from fedsvd.secagg import pads", NOT_LOWER),  # the same layer, another package
+        ("types.py", "from fedsvd.randomness import seed", NOT_LOWER),
+        ("errors.py", "from fedsvd import types", NOT_LOWER),
+        ("estimators/svd.py", "from fedsvd.lab import datasets", NOT_LOWER),
+        # Forbiddens between packages, some through other packages.
+        (CSP, "from fedsvd.masks import left", SHUT),
+        (CSP, "from fedsvd.secagg import pads", SHUT),
+        (CSP, "from fedsvd import secagg\nsecagg.pads.pad", SHUT),
+        (CSP, "from ..user.core import User", SHUT),
+        ("roles/service_provider/__init__.py", "from fedsvd.data import source", SHUT),
+        ("secagg/aggregate.py", "from fedsvd.secagg.pads import pad", "core -> fedsvd.secagg.aggregate -> "),
+        ("secagg/aggregate.py", "def f():\n    from . import pads", SHUT),
+        ("linalg/dense_svd.py", "from fedsvd.randomness.seed import Seed", SHUT),
+        ("secagg/__init__.py", "from fedsvd.secagg.pads import pad", SHUT),
+        ("roles/trusted_authority.py", "from fedsvd.secagg import aggregate", SHUT),
+        ("roles/trusted_authority.py", "from fedsvd.roles.user import core", SHUT),
+        ("masks/left.py", "from fedsvd.linalg.dense_svd import svd", SHUT),
+        ("masks/left.py", "from fedsvd.storage.spool import x", SHUT),
+        ("roles/user/core.py", "from fedsvd.roles.service_provider import core", SHUT),
+        # What is outside of the package.
+        *[
+            (f"{package}/core.py", f"import {name}", SHUT)
+            for package in ("protocol", "roles", "masks", "secagg", "linalg")
+            for name in ("asyncio", "socket", "ssl", "threading", "time", "logging", "os")
+        ],
+        ("linalg/backend.py", "import os.path", SHUT),
+        ("linalg/backend.py", "from os import environ", SHUT),
+        ("protocol/machine.py", "def now():\n    from time import time", SHUT),
+        ("sealing/agree.py", "import os\nos.urandom(32)", SHUT),
+        ("sealing/agree.py", "import os as x\nx.urandom(32)", SHUT),
+        ("sealing/agree.py", "from os import urandom", SHUT),
+        ("sealing/agree.py", "from os import urandom as u", SHUT),
+        ("sealing/agree.py", "from os import *", SHUT),
+        ("sealing/agree.py", "import os\ngetattr(os, 'urandom')(32)", SHUT),
+        ("sealing/agree.py", "import os\nos.getrandom(32)", SHUT),
+        ("sealing/agree.py", "import secrets", SHUT),
+        ("lab/attack.py", "from secrets import token_bytes", SHUT),
+        ("randomness/seed.py", "import os\nos.urandom(32)", SHUT),
+        ("data/source.py", "import random", SHUT),
+        ("data/source.py", "from random import shuffle", SHUT),
+        ("data/source.py", "import numpy.random", SHUT),
+        ("data/source.py", "import numpy as np\nnp.random.default_rng(1)", SHUT),
+        ("data/source.py", "import numpy\nf = numpy.random", SHUT),
+        ("data/source.py", "from numpy import random as r", SHUT),
+        ("data/source.py", "from numpy.random import default_rng", SHUT),
+        ("data/source.py", "import numpy as np\ngetattr(np, 'random').rand()", SHUT),
+        ("__init__.py", "import random", SHUT),
+        ("cli/main.py", "import pickle", SHUT),
+        ("lab/datasets.py", "import marshal", SHUT),
+        ("testing/federation.py", "from shelve import open as o", SHUT),
+        ("data/npy.py", "import joblib\njoblib.load('x')", SHUT),
+        ("data/npy.py", "import numpy as np\nnp.load('x', allow_pickle=True)", "allows pickle"),
+        ("data/npy.py", "import numpy as np\nyes = True\nnp.load('x', allow_pickle=yes)", "allows pickle"),
+        ("data/npy.py", "import pandas\npandas.read_pickle('x')", "allows pickle"),
+        ("data/npy.py", "frame.to_pickle('x')", "allows pickle"),
+        ("data/npy.py", "import importlib\nimportlib.import_module(name)", SHUT),
+    ],
+)
+def test_a_planted_violation_is_caught(file, text, expected, tmp_path):
+    planted = {**OBEDIENT, file: f"{OBEDIENT.get(file, '')}\n{text}\n"}
+    found = violations(build(tmp_path, planted))
+    assert found, "nothing was caught"
+    assert any(expected in sentence for sentence in found), found
+
+
+def test_a_way_is_told_step_by_step(tmp_path):
+    planted = {
+        **OBEDIENT,
+        "secagg/aggregate.py": "from fedsvd.secagg.batches import x",
+        "secagg/batches.py": "from . import keys",
+        "secagg/keys.py": "",
+    }
+    (sentence,) = violations(build(tmp_path, planted))
+    assert sentence.startswith(
+        "fedsvd.roles.service_provider.core -> fedsvd.secagg.aggregate -> fedsvd.secagg.batches -> fedsvd.secagg.keys:"
+    )
+
+
+def test_every_package_of_the_tables_is_in_exactly_one_layer():
+    packages = [package for layer in LAYERS.values() for package in layer]
+    assert len(packages) == len(set(packages))
+    named = {package.split(".")[0] for rule in REACH_RULES for package in (*rule.packages, *rule.shut)}
+    assert named <= set(packages)
+    core = {package for rule in MENTION_RULES for package in rule.packages} - {"*", ""}
+    assert core <= set(packages)
+
+
+def test_the_page_on_architecture_draws_the_layers_that_are_enforced():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = {}
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) == 3 and cells[0].isdigit():
+            drawn[int(cells[0])] = tuple(cells[1].replace("`", "").replace(",", " ").split())
+    assert drawn == {layer: packages for layer, packages in LAYERS.items() if "" not in packages}

@@ -1,0 +1,61 @@
+"""What a role computes with is settled where it runs: a job file's wish stays on this machine, a site's is its own."""
+
+import numpy as np
+import pytest
+
+from fedsvd import FederatedSVD
+from fedsvd.engine import device as engine_device
+from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.errors import ConfigError, MissingExtra, NoDevice
+from fedsvd.linalg.device import Device
+from fedsvd.service.enlist import file_of
+from fedsvd.service.site_file import SITE, read_site
+from fedsvd.studies.job_file import job_from
+
+JOB = {"job": {"name": "j", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
+
+
+def job(tmp_path, **more):
+    return job_from({**JOB, "job": {**JOB["job"], **more}}, tmp_path)
+
+
+def test_without_a_wish_a_role_computes_with_numpy():
+    assert Engine.of() is ON_CPU
+    assert Engine.of("cpu", "numpy") is ON_CPU
+
+
+def test_a_job_file_s_device_and_engine_are_not_submitted_to_others(tmp_path):
+    asked = job(tmp_path, device="cuda", engine="dask")
+    assert (asked.study.device, asked.study.engine) == ("cuda", "dask")
+    assert file_of(asked) == file_of(job(tmp_path))
+
+
+def test_the_command_line_has_the_last_word(tmp_path):
+    asked = job(tmp_path, device="cuda")
+    assert asked.computed_with(None, None) is asked
+    chosen = asked.computed_with("cupy", "dask").study
+    assert (chosen.device, chosen.engine) == ("cupy", "dask")
+
+
+def test_a_site_names_its_own_device_and_engine(tmp_path):
+    (tmp_path / SITE).write_text('device = "cuda"\nengine = "tls://scheduler:8786"\n')
+    assert read_site(tmp_path) == {"device": "cuda", "engine": "tls://scheduler:8786"}
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_computed():
+    with pytest.raises((NoDevice, MissingExtra)):
+        FederatedSVD(device="cuda:99").fit(np.eye(6))
+
+
+def test_an_engine_that_nobody_knows_is_refused_with_those_that_are():
+    with pytest.raises(ConfigError, match="numpy, dask"):
+        FederatedSVD(engine="spark").fit(np.eye(6))
+    with pytest.raises(ConfigError, match="TLS"):
+        FederatedSVD(engine="tcp://127.0.0.1:8786").fit(np.eye(6))
+
+
+def test_a_device_whose_products_are_not_exact_is_refused(monkeypatch):
+    monkeypatch.setattr(engine_device, "exact_products_hold", lambda on: False)
+    emulated = Device("emulated", np.zeros(0))
+    with pytest.raises(NoDevice, match="emulated are not exact"):
+        Engine.of(emulated)

@@ -1,0 +1,316 @@
+"""The CSP's desk: who may ask what, what concurrent members cannot spoil, and what a liar cannot make it do."""
+
+import json
+import threading
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+
+from fedsvd.errors import NotAuthenticated
+from fedsvd.identity.temporary import temporary_federation
+from fedsvd.protocol.certificate import Certificate
+from fedsvd.results.stored import with_accounts
+from fedsvd.service import api as questions
+from fedsvd.service import csp_handlers as csp_desk
+from fedsvd.service.api import Desk
+from fedsvd.service.csp import CspNode
+from fedsvd.service.jobs import JobState
+from fedsvd.service.site import Site
+
+GENEROUS = 60.0
+NAMES = [f"p{i}" for i in range(8)]
+MEMBERS = [f"party/{name}" for name in NAMES]
+CERTIFICATE = Certificate("d" * 64, 0.0, 0.0, 1, {}, {}, {}, {})
+FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": name} for name in NAMES]}
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("federation")
+    return temporary_federation(folder, ["a"], now=datetime.now(UTC))["csp/csp"]
+
+
+@pytest.fixture
+def node(kit, tmp_path):
+    site = Site.at(kit)
+    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, tmp_path / "state", patience=GENEROUS)
+    node.start()
+    yield node
+    node.stop()
+
+
+@pytest.fixture
+def small_node(kit, tmp_path):
+    """The CSP of a site with little memory."""
+    site = Site.at(kit)
+    (kit / "site.toml").write_text('memory = "1 MiB"\n')
+    node = CspNode(
+        site.listening("127.0.0.1:0"),
+        site.authenticate,
+        tmp_path / "state",
+        patience=GENEROUS,
+        allow=site.expect_allowed,
+    )
+    node.start()
+    yield node
+    node.stop()
+    (kit / "site.toml").unlink()
+
+
+def ask(node, caller, verb, **values):
+    """The answer, or the error, as the caller reads it."""
+    return json.loads(node._answer(caller, json.dumps({"ask": verb, "with": values}).encode()))
+
+
+def submitted(node, file=FILE):
+    return ask(node, "researcher/r", "submit", file=file)["answer"]["id"]
+
+
+def facts(place, **changes):
+    return {"rows": 50, "columns": 4, "label": False, "features": "f", "signing": f"{place:064x}", **changes}
+
+
+def enlist_all(node, id, attempt=1):
+    for place, member in enumerate(MEMBERS):
+        ask(node, member, "enlist", id=id, attempt=attempt, facts=facts(place))
+
+
+def at_once(works):
+    """Run all of these in the same instant, as far as threads do."""
+    barrier = threading.Barrier(len(works))
+
+    def run(work):
+        barrier.wait(GENEROUS)
+        work()
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(GENEROUS)
+
+
+def test_members_who_end_in_one_instant_are_all_counted(node):
+    for _ in range(5):
+        id = submitted(node)
+        enlist_all(node, id)
+        at_once([partial(ask, node, member, "ended", id=id, attempt=1) for member in MEMBERS])
+        job = node.book.get(id)
+        assert (job.state, job.finished) == (JobState.DONE, tuple(sorted(MEMBERS)))
+
+
+def test_members_who_enlist_in_one_instant_open_one_session(node):
+    id = submitted(node)
+    works = [
+        partial(ask, node, member, "enlist", id=id, attempt=1, facts=facts(place))
+        for place, member in enumerate(MEMBERS)
+    ]
+    at_once([*works, *works])  # and every question comes twice, as it may
+    assert node.book.get(id).state is JobState.RUNNING
+    sessions = (node._state / "ledger.jsonl").read_text().count('"event":"session"')
+    assert sessions == 1
+
+
+def test_only_researchers_submit_and_only_members_see(node):
+    with pytest.raises(NotAuthenticated):
+        ask(node, "party/p0", "submit", file=FILE)
+    id = submitted(node)
+    with pytest.raises(NotAuthenticated):
+        ask(node, "party/stranger", "job", id=id)
+    assert ask(node, "party/stranger", "jobs")["answer"]["jobs"] == []
+
+
+def test_a_failure_is_told_in_ones_own_name_and_briefly(node):
+    id = submitted(node)
+    told = {"who": "party/p1", "code": "FSVD-201", "stage": "x", "text": "y" * 100_000, "more": "z"}
+    ask(node, "party/p0", "ended", id=id, attempt=1, failure=told)
+    (failure,) = node.book.get(id).failures
+    assert (failure["who"], failure["code"], sorted(failure)) == (
+        "party/p0",
+        "FSVD-201",
+        ["code", "stage", "text", "who"],
+    )
+    assert len(failure["text"]) <= 2000
+
+
+def test_a_failure_of_an_earlier_attempt_changes_nothing(node):
+    id = submitted(node)
+    ask(node, "party/p0", "ended", id=id, attempt=1, failure={"code": "FSVD-501"})
+    ask(node, "party/p0", "resume", id=id)
+    ask(node, "party/p1", "ended", id=id, attempt=1, failure={"code": "FSVD-501"})
+    job = node.book.get(id)
+    assert (job.state, job.attempt, job.failures) == (JobState.RECRUITING, 2, ())
+
+
+def test_an_overflow_starts_again_under_the_certain_bound_and_once(node):
+    id = submitted(node)
+    ask(node, "party/p0", "ended", id=id, attempt=1, failure={"code": "FSVD-301"})
+    job = node.book.get(id)
+    assert (job.state, job.attempt, job.certain_bound) == (JobState.RECRUITING, 2, True)
+    ask(node, "party/p0", "ended", id=id, attempt=2, failure={"code": "FSVD-301"})
+    assert node.book.get(id).state is JobState.BROKEN
+
+
+@pytest.mark.parametrize("changes", [{"rows": "many"}, {"signing": 5, "rows": None}, {"columns": 5}])
+def test_facts_that_make_no_plan_break_the_job_and_hang_nobody(node, changes):
+    id = submitted(node)
+    for place, member in enumerate(MEMBERS):
+        ask(node, member, "enlist", id=id, attempt=1, facts=facts(place, **(changes if place == 3 else {})))
+    job = node.book.get(id)
+    assert job.state is JobState.BROKEN
+    assert (job.failures[0]["who"], job.failures[0]["stage"]) == ("csp", "planning")
+
+
+@pytest.mark.parametrize(
+    ("verb", "values"),
+    [
+        ("submit", {"file": 5}),
+        ("submit", {"file": {"job": 1}}),
+        ("wait", {"id": "", "seconds": "long"}),
+        ("job", {"name": "study"}),
+        ("job", {"id": 7}),
+        ("dance", {}),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused_with_a_code(node, verb, values):
+    submitted(node)
+    assert ask(node, "researcher/r", verb, **values)["error"]["code"].startswith("FSVD-")
+
+
+def test_members_hear_of_what_is_under_way_and_people_of_all(node):
+    ids = [submitted(node) for _ in range(3)]
+    ask(node, "party/p0", "stop", id=ids[0])
+    enlist_all(node, ids[1])
+    under_way = ask(node, "party/p0", "jobs", under_way=True)["answer"]["jobs"]
+    assert [job["id"] for job in under_way] == ids  # the first was stopped: a member with results of it marks them
+    assert "party/p3" in under_way[1]["enlisted"]
+    assert ask(node, "party/p0", "job", id=ids[1])["answer"]["enlisted"]["party/p3"]["signing"] == f"{3:064x}"
+    assert [job["id"] for job in ask(node, "researcher/r", "jobs", under_way=True)["answer"]["jobs"]] == ids[1:]
+    listed = ask(node, "party/p0", "jobs")["answer"]["jobs"]
+    assert [job["id"] for job in listed] == ids
+    assert listed[1]["plan"] is None
+
+
+def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(node, monkeypatch):
+    monkeypatch.setattr(csp_desk, "_PAGE", 4)
+    ids = [submitted(node) for _ in range(11)]
+
+    class Line:
+        calls = 0
+
+        def call(self, method, body):
+            Line.calls += 1
+            return node._answer("party/p0", body)
+
+    desk = Desk(Line())
+    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
+    assert Line.calls == 3
+    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
+    assert Line.calls == 4
+    ids.append(submitted(node))
+    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
+    assert [job["id"] for job in desk.jobs()] == ids
+
+
+def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):
+    monkeypatch.setattr(csp_desk, "_PAGE_BYTES", 5000)
+    ids = [submitted(node, {**FILE, "job": {**FILE["job"], "id": "x" * 900}}) for _ in range(9)]
+    page = ask(node, "party/p0", "jobs")["answer"]
+    assert 0 < len(page["jobs"]) < 9
+    assert page["next"] == ids[len(page["jobs"]) - 1]
+
+
+@pytest.mark.parametrize(
+    ("file", "word"),
+    [
+        ({**FILE, "job": {**FILE["job"], "id": "x" * 900_000}}, "bytes"),
+        ({**FILE, "job": {**FILE["job"], "id": "x" * 2000}}, "[job] id"),
+        ({**FILE, "job": {**FILE["job"], "id": "a\x1b[2Jb"}}, "'a?[2Jb' of the job has control characters"),
+        ({**FILE, "job": {**FILE["job"], "components": 10**40}}, "[job] components"),
+        ({**FILE, "job": {**FILE["job"], "memory": "9" * 400}}, "[job] memory"),
+        ({**FILE, "party": [{"name": f"p{i}"} for i in range(501)]}, "[party]"),
+    ],
+)
+def test_a_job_that_would_choke_its_members_is_refused_and_the_others_go_on(node, file, word):
+    refused = ask(node, "researcher/r", "submit", file=file)["error"]
+    assert refused["code"] == "FSVD-100"
+    assert word in refused["fault"]
+    assert len(refused["fault"]) < 500
+    id = submitted(node)
+    assert [job["id"] for job in ask(node, "party/p0", "jobs")["answer"]["jobs"]] == [id]
+
+
+def test_an_answer_that_is_too_large_is_an_error_of_its_question_alone(node, monkeypatch):
+    id = submitted(node)
+    monkeypatch.setattr(questions, "LARGEST_ANSWER", 300)
+    refused = ask(node, "party/p0", "job", id=id)["error"]
+    assert "bytes" in refused["fault"]
+    assert ask(node, "party/p0", "now")["answer"]["fedsvd"]
+
+
+def test_what_a_member_says_of_itself_and_of_its_progress_has_a_limit(node):
+    id = submitted(node)
+    much = {"stage": "x" * 20_000}
+    for refused in (
+        ask(node, "party/p0", "enlist", id=id, attempt=1, facts=much),
+        ask(node, "party/p0", "tell", id=id, progress=much),
+    ):
+        assert "at most" in refused["error"]["fix"]
+
+
+def test_what_members_say_is_printable_wherever_it_is_shown(node):
+    id = submitted(node)
+    enlist_all(node, id)
+    ask(
+        node,
+        "party/p0",
+        "tell",
+        id=id,
+        progress={"stage": "\x1b]0;owned\x07", "done": "many", "total": [1], "sent": -3},
+    )
+    failure = {"code": "\x1b[31m", "stage": "up\nloading", "text": "a\u202eb\r\nlevel=INFO forged"}
+    told = ask(node, "party/p0", "ended", id=id, attempt=1, failure=failure)["answer"]["failures"][-1]
+    assert told == {"who": "party/p0", "code": "?[31m", "stage": "up loading", "text": "a?b  level=INFO forged"}
+    progress = ask(node, "party/p1", "job", id=id)["answer"]["progress"]["party/p0"]
+    assert progress == {"stage": "?]0;owned?", "done": 0, "total": 0}
+
+
+def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node, monkeypatch):
+    accounts = []
+    monkeypatch.setattr(
+        node, "_account", lambda job: accounts.append(with_accounts(CERTIFICATE, node.book.progress(job.id)))
+    )
+    id = submitted(node)
+    enlist_all(node, id)
+    wrong = {"stage": "done", "bytes_by_link": "many", "seconds_by_stage": {"a": "long", "b": 2.0}, "peak_memory": [1]}
+    for member in MEMBERS:
+        ask(node, member, "tell", id=id, progress=wrong)
+        last = ask(node, member, "ended", id=id, attempt=1)["answer"]
+    assert last["state"] == "done"
+    (certificate,) = accounts
+    assert certificate.seconds_by_stage == {"b": 2.0}
+    assert certificate.bytes_by_link == {}
+
+
+def test_a_defect_in_an_answer_is_an_answer_too(node, monkeypatch):
+    def broken(caller):
+        raise MemoryError
+
+    monkeypatch.setattr(node, "_now", broken)
+    assert ask(node, "party/p0", "now")["error"]["fault"] == "unexpected MemoryError at the CSP"
+
+
+def test_the_clock_and_the_version_are_told(node):
+    told = ask(node, "party/p0", "now")["answer"]
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(told["now"])).total_seconds()) < GENEROUS
+    assert told["fedsvd"]
+
+
+def test_a_plan_beyond_the_memory_of_the_csps_site_breaks_in_planning(small_node):
+    id = submitted(small_node)
+    enlist_all(small_node, id)
+    job = small_node.book.get(id)
+    assert job.state is JobState.BROKEN
+    assert [failure["stage"] for failure in job.failures] == ["planning"]
+    assert "site.toml" in job.failures[0]["text"]
