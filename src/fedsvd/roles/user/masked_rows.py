@@ -18,7 +18,8 @@ from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
 _COPIES = 3  # of A alive at once on a device: as read, as a DCT makes it, as permuted
-_LINES = 2  # in memory: its lines, and the panel of rows that is on its way
+LINES = 2
+"""Copies of A alive at once in memory: its lines, and the panel of rows that is on its way."""
 _TILE = 128  # rows that are transposed at once
 _SLAB = 1 << 20  # numbers that are read and transposed at once, while they are in a cache
 
@@ -28,7 +29,7 @@ class RowsUnderP:
 
     def __init__(self, work: Work, A: Operand, width: int) -> None:
         self._work, self._A, self._width = work, A, width
-        self._fits = _LINES * 8 * work.plan.M * width <= work.plan.memory
+        self._fits = LINES * 8 * work.plan.M * width <= work.plan.memory
         self._passes = passes_of(work, mapped=not self._fits)
         self._whole: Array | None = None  # P A, on the device
         self._lines: Float | None = None  # the same but for the blocks of its last round, columns as lines

@@ -24,6 +24,9 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
 
+OF_MEMORY = 4
+"""The drawn blocks of a mixing mask may take this part of the memory budget: a quarter."""
+
 
 class Operand(Protocol):
     """A_i, readable by columns or by rows; never changed."""
@@ -73,7 +76,7 @@ class Masks:
     @property
     def _stored(self) -> int:
         """Bytes that the drawn blocks of one mixing mask may take."""
-        return self.plan.memory // 4
+        return self.plan.memory // OF_MEMORY
 
     @cached_property
     def c(self) -> float:
