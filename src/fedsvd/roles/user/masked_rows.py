@@ -66,10 +66,14 @@ class RowsUnderP:
         plan, most = self._work.plan, _SLAB if self._fits else None
         if plan.split is Split.VERTICAL:
             for start, stop in _cuts(plan.M, self._width, plan.memory, most):
-                _transpose(to_numpy(self._A.rows(start, stop)), lines[:, start:stop])
+                rows = to_numpy(self._A.rows(start, stop))
+                if self._fits:
+                    _transpose(rows, lines[:, start:stop])
+                else:
+                    lines[:, start:stop] = rows.T  # a part of an array on disk is a copy: it is set, not written into
         else:
             for start, stop in _cuts(self._width, plan.M, plan.memory, most):
-                _transpose(to_numpy(self._A.columns(start, stop)).T, lines[start:stop].T)
+                lines[start:stop] = to_numpy(self._A.columns(start, stop)).T
 
 
 def _transpose(rows: Float, lines: Float) -> None:
