@@ -16,6 +16,7 @@ ESTIMATORS = [
     FederatedLSA(n_components=1),
     FederatedLSA(n_components=1, split="vertical"),
     FederatedLinearRegression(),
+    FederatedLinearRegression(inference=True, n_parties=3),
     FederatedLinearRegression(split="vertical"),
     FederatedLinearRegression(alpha=0.1, scheme="sum", trust="authority"),
     FederatedLinearRegression(alpha=0.1, scheme="paper"),
