@@ -70,7 +70,7 @@ def test_with_one_degree_of_freedom_who_knows_the_features_reads_all_labels_and_
     assert "freedom" in enforced(parts, labels)
 
 
-def test_ten_degrees_of_freedom_leave_ten_numbers_of_the_labels_open():
+def test_beyond_coefficients_and_a_sum_of_squares_a_table_says_nothing_of_single_labels():
     parts, labels = tables((120, 120, 120), p=5)
     regression = FederatedLinearRegression(inference=True, policy=Policy(enforce=True)).fit(parts, labels)
     design = np.column_stack((np.ones(360), np.concatenate(parts)))

@@ -218,7 +218,7 @@ def _cell(header: str, value: float) -> str:
     if math.isnan(value):
         return _DASH
     if header.startswith("P>"):
-        return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+        return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}" if value > 0.0 else "<1e-300"
     return f"{value:.3f}" if header in ("t", "z") else f"{value:.5g}"
 
 

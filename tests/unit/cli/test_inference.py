@@ -74,7 +74,7 @@ def test_a_folder_is_loaded_as_an_estimator_with_its_table(fedsvd, by_rows):
         new = regression.prediction_frame(by_rows.joint[FEATURES][:4])
         design = np.column_stack((np.ones(4), by_rows.D[:4]))
         wanted = expected.get_prediction(design).summary_frame()
-        assert_close(new["new_high"], wanted["obs_ci_upper"], STATISTIC_BAR)
+        assert_close(new["new_high"].to_numpy(), wanted["obs_ci_upper"].to_numpy(), STATISTIC_BAR)
 
 
 def test_several_targets_stand_below_each_other(fedsvd, by_rows):
