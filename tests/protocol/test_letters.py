@@ -215,7 +215,7 @@ def test_the_message_of_the_seed_played_again_as_one_to_all_users_does_not_open(
 def test_what_user_1_decides_comes_from_user_1_alone(purpose):
     """Under another name it is not read, so that the session stops; put in another's turn it does not open."""
     federation = COMMON[purpose](3)
-    with pytest.raises(ProtocolError, match="fell silent"):
+    with pytest.raises(ProtocolError, match="no message is left"):
         federation.run(meddle=after_the_seed(lambda letter, letters: replace(letter, origin=THREE)))
     assert federation.machines[TWO].state.name == "RELAYING"
     group = federation.machines[TWO]._group

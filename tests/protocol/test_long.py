@@ -11,7 +11,7 @@ from fedsvd.protocol.effects import Compute, Send
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import Keeping, fits_whole, keeping, krylov_basis, krylov_block, krylov_start
-from fedsvd.roles.service_provider.collect import keeper_for
+from fedsvd.roles.service_provider.collect import collector_for
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.planning import Study, plan_study
@@ -113,7 +113,7 @@ def test_without_a_scratch_folder_what_does_not_fit_is_an_error_with_a_fix():
 
     plan = planned()
     with pytest.raises(StorageError, match="name a scratch folder"):
-        keeper_for(plan, storage)
+        collector_for(plan, storage)
     assert shapes == [((M, sum(WIDTHS)), MEMORY // 2)]
 
 

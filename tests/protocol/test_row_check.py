@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import PeerAborted, RepeatedIds, RowsDiffer
 from fedsvd.protocol.messages import RowIds
 from fedsvd.protocol.tasks import Split, Task
@@ -26,7 +26,7 @@ def session(*ids):
 def ended(running):
     """What every role says of its end."""
     with pytest.raises((RowsDiffer, PeerAborted)):
-        Driver(running.machines, Hub(), False, 1).run()
+        Simulation(running.machines, Hub()).run()
     return [str(machine.failure) for machine in running.machines if machine.failure is not None]
 
 
@@ -50,7 +50,7 @@ def test_one_hash_leaves_a_site_however_many_rows_there_are():
     for machine in running.machines:
         receive = machine.receive
         machine.receive = lambda sender, message, receive=receive: said.append(message) or receive(sender, message)
-    Driver(running.machines, Hub(), False, 1).run()
+    Simulation(running.machines, Hub()).run()
     (first, second) = (message.hashed for message in said if isinstance(message, RowIds))
     assert first.nbytes == 32
     assert np.array_equal(first, second)

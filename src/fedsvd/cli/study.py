@@ -24,7 +24,7 @@ from fedsvd.studies.job_data import Prepared, prepare
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.jobs import plan_job, run_job
 from fedsvd.studies.resume import Resumable
-from fedsvd.studies.run import Outcome
+from fedsvd.studies.run import Outcome, UserFiles
 
 _ROWS_SHOWN = 5
 
@@ -40,15 +40,15 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
     with if_interrupted(lambda: left_behind(target, resumable)), resumable, beside(target) as folder:
         tell_of_resumption(voice, resumable)
 
-        def extras(plan: SessionPlan, i: int) -> dict[str, Any]:
+        def files(plan: SessionPlan, i: int) -> UserFiles:
             own = folder / str(i + 1)
             own.mkdir(mode=0o700, exist_ok=True)
-            kept = {"checkpoint": resumable.checkpoint(job, job.parties[i])} if plan.compress else {}
-            return {"keep": keeper(plan, i, prepared.write, own), **kept}
+            checkpoint = resumable.checkpoint(job, job.parties[i]) if plan.compress else None
+            return UserFiles(sink=keeper(plan, i, prepared.write, own), checkpoint=checkpoint)
 
         with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
             study, started = job.study, perf_counter()
-            outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, extras=extras)
+            outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, files=files)
             seconds = perf_counter() - started
         write_results(target, prepared, outcome, overwrite, reports.artist())
     voice.answer(

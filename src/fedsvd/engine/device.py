@@ -1,7 +1,7 @@
-"""What a role computes with: a device and the threads that make pads beside it, or a cluster.
+"""What a role computes with: the machine's memory, a device and the threads that make pads for it, or a cluster.
 
-All are this process's own affair: no plan names them, and nobody else hears of them. On the CPU a role needs neither;
-a device is so much faster than one core makes pads that all cores are put to them.
+All of these are local to this process: no plan names them, and no other party learns of them. On the CPU a role needs
+neither device nor threads; a device is so much faster than one core makes pads that all cores make them.
 """
 
 import os
@@ -52,7 +52,7 @@ class Engine:
         return cls(cluster=Cluster.open(None if engine == "dask" else engine))
 
     def storage(self, scratch: Path | None) -> Storage:
-        """Where the CSP keeps X': in memory, in the scratch folder, or with the cluster where it is beyond memory."""
+        """Where the CSP stores X': in memory, in the scratch folder, or with the cluster where it is beyond memory."""
         cluster = self.cluster
 
         def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
@@ -77,5 +77,13 @@ ON_CPU = Engine()
 
 @cache
 def _threads() -> Any:
-    """One pool for the process; its threads sleep while nobody pads."""
+    """One pool for the process; its threads sleep while no pads are made."""
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fedsvd-pads")
+
+
+def main_memory() -> int | None:
+    """Bytes of main memory of this machine; None where the operating system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not POSIX
+        return None

@@ -19,7 +19,7 @@ from fedsvd.errors import MissingExtra, StorageError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Write
 from fedsvd.results.folder import LONGEST_TABLE, open_private
-from fedsvd.roles.user.right_vectors import Keep, Nowhere
+from fedsvd.roles.user.sink import Nowhere, Sink
 from fedsvd.types import Float
 
 
@@ -49,7 +49,7 @@ class _File:
             self._file = open_private(self._path)
             self._begin(self._file)
 
-    def put(self, panel: Float) -> None:
+    def write(self, panel: Float) -> None:
         with _storage(self._path):
             self._append(panel.T)
 
@@ -110,7 +110,7 @@ def _arrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def keeper(plan: SessionPlan, i: int, write: Write, folder: Path) -> Keep | None:
+def keeper(plan: SessionPlan, i: int, write: Write, folder: Path) -> Sink | None:
     """Where user i's (from 0) own part goes: nowhere, to a file, or to memory where it is small (None)."""
     if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or plan.published:
         return None

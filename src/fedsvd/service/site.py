@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsvd.data.open import is_address
-from fedsvd.engine.memory import peak_memory
+from fedsvd.engine.player import peak_memory
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
@@ -47,7 +47,7 @@ from fedsvd.transport.grpc_server import Listening
 if TYPE_CHECKING:
     from fedsvd.engine.device import Engine
     from fedsvd.engine.player import Played
-    from fedsvd.roles.user.right_vectors import Keep
+    from fedsvd.roles.user.sink import Sink
     from fedsvd.service.owner import Finished
 
 POLICY = "policy.toml"
@@ -263,7 +263,7 @@ class Site:
             return self.kit.directory / str(given)
         return private.private_folder(self.state / "checkpoints") / f"{plain_id(record['id'])}.factor"
 
-    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Keep | None":
+    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Sink | None":
         """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
         from fedsvd.results.own_part import keeper
 

@@ -12,7 +12,7 @@ from fedsvd.studies.job_data import Prepared
 from fedsvd.studies.parties import expect_readable, expect_shapes
 from fedsvd.studies.planning import Planned
 from fedsvd.studies.problems import Problems
-from fedsvd.studies.run import Extras, Outcome, Progress, plan_for, run_study
+from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
 
 
 def plan_job(prepared: Prepared) -> Planned:
@@ -42,7 +42,7 @@ def run_job(
     policy: Policy | None = None,
     device: str | None = None,
     engine: str | None = None,
-    extras: Extras | None = None,
+    files: Files | None = None,
 ) -> Outcome:
     """Run the job among its parties, all roles in this process, on this device or with this engine."""
     with parties_named(prepared.names):
@@ -54,7 +54,7 @@ def run_job(
             policy=policy,
             device=device,
             engine=engine,
-            extras=extras,
+            files=files,
         )
 
 

@@ -14,7 +14,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
 from fedsvd.results import own_part
 from fedsvd.results.own_part import NpyKeep, ParquetKeep, beside, keeper
-from fedsvd.roles.user.right_vectors import Nowhere
+from fedsvd.roles.user.sink import Nowhere
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.resume import Resumable
 from fedsvd.types import SessionId
@@ -25,7 +25,7 @@ Vt = np.random.default_rng(0).normal(size=(3, 17))
 def kept(keep):
     keep.open(*Vt.shape)
     for start in range(0, 17, 5):
-        keep.put(Vt[:, start : start + 5])
+        keep.write(Vt[:, start : start + 5])
     return keep.close()
 
 

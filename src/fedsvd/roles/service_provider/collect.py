@@ -1,8 +1,8 @@
-"""Where the sum of the users' batches goes: kept whole, folded into a factor, or kept on disk (step 3).
+"""Where the sum of the users' batches goes: stored, or folded into a factor (step 5).
 
-A *keeper* takes panels of X' as they are completed. Short problems are kept whole. A matrix with one long side is
-folded into a triangular factor and forgotten: O(M^2) memory, whatever the length. Where that side's singular vectors
-are wanted, it is kept beside the factor for a second pass, which puts them in its place. A matrix long on both sides
+A *collector* takes panels of X' as they are completed. Short problems are stored as they are. A matrix with one long
+side is folded into a triangular factor and dropped: O(M^2) memory, whatever the length. Where that side's singular
+vectors are wanted, it is also stored, for a second pass that puts them in its place. A matrix long on both sides
 goes to a block store, laid out for the passes that truncated SVD makes over it.
 """
 
@@ -26,7 +26,7 @@ from fedsvd.types import Array, Float, Ring
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
 
-class Keeper(Protocol):
+class Collector(Protocol):
     """Takes X' panel by panel."""
 
     def take(self, panel: int, X_masked: Array) -> None: ...
@@ -68,7 +68,7 @@ class Whole:
 
 
 class Folded:
-    """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are forgotten.
+    """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped.
 
     Beside the factor runs a probe, ``G omega`` for the Gram matrix G of everything taken in and a few fixed vectors
     omega. It costs nothing and finds a factor that has gone wrong without the data being there any more.
@@ -113,7 +113,7 @@ class Both:
         self.store = store
 
     def take(self, panel: int, X_masked: Array) -> None:
-        """Fold a panel in, and keep it."""
+        """Fold a panel in, and store it."""
         self._folded.take(panel, X_masked)
         self._whole.take(panel, X_masked)
 
@@ -122,7 +122,7 @@ class Both:
         return self._folded.factor()
 
 
-def keeper_for(plan: SessionPlan, storage: Storage) -> Keeper:
+def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
     """What this plan's panels go to."""
     kept = keeping(plan)
     if kept is Keeping.EXACT:

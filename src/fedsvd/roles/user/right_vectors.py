@@ -1,11 +1,11 @@
-"""A user's own right singular vectors, made panel by panel: kept where it says, corrected, verified.
+"""A user's own right singular vectors, made panel by panel: written where it says, corrected, verified.
 
 ``Vt_i = S^-1 U^T X_i`` needs no message, unlike eq. 6. It loses orthogonality like eps S_1 / S_r, so where that
 matters one sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users' parts together
 are orthonormal again to rounding. Where it does not matter the sum is made of zeros: the CSP must not learn which.
 
-Vt_i is as large as the data. In memory it is corrected where it stands; going elsewhere (``Keep``) it is made twice
-from the same panels, once for C and once to be kept, because C repairs the very rounding of the first product. What a
+Vt_i is as large as the data. In memory it is corrected where it stands; going elsewhere (``Sink``) it is made twice
+from the same panels, once for C and once to be written, because C repairs the rounding of the first product. What a
 plan asks to be checked is checked on the way: ``X_i - U S Vt_i`` panel by panel, and at the end, by one more sum,
 whether all parts together are orthonormal.
 """
@@ -13,7 +13,7 @@ whether all parts together are orthonormal.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.sink import InMemory, Nowhere, Sink
 from fedsvd.roles.user.sums import NORM_WIDTH, total_sum, within_bounds
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
@@ -30,42 +31,6 @@ from fedsvd.types import Array, Float
 _WELL_CONDITIONED = 16.0
 # An entry of V^T V, which is 0 or 1 but for rounding, beyond this comes from singular values that are not the data's.
 _FAR_FROM_ONE = 1024.0
-
-
-class Keep(Protocol):
-    """Where Vt_i goes, panel by panel in order of its columns."""
-
-    def open(self, rows: int, columns: int) -> None: ...
-    def put(self, panel: Float) -> None: ...
-    def close(self) -> Any:
-        """What stands for Vt_i in the result."""
-
-
-class InMemory:
-    """Kept as one array."""
-
-    def open(self, rows: int, columns: int) -> None:
-        self._Vt_i, self._done = np.empty((rows, columns)), 0
-
-    def put(self, panel: Float) -> None:
-        self._Vt_i[:, self._done : self._done + panel.shape[1]] = panel
-        self._done += panel.shape[1]
-
-    def close(self) -> Float:
-        return self._Vt_i
-
-
-class Nowhere:
-    """Made, looked at, forgotten."""
-
-    def open(self, rows: int, columns: int) -> None:
-        pass
-
-    def put(self, panel: Float) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -80,28 +45,28 @@ class Verified:
 
 @dataclass(frozen=True, repr=False)
 class OwnVectors:
-    """Vt_i, or what its keeper made of it, and what was verified."""
+    """Vt_i, or what its sink made of it, and what was verified."""
 
     Vt_i: Any
     verified: Verified | None = None
 
 
 def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
-    """This user's rows of V, transposed: kept, corrected and verified as plan and keeper ask for."""
+    """This user's rows of V, transposed: written, corrected and verified as plan and sink ask for."""
     ill = len(sigma) > 0 and bool(sigma[0] > _WELL_CONDITIONED * sigma[-1])
     if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
-    if work.keep is None and work.plan.check is Check.NONE:
+    if work.sink is None and work.plan.check is Check.NONE:
         return OwnVectors((yield from _in_memory(work, lambda: right_vectors(work, W), ill)))
     C_t = None
     if work.plan.check is not Check.SAMPLE:
         gram = (yield Local("orthogonality", lambda: _gram(work, W))) if ill else None
         C_t = yield from _correction(work, gram)
-    kept, verified, gram = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
+    made, verified, gram = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
     if work.plan.check is Check.ALL:
         verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
-    return OwnVectors(kept, verified)
+    return OwnVectors(made, verified)
 
 
 def _in_memory(work: Work, make: Callable[[], Float], ill: bool) -> Script:
@@ -123,11 +88,11 @@ def _by_rows(work: Work, U: Float, sigma: Float, ill: bool) -> Script:
     if work.plan.check is Check.ALL:
         gram = backend.gram(Vt_i)
         verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
-    if work.keep is None:
+    if work.sink is None:
         return OwnVectors(Vt_i, verified)
-    work.keep.open(*Vt_i.shape)
-    work.keep.put(Vt_i)
-    return OwnVectors(work.keep.close(), verified)
+    work.sink.open(*Vt_i.shape)
+    work.sink.write(Vt_i)
+    return OwnVectors(work.sink.close(), verified)
 
 
 def _added_up(work: Work, U: Float, sigma: Float) -> Float:
@@ -199,29 +164,29 @@ def _gram(work: Work, W: Float) -> Float:
 
 
 def _pass(work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None) -> tuple[Any, Verified | None, Float]:
-    """Every panel, or a sample of them: made, checked, handed to the keeper."""
+    """Every panel, or a sample of them: made, checked, written to the sink."""
     plan, r = work.plan, len(sigma)
-    keep: Keep = Nowhere() if plan.check is Check.SAMPLE else work.keep or InMemory()
+    sink: Sink = Nowhere() if plan.check is Check.SAMPLE else work.sink or InMemory()
     W, US, gram = work.put(W), work.put(U * sigma), work.put(np.zeros((r, r)))
     C_t = None if C_t is None else work.put(C_t)
     error = size = 0.0
     columns, whole = 0, plan.components is None
-    keep.open(r, work.n_i)
+    sink.open(r, work.n_i)
     for X in _looked_at(work):
         Vt = W @ X if C_t is None else backend.solve_triangular(C_t, W @ X, transposed=True)
-        if not isinstance(keep, Nowhere):
-            keep.put(backend.to_numpy(Vt))
+        if not isinstance(sink, Nowhere):
+            sink.write(backend.to_numpy(Vt))
         columns += X.shape[1]
         if plan.check is Check.ALL:
             gram += backend.gram(Vt)
         if plan.check is not Check.NONE and whole:
             error, size = math.hypot(error, backend.norm(US @ Vt - X)), math.hypot(size, backend.norm(X))
-    kept = keep.close()
+    made = sink.close()
     if plan.check is Check.NONE:
-        return kept, None, backend.to_numpy(gram)
+        return made, None, backend.to_numpy(gram)
     residual = (error / size if size else 0.0) if whole else None
     _expect(work, "residual", residual, bounds(plan.m, plan.n, r).residual)
-    return kept, Verified(columns, work.n_i, residual), backend.to_numpy(gram)
+    return made, Verified(columns, work.n_i, residual), backend.to_numpy(gram)
 
 
 def _looked_at(work: Work) -> Iterator[Array]:
