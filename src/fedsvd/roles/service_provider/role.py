@@ -4,14 +4,13 @@ It neither makes nor removes a mask, and imports nothing that could: no masks, n
 relays sealed messages it cannot read and adds up sums it cannot read. In mode A it does nothing else.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
-from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine, Step, Table, table
@@ -43,12 +42,12 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
-from fedsvd.roles.service_provider.collect import Storage, collector_for, decoded
+from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.multiply import Multiplied
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Array, Ring
+from fedsvd.types import Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -89,13 +88,11 @@ class ServiceProvider(Machine):
         self._ready: set[Party] = set()
         self._batches: tuple[Batch, ...] = ()
         self._batch = 0
-        self._panel: Array | None = None
         self._finished: dict[Party, bytes] = {}
         self._multiplied = Multiplied(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
-        self._complete: deque[tuple[int, Array]] = deque()  # batches that are added up and not yet collected
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
         self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
@@ -212,7 +209,7 @@ class ServiceProvider(Machine):
         self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
-        self._collector = collector_for(self.plan, self._storage)
+        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage))
         return State.AGGREGATING, self._request_batch()
 
     def _request_batch(self) -> tuple[Effect, ...]:
@@ -232,32 +229,13 @@ class ServiceProvider(Machine):
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return State.AGGREGATING, ()
-        self._complete.append((self._batch, self._sum.total()))
+        self._upload.add(self._batch, self._sum.total())
         del self._sum
         self._batch += 1
         self.progress("aggregating", self._batch, len(self._batches))
         # The next batch is asked for first: the users mask it while this one is decoded and folded in or stored.
         requests = self._request_batch() if self._batch < len(self._batches) else ()
-        return State.AGGREGATING, (*requests, Compute("aggregating", self._collect))
-
-    def _collect(self) -> int:
-        """Decode a complete batch, and store or fold in the panel that it completes; the batch's number."""
-        number, total = self._complete.popleft()  # and so held by nothing else once it is decoded
-        batch = self._batches[number]
-        X_masked = total if self.plan.mode is Mode.B else decoded(total)
-        del total
-        if batch.last and batch.rows.start == 0:
-            self._collector.take(batch.panel, X_masked)
-            return number
-        if self._panel is None:
-            rows, width = self.plan.panels[batch.panel]
-            self._panel = namespace(X_masked).empty((rows, width), dtype=X_masked.dtype, device=X_masked.device)
-        self._panel[batch.rows, :] = X_masked
-        del X_masked
-        if batch.last:
-            panel, self._panel = self._panel, None
-            self._collector.take(batch.panel, panel)
-        return number
+        return State.AGGREGATING, (*requests, Compute("aggregating", self._upload.collect))
 
     def _on_collected(self, sender: Party, message: Computed) -> Step:
         """A batch is where it belongs; after the last one X' is factorised."""
@@ -267,7 +245,7 @@ class ServiceProvider(Machine):
 
     def _factorise(self) -> Factorised | Solved:
         self.progress("factorise", 0, 1)
-        found = factorise(self.plan, self._collector, self._device)
+        found = factorise(self.plan, self._upload.collector, self._device)
         self.progress("factorise", 1, 1)
         return found
 
@@ -275,7 +253,7 @@ class ServiceProvider(Machine):
 
     def _on_factorised(self, sender: Party, message: Computed) -> Step:
         """Step 3's result, verified: tell the users, each thing only where the plan releases it."""
-        del self._collector
+        del self._upload
         found, digest = message.value, self.plan.digest
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)

@@ -181,8 +181,12 @@ class User(Scripted):
     def _on_product(self, sender: Party, message: Product) -> Step:
         if self._batch < self._asked(Multiply).count or self.me.index != self.plan.label_user:
             raise UnexpectedMessage("products that this user does not wait for")
-        expect_products(self.plan, message)
-        return self._go_on(message.products)
+
+        def accepted() -> Asked:
+            expect_products(self.plan, message)
+            return self._advance(message.products)
+
+        return self._compute("computing", accepted, self._ask)
 
     # --- messages to all users ------------------------------------------------------------------------------------
 
