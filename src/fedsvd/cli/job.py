@@ -8,10 +8,10 @@ import typer
 
 from fedsvd.cli.group import Lazy
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
+from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.reports import drawn
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.voice import Format, Voice, facts, listing
-from fedsvd.cli.watching import watched
+from fedsvd.cli.watch import watched
 from fedsvd.errors import ApprovalSpent, printable
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.service.client import Connection, Results
@@ -50,11 +50,11 @@ def submit(
     """Ask a federation for a study; it runs when every member has approved it."""
     read = read_job(file)
     known = csp or Site.at(kit).settings().get("csp", {}).get("address") or read.csp.address
-    voice = Voice(format)
-    with Connection(kit, known) as connection, voice.heeding():
+    output = Output(format)
+    with Connection(kit, known) as connection, output.notices_of_warnings():
         record = connection.job(connection.submit(read))
     text = f"submitted as {record['id']}; it awaits {', '.join(record['members'])}"
-    voice.answer(_short(record), lambda console: console.print(text))
+    output.answer(_short(record), lambda console: console.print(text))
 
 
 @job.command("list")
@@ -68,7 +68,7 @@ def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Form
         for each in shown
     ]
     header = ("job", "name", "task", "state", "submitted by", "here")
-    Voice(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
+    Output(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
 
 
 @job.command()
@@ -76,14 +76,14 @@ def watch(
     job: JobId, kit: KitOption, csp: CspOption = None, quiet: Quiet = False, format: FormatOption = Format.TEXT
 ) -> None:
     """Follow a job to its end; exit code 1 unless that is a good one."""
-    voice = Voice(format, quiet)
+    output = Output(format, quiet)
     with Connection(kit, csp) as connection:
         goes_on = f"the job goes on; follow it again: fedsvd job watch {job} --kit {kit}"
-        with if_interrupted(lambda: goes_on), watched(voice) as seen:
+        with if_interrupted(lambda: goes_on), watched(output) as seen:
             record = connection.watch(job, seen)
         if record["state"] != JobState.DONE:
             raise _cause(connection.site, record)
-        _tell(voice, connection.results(record["id"]), record)
+        _tell(output, connection.results(record["id"]), record)
 
 
 @job.command()
@@ -96,7 +96,7 @@ def resume(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpti
     for member in record["members"]:
         if member.startswith("authority/"):
             text += f"; {member} must be there once more, for it deals fresh seeds to every session"
-    Voice(format).answer(_short(record), lambda console: console.print(text))
+    Output(format).answer(_short(record), lambda console: console.print(text))
 
 
 @job.command()
@@ -105,7 +105,7 @@ def stop(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption
     with Connection(kit, csp) as connection:
         record = connection.stop(job)
     text = f"{record['name']} ({record['id'][:8]}) is {record['state']}"
-    Voice(format).answer(_short(record), lambda console: console.print(text))
+    Output(format).answer(_short(record), lambda console: console.print(text))
 
 
 @job.command()
@@ -113,11 +113,11 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
     """Where this party's results are; for a researcher, how the job stands."""
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        _tell(Voice(format), connection.results(record["id"]), record, _failures(connection.site, record))
+        _tell(Output(format), connection.results(record["id"]), record, _failures(connection.site, record))
 
 
 def _tell(
-    voice: Voice, found: Results, record: Mapping[str, Any], failures: list[dict[str, Any]] | None = None
+    output: Output, found: Results, record: Mapping[str, Any], failures: list[dict[str, Any]] | None = None
 ) -> None:
     rows = how_rows_belong(study_of(job_of(record["file"]), 0))
     told = {
@@ -144,7 +144,7 @@ def _tell(
         shown["report"] = told["report"]
     for failure in failures or []:
         shown[f"failed: {failure['who']}"] = f"{failure['code']} in {failure['stage'] or 'starting'}: {failure['text']}"
-    voice.answer(told, lambda console: console.print(facts(shown)))
+    output.answer(told, lambda console: console.print(facts(shown)))
 
 
 def _short(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a role computes with: the machine's memory, a device and the threads that make pads for it, or a cluster.
+"""What a role computes with: a device and the threads that make pads for it, or a cluster.
 
 All of these are local to this process: no plan names them, and no other party learns of them. On the CPU a role needs
 neither device nor threads; a device is so much faster than one core makes pads that all cores make them.
@@ -13,8 +13,9 @@ from typing import Any
 
 from fedsvd.engine.cluster import Cluster
 from fedsvd.engine.cluster_store import ClusterStore
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, NoDevice
 from fedsvd.linalg.device import CPU, Device, open_device
+from fedsvd.linalg.exact_gram import exact_products_hold
 from fedsvd.randomness.keystream import Each
 from fedsvd.roles.service_provider.collect import Storage
 from fedsvd.storage.access import Access, Layout
@@ -44,7 +45,12 @@ class Engine:
             raise ConfigError(f"engine is {engine!r}", f"one of {', '.join(ENGINES)}, or a scheduler: tls://host:port")
         if engine is None or engine == "numpy":
             opened = device if isinstance(device, Device) else open_device(device)
-            return ON_CPU if opened is None else cls(opened, _threads().map)
+            if opened is None:
+                return ON_CPU
+            if not exact_products_hold(opened.like):
+                # Emulated float64 would make sums of Gram matrices wrong, not only less accurate.
+                raise NoDevice(f"products of whole numbers on {opened.name} are not exact", "choose another device")
+            return cls(opened, _threads().map)
         if device not in (None, CPU):
             raise ConfigError("a device and engine = 'dask' at once", "workers compute on their CPUs: leave one out")
         if isinstance(engine, Cluster):
@@ -79,11 +85,3 @@ ON_CPU = Engine()
 def _threads() -> Any:
     """One pool for the process; its threads sleep while no pads are made."""
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fedsvd-pads")
-
-
-def main_memory() -> int | None:
-    """Bytes of main memory of this machine; None where the operating system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):  # not POSIX
-        return None

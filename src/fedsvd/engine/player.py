@@ -11,13 +11,13 @@ it carries a code and a stage, never a text. A user that stopped because the CSP
 """
 
 import logging
-import sys
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
+from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import FedSVDError, PeerAborted
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
@@ -25,11 +25,6 @@ from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.transport.base import Transport
 from fedsvd.transport.metered import Meter
-
-try:
-    import resource
-except ImportError:  # not POSIX
-    resource = None  # type: ignore[assignment]
 
 _log = logging.getLogger(__name__)
 logging.getLogger("fedsvd").addHandler(logging.NullHandler())  # a library prints nothing unless logging is set up
@@ -204,11 +199,3 @@ def accounts(me: Party, meter: Meter, played: Played) -> dict[str, dict[str, Any
         "began_by_stage": {f"{me.name}: {stage}": began for stage, began in played.began.items()},
         "peak_memory": {me.name: peak_memory()},
     }
-
-
-def peak_memory() -> int:
-    """The most memory this process has held, in bytes; 0 where the operating system does not say."""
-    if resource is None:
-        return 0
-    peak = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    return peak if sys.platform == "darwin" else 1024 * peak  # kilobytes but on macOS

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedsvd.data.open import is_address
-from fedsvd.engine.player import peak_memory
+from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer

@@ -20,7 +20,8 @@ from fedsvd import __version__
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
-from fedsvd.engine.device import ON_CPU, Engine, main_memory
+from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.memory import main_memory
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow

@@ -59,10 +59,6 @@ class Work:
         """Whether this is user 1, which decides where one user must."""
         return self.i == 0
 
-    @property
-    def holds_labels(self) -> bool:
-        return self.i + 1 == self.plan.label_user
-
     def commitment(self) -> bytes:
         """A salted commitment to the data: to its contents where the source hashes them, else to its shape."""
         content = self.source.content_digest()
