@@ -44,7 +44,7 @@
     └─ NotFittedError (ValueError, AttributeError)  FSVD-600  An estimator is used before it was fitted
     PrivacyWarning (UserWarning)                           A setting reveals more than the default does
     DataWarning (UserWarning)                              The data may not be what the study takes it for
-    └─ RowsNotCompared                                     Columns are split
+    └─ RowsNotCompared                                     Rows of split columns belong together by position alone
 
 A message names the fault, the place and the fix. It may contain names, shapes, counts, indices and digests;
 never an entry of a matrix, a seed or a key. Much of it comes from peers and files, so it is made printable here.
@@ -85,6 +85,10 @@ class FedSVDError(Exception):
 
     code = "FSVD-000"
 
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        super().__init_subclass__()
+        cls.code = code or cls.code
+
     def __init__(self, fault: str = "", fix: str = "") -> None:
         self.fault = printable(fault)
         self.fix = printable(fix)
@@ -96,250 +100,168 @@ class FedSVDError(Exception):
         return f"{text}. Fix: {self.fix}" if self.fix else text
 
 
-class ConfigError(FedSVDError, ValueError):
+class ConfigError(FedSVDError, ValueError, code="FSVD-100"):
     """A setting, an option or a job file that cannot be carried out."""
 
-    code = "FSVD-100"
 
-
-class ReleaseRefused(ConfigError):
+class ReleaseRefused(ConfigError, code="FSVD-110"):
     """The plan releases more than a party allows."""
 
-    code = "FSVD-110"
 
-
-class NoDevice(ConfigError):
+class NoDevice(ConfigError, code="FSVD-111"):
     """The GPU that was asked for is not on this machine."""
 
-    code = "FSVD-111"
 
-
-class ApprovalSpent(ConfigError):
+class ApprovalSpent(ConfigError, code="FSVD-113"):
     """The job was approved, and has already run."""
 
-    code = "FSVD-113"
 
-
-class ShapeError(FedSVDError, ValueError):
+class ShapeError(FedSVDError, ValueError, code="FSVD-101"):
     """Tables or arrays that do not fit together."""
 
-    code = "FSVD-101"
 
-
-class MissingExtra(FedSVDError, ImportError):
+class MissingExtra(FedSVDError, ImportError, code="FSVD-102"):
     """An optional dependency is not installed."""
 
-    code = "FSVD-102"
 
-
-class DataError(FedSVDError, ValueError):
+class DataError(FedSVDError, ValueError, code="FSVD-200"):
     """The data cannot be used for this study."""
 
-    code = "FSVD-200"
 
-
-class NotFinite(DataError):
+class NotFinite(DataError, code="FSVD-201"):
     """NaN, infinity or an empty cell."""
 
-    code = "FSVD-201"
 
-
-class NotNumeric(DataError):
+class NotNumeric(DataError, code="FSVD-202"):
     """Text, dates or objects where numbers are needed."""
 
-    code = "FSVD-202"
 
-
-class RaggedRows(DataError):
+class RaggedRows(DataError, code="FSVD-203"):
     """Rows of different lengths."""
 
-    code = "FSVD-203"
 
-
-class EmptyData(DataError):
+class EmptyData(DataError, code="FSVD-204"):
     """No rows or no columns."""
 
-    code = "FSVD-204"
 
-
-class DuplicateNames(DataError):
+class DuplicateNames(DataError, code="FSVD-205"):
     """Two columns of one name."""
 
-    code = "FSVD-205"
 
-
-class UnknownFormat(DataError):
+class UnknownFormat(DataError, code="FSVD-206"):
     """A file or object that cannot be read as a matrix."""
 
-    code = "FSVD-206"
 
-
-class DataChanged(DataError):
+class DataChanged(DataError, code="FSVD-207"):
     """The data is not what it was when a checkpoint was made."""
 
-    code = "FSVD-207"
 
-
-class RowsDiffer(DataError):
+class RowsDiffer(DataError, code="FSVD-208"):
     """Parties hold different rows, or in another order."""
 
-    code = "FSVD-208"
 
-
-class RepeatedIds(DataError):
+class RepeatedIds(DataError, code="FSVD-209"):
     """Row ids that occur more than once."""
 
-    code = "FSVD-209"
 
-
-class ConstantData(DataError):
+class ConstantData(DataError, code="FSVD-210"):
     """No column of the joint table varies."""
 
-    code = "FSVD-210"
 
-
-class SourceChanged(DataError):
+class SourceChanged(DataError, code="FSVD-211"):
     """The data changed since the job was approved."""
 
-    code = "FSVD-211"
 
-
-class NumericalError(FedSVDError, ArithmeticError):
+class NumericalError(FedSVDError, ArithmeticError, code="FSVD-300"):
     """A computation ended in numbers that cannot be released."""
 
-    code = "FSVD-300"
 
-
-class FixedPointOverflow(NumericalError):
+class FixedPointOverflow(NumericalError, code="FSVD-301"):
     """An entry is larger than the bound of the fixed point."""
 
-    code = "FSVD-301"
 
-
-class PrecisionLost(NumericalError):
+class PrecisionLost(NumericalError, code="FSVD-303"):
     """A route would lose more digits than it promises."""
 
-    code = "FSVD-303"
 
-
-class NotConverged(NumericalError):
+class NotConverged(NumericalError, code="FSVD-304"):
     """An iteration ended before its residual was small enough."""
 
-    code = "FSVD-304"
 
-
-class VerificationFailed(NumericalError):
+class VerificationFailed(NumericalError, code="FSVD-305"):
     """The result did not pass its check, and nothing was released."""
 
-    code = "FSVD-305"
 
-
-class StorageError(FedSVDError, OSError):
+class StorageError(FedSVDError, OSError, code="FSVD-350"):
     """A disk, a file or a budget stands in the way."""
 
-    code = "FSVD-350"
 
-
-class ProtocolError(FedSVDError):
+class ProtocolError(FedSVDError, code="FSVD-400"):
     """The session is not what it should be."""
 
-    code = "FSVD-400"
 
-
-class LocalProtocolError(ProtocolError):
+class LocalProtocolError(ProtocolError, code="FSVD-401"):
     """Our own side asked for something illegal."""
 
-    code = "FSVD-401"
 
-
-class RemoteProtocolError(ProtocolError):
+class RemoteProtocolError(ProtocolError, code="FSVD-410"):
     """A peer broke the protocol."""
 
-    code = "FSVD-410"
 
-
-class UnexpectedMessage(RemoteProtocolError):
+class UnexpectedMessage(RemoteProtocolError, code="FSVD-411"):
     """A message that this state does not take."""
 
-    code = "FSVD-411"
 
-
-class RepeatedShare(RemoteProtocolError):
+class RepeatedShare(RemoteProtocolError, code="FSVD-412"):
     """A share came twice."""
 
-    code = "FSVD-412"
 
-
-class PlanMismatch(RemoteProtocolError):
+class PlanMismatch(RemoteProtocolError, code="FSVD-413"):
     """Parties hold different plans."""
 
-    code = "FSVD-413"
 
-
-class MalformedFrame(RemoteProtocolError):
+class MalformedFrame(RemoteProtocolError, code="FSVD-414"):
     """Bytes that are no message."""
 
-    code = "FSVD-414"
 
-
-class PeerAborted(RemoteProtocolError):
+class PeerAborted(RemoteProtocolError, code="FSVD-415"):
     """Another role ended the session."""
 
-    code = "FSVD-415"
 
-
-class NotSealed(RemoteProtocolError):
+class NotSealed(RemoteProtocolError, code="FSVD-416"):
     """A sealed message or a signature does not verify."""
 
-    code = "FSVD-416"
 
-
-class SumAltered(RemoteProtocolError):
+class SumAltered(RemoteProtocolError, code="FSVD-417"):
     """A secure sum was changed on its way."""
 
-    code = "FSVD-417"
 
-
-class AnswerRefused(RemoteProtocolError):
+class AnswerRefused(RemoteProtocolError, code="FSVD-418"):
     """An answer of the CSP that no honest CSP gives."""
 
-    code = "FSVD-418"
 
-
-class SplitView(RemoteProtocolError):
+class SplitView(RemoteProtocolError, code="FSVD-419"):
     """The users did not all receive the same results."""
 
-    code = "FSVD-419"
 
-
-class TransportError(FedSVDError):
+class TransportError(FedSVDError, code="FSVD-500"):
     """A connection does not work."""
 
-    code = "FSVD-500"
 
-
-class PeerLost(TransportError):
+class PeerLost(TransportError, code="FSVD-501"):
     """A role is gone."""
 
-    code = "FSVD-501"
 
-
-class TimedOut(TransportError):
+class TimedOut(TransportError, code="FSVD-502"):
     """No progress for too long."""
 
-    code = "FSVD-502"
 
-
-class NotAuthenticated(TransportError):
+class NotAuthenticated(TransportError, code="FSVD-503"):
     """A certificate, a role or a pin does not fit."""
 
-    code = "FSVD-503"
 
-
-class NotFittedError(FedSVDError, ValueError, AttributeError):
+class NotFittedError(FedSVDError, ValueError, AttributeError, code="FSVD-600"):
     """An estimator is used before it was fitted."""
-
-    code = "FSVD-600"
 
 
 class PrivacyWarning(UserWarning):
@@ -351,7 +273,7 @@ class DataWarning(UserWarning):
 
 
 class RowsNotCompared(DataWarning):
-    """Columns are split, and rows belong together by position alone; ``ids = "trust"`` says that this is known."""
+    """Rows of split columns belong together by position alone; ``ids = "trust"`` says that this is known."""
 
 
 def together(problems: Sequence[FedSVDError]) -> FedSVDError:
