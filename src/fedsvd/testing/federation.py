@@ -104,10 +104,14 @@ class Federation:
         return Views() if views is None else views
 
     @property
+    def results(self) -> dict[Party, Any]:
+        """What roles of the last session ended with, the CSP included; no role that did not come to its end."""
+        return {} if self._simulation is None else self._simulation.so_far.results
+
+    @property
     def released(self) -> dict[Party, Any]:
         """What users of the last session were given, whether it ended well or not."""
-        results = {} if self._simulation is None else self._simulation.so_far.results
-        return {party: result for party, result in results.items() if party in self.plan.users}
+        return {party: result for party, result in self.results.items() if party in self.plan.users}
 
     @property
     def certificate(self) -> Certificate:

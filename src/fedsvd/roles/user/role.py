@@ -209,6 +209,9 @@ class User(Scripted):
 
     def _on_relayed(self, sender: Party, message: Relayed) -> Step:
         """A group-sealed message; one that comes before we are ready for it waits."""
+        if self.state is State.RELAYING and message.origin != user(1):
+            # Another user goes on only with what user 1 has sent to all, and links keep their order.
+            raise UnexpectedMessage(f"a message of {message.origin} where one of user 1 is awaited")
         self._group.receive(message.origin, message.sealed)
         if self.state is State.RELAYING:
             return self._await_common()
