@@ -260,6 +260,7 @@ def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, recor
     house.start("csp/csp")  # what it could not write down it has forgotten, but not that the job is not done
     with house.desk() as desk:
         settled(desk, id, {"broken"})
+        house.approve_again(desk.ask("job", id=id))
         desk.ask("resume", id=id)
         ended_right(house, desk, id, 2)
     record_property("outcome", f"{spoken(codes)}; resumed, right")

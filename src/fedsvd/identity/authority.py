@@ -61,7 +61,7 @@ class Authority:
 
     @property
     def fingerprint(self) -> str:
-        """What applicants are told on another way than the certificate, in groups."""
+        """What applicants are told out of band, in groups."""
         return grouped(fingerprint_of(self.ca))
 
     def approve(

@@ -6,7 +6,7 @@
     policy.toml                what a party allows to be released
 
 Keys are checked against certificates when a kit is read. Pins and the revocation list are read at every check of a
-peer, so that whoever is revoked stops at the next connection, without a restart.
+peer, so that a revoked peer stops at the next connection, without a restart.
 """
 
 from collections.abc import Collection, Sequence
@@ -182,7 +182,7 @@ def accept(
 ) -> Kit:
     """The kit, with the certificate that its request was for; everything is checked before anything is written.
 
-    The operator's certificate comes with a fingerprint that was told on another way. A renewal needs neither: the
+    The operator's certificate comes with a fingerprint that was told out of band. A renewal needs neither: the
     operator is the one accepted before, and stays it.
     """
     asked = read_request(private.read(kit_dir / REQUEST)).claim

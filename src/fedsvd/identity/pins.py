@@ -1,4 +1,4 @@
-"""Pins: which key is whose, as its owner said on another way than through the federation.
+"""Pins: which key is whose, as its owner said out of band.
 
 A pin outranks every signature. The operator can sign a certificate in anybody's name, and the CSP relays everybody's
 keys; neither can make an owner believe in a key that is not the pinned one. The file is ``pins.toml``, a line to each
@@ -64,7 +64,7 @@ def expect_pin(pins: Mapping[str, str], party_id: str, signing_public: bytes) ->
     if pins[party_id] != key_fingerprint(signing_public):
         raise NotAuthenticated(
             f"this is not the key that {party_id} is pinned to",
-            "ask its owner on another way; if the key was not changed, somebody is posing as that party",
+            "ask its owner out of band; if the key was not changed, somebody is posing as that party",
         )
 
 

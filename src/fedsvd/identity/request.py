@@ -1,7 +1,7 @@
 """Asking to be let into a federation: keys are made here and stay here; only the request leaves.
 
 A request is a PKCS #10 one whose TLS key signs it whole and whose Ed25519 key signs the claim in it, so it proves that
-the applicant holds both. The operator is told its fingerprint on another way, a telephone say: that, and not the mail
+the applicant holds both. The operator is told its fingerprint out of band, a telephone say: that, and not the mail
 it came by, is what makes it the applicant's.
 """
 
@@ -36,7 +36,7 @@ CA_KEY = "ca-key.pem"  # lies in the operator's folder alone
 
 @dataclass(frozen=True)
 class Request:
-    """What goes to the operator (``pem``) and what is read aloud."""
+    """What goes to the operator (``pem``) and what is read out."""
 
     pem: bytes
     claim: Claim

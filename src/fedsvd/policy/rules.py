@@ -168,7 +168,7 @@ def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         agreed = ", ".join(f'"{scheme}"' for scheme in (*policy.schemes, plan.scheme))
         yield Finding(
             "scheme",
-            f"the scheme {plan.scheme} is not among those allowed ({allowed}); whoever agrees to what it shows writes "
+            f"the scheme {plan.scheme} is not among those allowed ({allowed}); if you agree to what it shows, write "
             f"schemes = [{agreed}] into policy.toml",
         )
     if plan.published:
