@@ -48,7 +48,6 @@ from fedsvd.types import Ring
 
 # Where a computation may lead: to the state of what the script asks for next, or of its end.
 _COMPUTED = {
-    State.CHECKING,
     State.COMPUTING,
     State.SUMMING,
     State.UPLOADING,
@@ -268,8 +267,9 @@ class User(Scripted):
     TABLE: ClassVar[Table] = table(
         # state, what arrives, who may say it, handler, where it may lead
         (State.NEW, Begin, Role.USER, Seeding._on_begin, {State.KEYS}),
-        (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING, State.COMPUTING}),
-        (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING, State.COMPUTING}),
+        (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING}),
+        (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING}),
+        (State.SEEDING, Computed, Role.USER, Seeding._on_prepared, {State.CHECKING, State.COMPUTING}),
         (State.CHECKING, RowsAgree, Role.CSP, _on_rows_agree, {State.COMPUTING}),
         (State.COMPUTING, Computed, Role.USER, Seeding._on_computed, _COMPUTED),
         (State.COMPUTING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),

@@ -151,7 +151,7 @@ class Seeding(Machine):
         self._pads = pad_keys(self._keys.mine, self.me.index, publics, plan.session, plan.digest)
         self._sums = SumsOfUser(self._pads, seeds, self._own, self._once, inputs.each)
         self._group = Group(self.me, plan, seeds["users"], inputs.identity)
-        return self._compute("seeding", self._prepare, self._start)
+        return State.SEEDING, (Compute("seeding", self._prepare),)
 
     def _prepare(self) -> tuple[Work, Ring | None]:
         """What the task works on, and the hash of our row ids where the plan compares them."""
@@ -177,9 +177,9 @@ class Seeding(Machine):
         )
         return work, hashed_ids(inputs.ids, seeds["users"]) if plan.check_ids else None
 
-    def _start(self, prepared: tuple[Work, Ring | None]) -> Step:
+    def _on_prepared(self, sender: Party, message: Computed) -> Step:
         """Start the task's script, after the row check where there is one."""
-        self._work, hashed = prepared
+        self._work, hashed = message.value
         self._slices = None
         self._script = _SCRIPTS[self.plan.task.value](self._work)
         if hashed is not None:
