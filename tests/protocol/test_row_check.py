@@ -9,6 +9,7 @@ from fedsvd.errors import PeerAborted, RepeatedIds, RowsDiffer
 from fedsvd.protocol.messages import RowIds
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
+from fedsvd.roles.user import seeding
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble
@@ -59,3 +60,16 @@ def test_one_hash_leaves_a_site_however_many_rows_there_are():
 def test_repeated_ids_are_refused_at_home_before_anything_is_said():
     with pytest.raises(RepeatedIds):
         session([*OURS[1:], OURS[1]], [*OURS[1:], OURS[1]])
+
+
+def test_a_fault_in_the_row_ids_is_one_before_any_sum(monkeypatch):
+    """By its stage a site decides whether an approval is spent: nothing of the data has gone into a sum yet."""
+
+    def repeated(ids, seed):
+        raise RepeatedIds("an id occurs twice", "use one row for each id")
+
+    monkeypatch.setattr(seeding, "hashed_ids", repeated)
+    running = session(OURS, OURS)
+    with pytest.raises(RepeatedIds):
+        Simulation(running.machines, Hub()).run()
+    assert {machine.stage for machine in running.machines[1:]} == {"SEEDING"}
