@@ -9,6 +9,8 @@ R, vectors of the smallest values included? A residual of ``R^T R`` relative to 
 
 import math
 
+import numpy as np
+
 from fedsvd.errors import AnswerRefused, VerificationFailed
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace
@@ -73,10 +75,10 @@ def accepts(R: Array, U: Array, sigma: Array, cut: float) -> float:
         raise _wrong()
     rho, top = rank_shown(U), float(sigma[0]) if r else 0.0
     U = U[:, :rho]
-    product = R @ U
+    product = backend.matmul(R, U)
     least = float(sigma[r - 1]) if rho == r else 0.0
     limit = max(least, cut * top) + 64.0 * m * _EPS * top
-    if not _norm_is_within(R - product @ xp.matrix_transpose(U), limit):
+    if not _norm_is_within(R - backend.matmul(product, xp.matrix_transpose(U)), limit):
         raise _wrong()
     worst = _orthogonality(U) / (_ORTHOGONALITY * math.sqrt(m))
     clear = _count(sigma[:rho] > m * 2.0**-52 * top)
@@ -122,6 +124,9 @@ def _deviation(Q: Array) -> Array:
     """``|Q^T Q - I|``, entry by entry."""
     xp = namespace(Q)
     G = backend.gram(xp.matrix_transpose(Q))
+    if xp is np:  # in its place: it may be as large as the memory allows
+        G[np.diag_indices_from(G)] -= 1.0
+        return np.abs(G, out=G)
     return xp.abs(G - xp.eye(G.shape[0], dtype=G.dtype, device=G.device))
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsvd.data.open import is_address
+from fedsvd.data.open import located
 from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
 from fedsvd.identity.certificates import expect_here
@@ -169,7 +169,7 @@ class Site:
             raise ConfigError(
                 f"this site names no data for the job {job.study.name}", f'{SITE}: [data] default = "FILE"'
             )
-        return str(path) if is_address(path) else self.kit.directory / str(path)
+        return located(str(path), self.kit.directory)
 
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""

@@ -13,7 +13,7 @@ from itertools import tee
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, VerificationFailed
-from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
+from fedsvd.linalg.backend import gram, namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, rank, tall_svd
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.least_squares import least_squares
@@ -93,6 +93,7 @@ def factorise(plan: SessionPlan, collector: Collector, device: Device | None) ->
 def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Factorised | Solved:
     """U', S' or w' from the exact words of the joint Gram matrix, in units of F."""
     found = factor(words)
+    del words  # as large as the factor
     if plan.task is Task.LR:
         return solve(plan, found.R)
     R_t = namespace(found.R).matrix_transpose(found.R)
@@ -100,7 +101,7 @@ def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Fa
     verify_svd(R_t, svd.U, svd.sigma, svd.Vt)
     kept = min(rank(svd.sigma, plan.m, plan.n), plan.planned_rank)
     U_masked = to_numpy(svd.U[:, :kept])
-    orthogonality = norm(U_masked.T @ U_masked - np.eye(kept))
+    orthogonality = norm(gram(U_masked.T) - np.eye(kept))
     return Factorised(U_masked, to_numpy(svd.sigma[:kept]), found.residual, orthogonality)
 
 
