@@ -26,6 +26,7 @@ from fedsvd.studies.job_data import Prepared, prepare
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.jobs import plan_job, results_of, run_job
 from fedsvd.studies.resume import Resumable
+from fedsvd.studies.run import UserFiles
 from fedsvd.types import byte_size
 
 _ROWS_SHOWN = 5
@@ -42,15 +43,15 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
     with if_interrupted(lambda: left_behind(target, resumable)), resumable, folder_next_to(target) as folder:
         tell_of_resumption(output, resumable)
 
-        def extras(plan: SessionPlan, i: int) -> dict[str, Any]:
+        def files(plan: SessionPlan, i: int) -> UserFiles:
             own = folder / str(i + 1)
             own.mkdir(mode=0o700, exist_ok=True)
-            more = {"checkpoint": resumable.checkpoint(job, job.parties[i])} if plan.compress else {}
-            return {"keep": file_for(plan, i, prepared.write, own), **more}
+            checkpoint = resumable.checkpoint(job, job.parties[i]) if plan.compress else None
+            return UserFiles(sink=file_for(plan, i, prepared.write, own), checkpoint=checkpoint)
 
         with output.notices_of_warnings(prepared.names), shown(output, prepared.names) as progress:
             study, started = job.study, perf_counter()
-            outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, extras=extras)
+            outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, files=files)
             seconds = perf_counter() - started
         results = results_of(prepared, outcome)
         write_job(target, results, overwrite, reports.drawing())

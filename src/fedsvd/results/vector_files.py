@@ -19,7 +19,7 @@ from fedsvd.errors import MissingExtra, StorageError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Write
 from fedsvd.results.folder import LONGEST_TABLE
-from fedsvd.roles.user.right_vectors import Keep, Nowhere
+from fedsvd.roles.user.sink import Nowhere, Sink
 from fedsvd.storage import private
 from fedsvd.types import Float
 
@@ -50,7 +50,7 @@ class _File:
             self._file = private.open_new(self._path)
             self._begin(self._file)
 
-    def put(self, panel: Float) -> None:
+    def write(self, panel: Float) -> None:
         with _storage(self._path):
             self._append(panel.T)
 
@@ -111,7 +111,7 @@ def _arrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def file_for(plan: SessionPlan, i: int, write: Write, folder: Path) -> Keep | None:
+def file_for(plan: SessionPlan, i: int, write: Write, folder: Path) -> Sink | None:
     """Where user i's (from 0) vectors go: to a file, nowhere, or to memory where they are small (None)."""
     if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or plan.published:
         return None

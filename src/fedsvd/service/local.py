@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from fedsvd.engine.at_once import uninterrupted
+from fedsvd.engine.simulate import uninterrupted
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy

@@ -28,7 +28,7 @@ from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
 from fedsvd.service.progress import Teller
 from fedsvd.studies.parties import oriented
-from fedsvd.studies.run import room
+from fedsvd.studies.run import allocation
 from fedsvd.transport.grpc_client import Dialled, Line
 from fedsvd.transport.metered import Metered
 
@@ -116,28 +116,22 @@ class Attempt:
         if own is None:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)
         place = member.place(record)
-        extras: dict[str, Any] = {
-            "progress": self._teller.progress,
-            "allocate": room(plan, member.scratch()),
-            "keep": member.owner.keeper(record, plan, place.index - 1),
-        }
-        if plan.compress:
-            extras["checkpoint"] = member.checkpoint(record)
-        if member.engine.cluster is not None:
-            extras["spread"] = member.engine.cluster.factor
-        dealt = plan.trust is Trust.AUTHORITY
+        dealt, engine = plan.trust is Trust.AUTHORITY, member.engine
         source = hashed(oriented(plan, own.data), 0 if plan.by_rows else 1)
         inputs = Inputs(
-            source if "spread" in extras else read_ahead(source),
-            member.identity,
-            Seed.fresh(),
-            own.data.labels if plan.stacks_labels else None,
-            own.data.ids,
-            None,
-            extras,
-            member.prekeys.take(record["id"], int(record["attempt"])) if dealt else None,
-            member.engine.device,
-            member.engine.each,
+            source=read_ahead(source) if engine.cluster is None else source,
+            identity=member.identity,
+            secret=Seed.fresh(),
+            labels=own.data.labels if plan.stacks_labels else None,
+            ids=own.data.ids,
+            prekey=member.prekeys.take(record["id"], int(record["attempt"])) if dealt else None,
+            sink=member.owner.keeper(record, plan, place.index - 1),
+            checkpoint=member.checkpoint(record) if plan.compress else None,
+            allocate=allocation(plan, member.scratch()),
+            progress=self._teller.progress,
+            device=engine.device,
+            each=engine.each,
+            spread=None if engine.cluster is None else engine.cluster.factor,
         )
         return User(place, plan, inputs)
 

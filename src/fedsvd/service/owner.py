@@ -9,7 +9,7 @@ from fedsvd.engine.player import Played
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
-from fedsvd.roles.user.right_vectors import Keep
+from fedsvd.roles.user.sink import Sink
 from fedsvd.service.enlist import OwnPart
 from fedsvd.studies.job_file import Job
 from fedsvd.transport.metered import Meter
@@ -63,7 +63,7 @@ class Owner(Protocol):
     def checkpoint(self, record: Mapping[str, Any]) -> Path:
         """Where a compression pass for this job is kept while it lasts."""
 
-    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> Keep | None:
+    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> Sink | None:
         """Where our own part of the result (we are user i, from 0) goes as it is made."""
 
     def keep(self, finished: Finished) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fedsvd.engine.device import Engine
     from fedsvd.engine.player import Played
     from fedsvd.results.write import Draw
-    from fedsvd.roles.user.right_vectors import Keep
+    from fedsvd.roles.user.sink import Sink
     from fedsvd.service.owner import Finished
 
 POLICY = "policy.toml"
@@ -260,7 +260,7 @@ class Site:
             return self.kit.directory / str(given)
         return private.private_folder(self.state / "checkpoints") / f"{plain_id(record['id'])}.factor"
 
-    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Keep | None":
+    def keeper(self, record: Mapping[str, Any], plan: SessionPlan, i: int) -> "Sink | None":
         """Where this party's own part goes while it is made; what an earlier attempt left there is gone."""
         from fedsvd.results.vector_files import file_for
 

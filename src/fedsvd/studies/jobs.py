@@ -13,7 +13,7 @@ from fedsvd.studies.job_data import Prepared
 from fedsvd.studies.parties import expect_readable, expect_shapes
 from fedsvd.studies.planning import Planned
 from fedsvd.studies.problems import Problems
-from fedsvd.studies.run import Extras, Outcome, Progress, plan_for, run_study
+from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
 
 
 def plan_job(prepared: Prepared) -> Planned:
@@ -43,7 +43,7 @@ def run_job(
     policy: Policy | None = None,
     device: str | None = None,
     engine: str | None = None,
-    extras: Extras | None = None,
+    files: Files | None = None,
 ) -> Outcome:
     """Run the job among its parties, all roles in this process, on this device or with this engine."""
     with parties_named(prepared.names):
@@ -55,7 +55,7 @@ def run_job(
             policy=policy,
             device=device,
             engine=engine,
-            extras=extras,
+            files=files,
         )
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import MalformedFrame
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Split, Task
@@ -47,7 +47,7 @@ def test_no_message_of_a_session_is_longer_than_its_plan_allows(task, split):
             return receive(sender, message)
 
         machine.receive = heard
-    Driver(running.machines, Hub(), False, 1).run()
+    Simulation(running.machines, Hub()).run()
     assert 0 < max(longest) <= longest_message(running.plan) <= 2 * max(longest) + 16 * MIB
 
 

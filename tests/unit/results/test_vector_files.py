@@ -14,7 +14,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
 from fedsvd.results import vector_files
 from fedsvd.results.vector_files import NpyFile, ParquetFile, file_for, folder_next_to
-from fedsvd.roles.user.right_vectors import Nowhere
+from fedsvd.roles.user.sink import Nowhere
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.resume import Resumable
 from fedsvd.types import SessionId
@@ -25,7 +25,7 @@ Vt = np.random.default_rng(0).normal(size=(3, 17))
 def written(sink):
     sink.open(*Vt.shape)
     for start in range(0, 17, 5):
-        sink.put(Vt[:, start : start + 5])
+        sink.write(Vt[:, start : start + 5])
     return sink.close()
 
 

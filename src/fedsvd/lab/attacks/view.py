@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch
@@ -132,7 +132,7 @@ def record_tables(
 
 def _record(study: Study, parties: Sequence[PartyData], secret: Seed) -> Recorded:
     session = assemble(study, parties, secret)
-    run = Driver(session.machines, Hub(), record=True).run()
+    run = Simulation(session.machines, Hub(), record=True).run()
     plan = session.plan
     assert run.views is not None
     results = tuple(run.results[party] for party in plan.users)

@@ -25,7 +25,7 @@ from warnings import catch_warnings, simplefilter
 
 from fedsvd.data.open import open_source
 from fedsvd.engine.device import Engine
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Scheme, Split, Task
@@ -132,7 +132,7 @@ def measure(variant: Variant, m: int, n: int, memory: int, block: int) -> Measur
     with tempfile.TemporaryDirectory(prefix="fedsvd-ablation-") as scratch:
         before, clock, processor = _resident("VmRSS"), perf_counter(), process_time()
         session = assemble(study, parties, Seed.fresh(), Path(scratch), engine=_Laid(offload=variant.offload))
-        run = Driver(session.machines, Hub(first_sent)).run()
+        run = Simulation(session.machines, Hub(first_sent)).run()
         took = perf_counter() - clock, process_time() - processor
     peak = _resident("VmHWM") - before
     return Measured(variant.name, m, n, run.meter.total, *took, peak, run.results[CSP].residual)
