@@ -22,10 +22,10 @@ from tests.tolerances import RESULT_BAR, assert_close, spectrum
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.process import serve
 from fedsvd.service.site import Site
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 
 PATIENCE = 6.0
 LONGEST = 120.0
@@ -112,7 +112,7 @@ class House:
 
     @contextmanager
     def desk(self):
-        desk = Desk(Line(Site.at(self.kits["researcher/r"]).dialling(self.csp, LONGEST)))
+        desk = CspClient(PinnedConnection(Site.at(self.kits["researcher/r"]).dialling(self.csp, LONGEST)))
         try:
             yield desk
         finally:

@@ -38,10 +38,10 @@ from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.service.process import serve
-from fedsvd.service.progress import Teller
+from fedsvd.service.progress import ProgressReporter
 from fedsvd.service.site import Site
 from fedsvd.transport.calls import ASK, PUSH
-from fedsvd.transport.line import Line
+from fedsvd.transport.pinned_connection import PinnedConnection
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")]
 MEMBERS = tuple(f"party/{name}" for name in PARTIES)
@@ -58,13 +58,13 @@ def house(tmp_path):
 def held(monkeypatch):
     """Party b stands still when it has said that it is in this stage, until it may go on."""
     gate = Gate()
-    say = Teller.stage
+    say = ProgressReporter.stage
 
     def stage(teller, name):
         say(teller, name)
         gate.look(name)
 
-    monkeypatch.setattr(Teller, "stage", stage)
+    monkeypatch.setattr(ProgressReporter, "stage", stage)
     yield gate
     gate.go_on.set()
 
@@ -346,7 +346,7 @@ def plaintext(house):
 
 def refused_line(house, body=b"{}", method=ASK, **changes):
     dialling = replace(Site.at(house.kits["party/a"]).dialling(house.csp, 2.0), **changes)
-    line = Line(dialling)
+    line = PinnedConnection(dialling)
     try:
         with pytest.raises(FedSVDError) as refused:
             line.call(method, body)

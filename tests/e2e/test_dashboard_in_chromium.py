@@ -6,8 +6,8 @@ import pytest
 from tests.browser import CONTRAST, Browser
 
 from fedsvd.cli.dashboard import dashboard
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
-from fedsvd.storage.journal import AuditLog, Ledger
+from fedsvd.service.jobs import JobRecord, Jobs, JobState
+from fedsvd.storage.journal import AuditLog, Journal
 
 FILE = {"job": {"name": "three-hospitals", "task": "pca"}, "party": [{"name": "a"}, {"name": "b"}]}
 MEMBERS = ("party/a", "party/b")
@@ -23,7 +23,7 @@ def browser():
 
 @pytest.fixture
 def book(tmp_path):
-    return JobBook(Ledger(tmp_path / "ledger.jsonl"))
+    return Jobs(Journal(tmp_path / "ledger.jsonl"))
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from tests.e2e.test_prod_rung import HeldCsp, csp_here, expect_right, member_her
 import fedsvd
 from fedsvd.engine.player import Player
 from fedsvd.errors import FedSVDError
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.csp import CspNode
 from fedsvd.service.jobs import JobState
 from fedsvd.service.site import Site
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 SOON = 30.0  # seconds: half of the patience
@@ -160,7 +160,7 @@ def test_no_submitted_job_and_no_number_of_them_stops_a_party(tmp_path):
     with two(tmp_path) as house:
         house.start("csp/csp", "party/a", "party/b")
         site = Site.at(house.kits["researcher/res"])
-        desk = Desk(Line(site.dialling(house.csp, GENEROUS)))
+        desk = CspClient(PinnedConnection(site.dialling(house.csp, GENEROUS)))
         file = file_of("svd", ("a", "b"))
         try:
             for column in ("x" * 900_000, "x" * 200_000, "\x1b]0;x\x07"):

@@ -27,7 +27,7 @@ from fedsvd.cli.watching import Pace
 from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.csp import CspNode
-from fedsvd.service.jobs import JobBook, JobRecord
+from fedsvd.service.jobs import JobRecord, Jobs
 from fedsvd.storage.journal import last_records
 
 HOST = "127.0.0.1"
@@ -48,7 +48,7 @@ _HEADERS = {
 class Board:
     """What there is to be seen, as plain values."""
 
-    def __init__(self, book: JobBook, audit: Path, address: str) -> None:
+    def __init__(self, book: Jobs, audit: Path, address: str) -> None:
         self._book = book
         self._audit = audit
         self._address = address

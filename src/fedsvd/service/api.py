@@ -23,7 +23,7 @@ from typing import Any
 from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, TransportError, printable
 from fedsvd.service.jobs import failure_from, progress_from
 from fedsvd.transport.calls import ASK, LARGEST_CALL
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 from fedsvd.wire.reader import malformed
 
 LARGEST = 1 << 20  # bytes of a question
@@ -72,10 +72,10 @@ class Refused(FedSVDError):
         self.code = code if re.fullmatch(r"FSVD-\d{3}", code) else FedSVDError.code
 
 
-class Desk:
+class CspClient:
     """Asks a CSP about jobs."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: PinnedConnection) -> None:
         self._line = line
         self._listed: dict[bool, tuple[str, list[dict[str, Any]]]] = {}
 

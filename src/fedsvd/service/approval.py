@@ -20,7 +20,7 @@ from fedsvd.policy.rules import Finding, findings
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.earlier_studies import Brought
-from fedsvd.service.enlist import OwnPart, job_of, member_callers, open_own, party_caller, plan_of
+from fedsvd.service.enlist import OpenedData, job_of, member_callers, open_data, party_caller, plan_of
 from fedsvd.service.site import Site
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.job_file import Job
@@ -122,7 +122,7 @@ def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Ma
     if site.kit.identity.role is not KitRole.PARTY:
         return Considered(record, job, peers)
     path = site.data(job)
-    own = open_own(job, site.kit.identity.party_id, path, site.scratch())
+    own = open_data(job, site.kit.identity.party_id, path, site.scratch())
     plan = assumed_plan(job, site, own, record["enlisted"], record["certain_bound"])
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
@@ -144,7 +144,7 @@ def _unlike(brought: Brought) -> tuple[Finding, ...]:
 
 
 def assumed_plan(
-    job: Job, site: Site, own: OwnPart, enlisted: Mapping[str, Mapping[str, Any]], certain_bound: bool = False
+    job: Job, site: Site, own: OpenedData, enlisted: Mapping[str, Mapping[str, Any]], certain_bound: bool = False
 ) -> SessionPlan:
     """The plan from our own shapes and those that are known; the rest taken to be as ours."""
     ours = {site.caller: {**own.facts, **site.facts()}}

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from fedsvd.errors import ConfigError, TimedOut
 from fedsvd.identity.names import KitRole
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.enlist import file_of
 from fedsvd.service.failures import first_cause, not_finished
 from fedsvd.service.jobs import JobState
@@ -21,7 +21,7 @@ from fedsvd.service.site import Site
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import study_of
 from fedsvd.studies.job_file import Job, job_from, read_job
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 
 _PATIENCE = 20.0
 _ENDS = (JobState.DONE, JobState.STOPPED, JobState.BROKEN)
@@ -46,7 +46,7 @@ class Connection:
         self.site = Site.at(Path(kit))
         if self.site.kit.identity.role is KitRole.CSP:
             raise ConfigError("this is the CSP's own kit", "connect as a researcher, a party or the authority")
-        self._desk = Desk(Line(self.site.dialling(address, patience=patience)))
+        self._desk = CspClient(PinnedConnection(self.site.dialling(address, patience=patience)))
 
     def __repr__(self) -> str:
         return f"Connection({self.site.caller})"

@@ -1,8 +1,8 @@
-"""The CSP as a service: listens, opens a room for each session, plays the CSP's role in it.
+"""The CSP as a service: listens, opens the links of each session, plays the CSP's role in it.
 
 Everybody else dials out, and asks about jobs at the desk (``csp_desk.py``). A job runs when all its members have
 enlisted: the plan follows from the job file and the shapes they gave, and every member makes the same plan from the
-same facts before it takes part. Several jobs run at the same time, each in a thread and a room of its own.
+same facts before it takes part. Several jobs run at the same time, each in a thread and a session of its own.
 """
 
 import logging
@@ -27,16 +27,16 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.sealing.sign import SigningKey, sign
-from fedsvd.service.csp_handlers import CspDesk
+from fedsvd.service.csp_handlers import CspHandlers
 from fedsvd.service.enlist import authority_caller, job_of, party_caller, plan_of, ticket_of
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
+from fedsvd.service.jobs import JobRecord, Jobs, JobState
 from fedsvd.service.progress import Watch
 from fedsvd.storage.access import Access
 from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.journal import AuditLog, Ledger, Sessions
-from fedsvd.transport.grpc_server import Exchange, Listening, Room
+from fedsvd.storage.journal import AuditLog, Journal, Sessions
+from fedsvd.transport.grpc_server import Exchange, Listening, SessionLinks
 from fedsvd.transport.metered import Meter, Metered
-from fedsvd.transport.room import GRACE
+from fedsvd.transport.session import GRACE
 from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ _LAST_WORDS = 3.0  # seconds in which a member fetches something, or is not ther
 _LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
 
 
-class CspNode(CspDesk):
+class CspNode(CspHandlers):
     """One running CSP; ``state`` is the folder it remembers in."""
 
     def __init__(
@@ -72,9 +72,9 @@ class CspNode(CspDesk):
         self._allow = allow
         self._identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
-        ledger = Ledger(self._state / "ledger.jsonl")
-        self._sessions = Sessions(ledger)
-        super().__init__(JobBook(ledger), AuditLog(self._state / "audit.jsonl"))
+        journal = Journal(self._state / "ledger.jsonl")
+        self._sessions = Sessions(journal)
+        super().__init__(Jobs(journal), AuditLog(self._state / "audit.jsonl"))
         self._threads: list[threading.Thread] = []
 
         def remembered(certificate: bytes) -> str:
@@ -102,7 +102,7 @@ class CspNode(CspDesk):
         self._note("stopped")
 
     def _open(self, job: JobRecord) -> JobRecord:
-        """Everybody is here: make the plan, open a room, play our role in it."""
+        """Everybody is here: make the plan, open a session, play our role in it."""
         session = SessionId(fresh_bytes(16).hex())
         try:
             ticket = ticket_of(job.id, job.attempt)
@@ -116,21 +116,21 @@ class CspNode(CspDesk):
         except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind
             return self._broken(job, {**_unexpected(error), "stage": "planning"})
         self._sessions.claim(session)
-        room = self._exchange.open(session, _roster(job, plan), longest_message(plan))
+        links = self._exchange.open(session, _roster(job, plan), longest_message(plan))
         job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)
-        thread = threading.Thread(target=self._play, args=(job, machine, room), daemon=True, name=f"job-{job.id}")
+        thread = threading.Thread(target=self._play, args=(job, machine, links), daemon=True, name=f"job-{job.id}")
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
         return job
 
-    def _play(self, job: JobRecord, machine: ServiceProvider, room: Room) -> None:
+    def _play(self, job: JobRecord, machine: ServiceProvider, links: SessionLinks) -> None:
         meter, roster = Meter(), _roster(job, machine.plan)
         callers = {party: caller for caller, party in roster.items()}
-        watch = Watch(self.book, job.id, meter, room, callers)
+        watch = Watch(self.book, job.id, meter, links, callers)
         machine.progress = watch.progress
 
         def alive() -> None:
-            room.expect_any_member()
+            links.expect_any_member()
             now = self.book.get(job.id)
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
@@ -139,13 +139,13 @@ class CspNode(CspDesk):
             watch.look()
 
         over, broken = threading.Event(), threading.Event()
-        threading.Thread(target=self._guard, args=(job, machine, room, roster, over, broken), daemon=True).start()
+        threading.Thread(target=self._guard, args=(job, machine, links, roster, over, broken), daemon=True).start()
         try:
-            played = Player(machine, Metered(room, CSP, meter), watch=watch.stage, alive=alive).play()
+            played = Player(machine, Metered(links, CSP, meter), watch=watch.stage, alive=alive).play()
             watch.done(played)
             self._verified[job.id] = machine.plan, played
             self._note("finished", job=job.id, session=machine.plan.session)
-            self._await_members(job, room)
+            self._await_members(job, links)
         except _BrokenOff:
             self._note("broken off", job=job.id, session=machine.plan.session)
         except FedSVDError as error:
@@ -157,13 +157,13 @@ class CspNode(CspDesk):
             self._broken(job, _unexpected(error))
         finally:
             over.set()
-            room.drain(_LAST_WORDS)
-            room.close()
+            links.drain(_LAST_WORDS)
+            links.close()
 
-    def _await_members(self, job: JobRecord, room: Room) -> None:
+    def _await_members(self, job: JobRecord, links: SessionLinks) -> None:
         """Our part is done; the members still write their results, and are guarded while they do."""
         with self.book.changed:
-            while not self._stopping.is_set() and not room.all_left:
+            while not self._stopping.is_set() and not links.all_left:
                 now = self.book.get(job.id)
                 if now.state is not JobState.RUNNING or now.attempt != job.attempt:
                     return
@@ -173,7 +173,7 @@ class CspNode(CspDesk):
         self,
         job: JobRecord,
         machine: ServiceProvider,
-        room: Room,
+        links: SessionLinks,
         roster: Mapping[str, Party],
         over: threading.Event,
         broken: threading.Event,
@@ -183,17 +183,17 @@ class CspNode(CspDesk):
         while not over.wait(_LOOK):
             # A member that is done has hung up and is not missed: the TA leaves first of all. What it dealt stays
             # valid, so a party that has not come yet is waited for, like one that has not enlisted.
-            late = room.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
+            late = links.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
             done = {roster[caller] for caller in self.book.get(job.id).finished}
             try:
-                room.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
+                links.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
             except FedSVDError as error:
                 stage = "" if machine.over else machine.state.name.lower()
                 broken.set()
                 self._broken(job, {"who": "csp", "code": error.code, "stage": stage, "text": error.fault})
                 for party in roster.values():
                     with suppress(FedSVDError):  # the lost one, and those that have left
-                        room.send(party, Aborted(plan.digest, error.code, stage))
+                        links.send(party, Aborted(plan.digest, error.code, stage))
                 return
 
     def _account(self, job: JobRecord) -> None:

@@ -18,7 +18,7 @@ from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.api import answered, asked, refused
 from fedsvd.service.enlist import job_of, member_callers
-from fedsvd.service.jobs import JobBook, JobRecord, JobState, failure_from
+from fedsvd.service.jobs import JobRecord, Jobs, JobState, failure_from
 from fedsvd.storage.journal import AuditLog
 
 _log = logging.getLogger(__name__)
@@ -28,10 +28,10 @@ _PAGE_BYTES = 256 << 10
 _MOST_FACTS = 16 << 10  # bytes that a member says of itself when it enlists, and of its progress
 
 
-class CspDesk(ABC):
+class CspHandlers(ABC):
     """The desk of one CSP, before its book of jobs."""
 
-    def __init__(self, book: JobBook, audit: AuditLog) -> None:
+    def __init__(self, book: Jobs, audit: AuditLog) -> None:
         self.book = book
         self._audit = audit
         self._stopping = threading.Event()

@@ -21,7 +21,7 @@ from fedsvd.service.approval import assumed_plan
 from fedsvd.service.checks import Check, attempt, ill, of_error, well
 from fedsvd.service.doctor_machine import Machine, examine_machine, this_machine
 from fedsvd.service.doctor_network import examine_network
-from fedsvd.service.enlist import OwnPart, member_callers, open_own
+from fedsvd.service.enlist import OpenedData, member_callers, open_data
 from fedsvd.service.process import LISTEN
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import Job
@@ -120,7 +120,7 @@ def _data(site: Site, job: Job | None) -> Iterator[Check]:
             yield from attempt("data", lambda: _opened(site, site.kit.directory / str(default)))
         return
     try:
-        own = open_own(job, site.kit.identity.party_id, site.data(job), site.scratch())
+        own = open_data(job, site.kit.identity.party_id, site.data(job), site.scratch())
         faults = own.data.table.faults()
     except FedSVDError as error:
         yield of_error("data", error)
@@ -138,7 +138,7 @@ def _opened(site: Site, path: Path) -> str:
     return f"{path.name}: {rows} rows x {columns} columns"
 
 
-def _allowed(site: Site, job: Job, own: OwnPart) -> Iterator[Check]:
+def _allowed(site: Site, job: Job, own: OpenedData) -> Iterator[Check]:
     """Whether the owner's policy allows the job, the other parties taken to be as large as this one."""
     try:
         found = findings(assumed_plan(job, site, own, {}), replace(site.policy(), enforce=True))

@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 from fedsvd import __version__
 from fedsvd.errors import FedSVDError, NotAuthenticated
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.checks import Check, ill, of_error, well
 from fedsvd.service.process import SKEW
 from fedsvd.service.site import Site
-from fedsvd.transport.grpc_client import Dialling, Line
+from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 
 _SECONDS = 10.0
 _HOSTNAME, _ADDRESS, _EXPIRED, _NOT_YET, _PURPOSE = 62, 64, 10, 9, 26  # of OpenSSL's X509_V_ERR_*
@@ -140,7 +140,7 @@ def _unverified(host: str, error: ssl.SSLCertVerificationError) -> Check:
 
 
 def _questions(site: Site, dialling: Dialling) -> Iterator[Check]:
-    desk = Desk(Line(replace(dialling, channels=1, patience=_SECONDS)))
+    desk = CspClient(PinnedConnection(replace(dialling, channels=1, patience=_SECONDS)))
     try:
         told = desk.ask("now")
         here = datetime.now(UTC)

@@ -32,7 +32,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.results.folder import private_file
 from fedsvd.service.enlist import party_caller
 from fedsvd.storage import private
-from fedsvd.storage.journal import Ledger
+from fedsvd.storage.journal import Journal
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
@@ -72,7 +72,7 @@ class EarlierStudies:
 
     def __init__(self, folder: Path) -> None:
         self._folder = private.private_folder(folder)
-        self._studies = Ledger(self._folder / "studies.jsonl")
+        self._studies = Journal(self._folder / "studies.jsonl")
         self._set_old_aside()
 
     def compare(self, asked: Asked, data: PartyData, policy: Policy, now: datetime | None = None) -> Brought:

@@ -81,7 +81,7 @@ def member_callers(job: Job) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class OwnPart:
+class OpenedData:
     """One party's data for a job, opened and checked, and the facts it enlists with."""
 
     data: PartyData
@@ -89,7 +89,7 @@ class OwnPart:
     facts: dict[str, Any]
 
 
-def open_own(job: Job, name: str, path: Path | str, scratch: Path | None = None) -> OwnPart:
+def open_data(job: Job, name: str, path: Path | str, scratch: Path | None = None) -> OpenedData:
     """This party's table as the job wants it: labels and ids taken out, rows sorted by id where asked."""
     with party_named(name):
         source = open_source(path, scratch=scratch)
@@ -104,7 +104,7 @@ def open_own(job: Job, name: str, path: Path | str, scratch: Path | None = None)
             "label": here,
             "features": _digest(features) if job.study.split is Split.HORIZONTAL else "",
         }
-    return OwnPart(data, features, facts)
+    return OpenedData(data, features, facts)
 
 
 def authority_deals(job: Job) -> bool:

@@ -2,7 +2,7 @@
 
 A job is submitted by a researcher, enlisted for by every party after its owner's approval, run as a session, and ends
 done, failed or stopped. A try that broke off can be resumed: the same job, a new session with fresh seeds. Every change
-is in the ledger before it is answered, so a CSP that was killed knows what it was doing. What members say of their
+is in the journal before it is answered, so a CSP that was killed knows what it was doing. What members say of their
 progress and failures is shown on terminals and pages: here it becomes text that can be, and numbers that are numbers.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError, printable
 from fedsvd.protocol.certificate import ACCOUNTS
 from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.storage.journal import Ledger
+from fedsvd.storage.journal import Journal
 
 _LONGEST_WORD = 200  # characters of a stage, a name, a key
 _LONGEST_REASON = 500  # characters of a failure's text
@@ -61,16 +61,16 @@ class JobRecord:
         return {**asdict(self), "state": str(self.state)}
 
 
-class JobBook:
+class Jobs:
     """All jobs of one CSP."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self._jobs: dict[str, JobRecord] = {}
         self._progress: dict[str, dict[str, dict[str, Any]]] = {}
         self._boot, self._changes = fresh_bytes(4).hex(), 0
         self.changed = threading.Condition()
-        for record in ledger.records():
+        for record in journal.records():
             if record.get("event") == "job":
                 job = _read(record["job"])
                 self._jobs[job.id] = job
@@ -160,7 +160,7 @@ class JobBook:
             return self._keep(replace(again, plan=None, plan_digest="", finished=(), failures=()))
 
     def _keep(self, job: JobRecord) -> JobRecord:
-        self._ledger.append({"event": "job", "job": job.shown()})
+        self._journal.append({"event": "job", "job": job.shown()})
         return self._put(job)
 
     def _put(self, job: JobRecord) -> JobRecord:

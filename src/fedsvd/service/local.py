@@ -22,7 +22,7 @@ from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.results.collect import collect
 from fedsvd.results.stored import Draw
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.enlist import authority_caller, file_of, member_callers, party_caller
 from fedsvd.service.failures import first_cause
 from fedsvd.service.jobs import JobState
@@ -32,7 +32,7 @@ from fedsvd.service.wiring import Loopback, Wiring
 from fedsvd.storage import private
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.resume import Resumable
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 
 _PATIENCE = 60.0
 _INTERRUPTED_WITHIN = 1.0  # seconds: nothing that the processes hold is wanted any more
@@ -89,7 +89,7 @@ class LocalFederation:
         self._environment = environment_for(len(self._members) + 1, wiring.host)
         self._wiring = wiring
         self.processes: list[RoleProcess] = []
-        self._desk: Desk | None = None
+        self._desk: CspClient | None = None
 
     def start(self) -> None:
         """Start everybody; all are ready when this returns."""
@@ -103,7 +103,9 @@ class LocalFederation:
         for process in started:
             process.ready()
         site = Site.at(self._kits[f"researcher/{self._researcher}"])
-        self._desk = Desk(Line(site.dialling(self._wiring.from_here(listening["port"]), patience=15.0)))
+        self._desk = CspClient(
+            PinnedConnection(site.dialling(self._wiring.from_here(listening["port"]), patience=15.0))
+        )
 
     def stop(self, within: float = STOP_WITHIN) -> None:
         """Nothing is left running after so many seconds."""

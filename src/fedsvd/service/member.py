@@ -16,12 +16,12 @@ from fedsvd.errors import DataChanged, FedSVDError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.service.api import Desk
-from fedsvd.service.enlist import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
+from fedsvd.service.api import CspClient
+from fedsvd.service.enlist import OpenedData, authority_deals, job_of, open_data, party_caller, ticket_of
 from fedsvd.service.failures import not_finished
 from fedsvd.service.owner import Owner
 from fedsvd.service.prekeys import Prekeys
-from fedsvd.storage.journal import AuditLog, Ledger, Sessions
+from fedsvd.storage.journal import AuditLog, Journal, Sessions
 from fedsvd.studies.doubts import of_own
 from fedsvd.transport.grpc_client import Dialling
 
@@ -46,17 +46,17 @@ class Member:
         self.identity = identity
         self.owner = owner
         self.engine = engine
-        self.sessions = Sessions(Ledger(state / "ledger.jsonl"))
+        self.sessions = Sessions(Journal(state / "ledger.jsonl"))
         self.prekeys = Prekeys(state / "prekeys")
         self._facts = dict(facts)
         self._state = state
         self._audit = AuditLog(state / "audit.jsonl")
-        self._opened: dict[str, OwnPart] = {}
+        self._opened: dict[str, OpenedData] = {}
         self._failed: dict[tuple[str, int], dict[str, str]] = {}  # attempts, and what was told of their end
 
     # --- enlisting ------------------------------------------------------------------------------------------------
 
-    def enlist(self, desk: Desk, record: Mapping[str, Any]) -> dict[str, Any]:
+    def enlist(self, desk: CspClient, record: Mapping[str, Any]) -> dict[str, Any]:
         """Join this attempt: shapes and, where an authority deals, a prekey are said; the job as it stands then."""
         self.owner.expect_unspent(record)
         facts, own = dict(self._facts), self.open(record)
@@ -69,19 +69,19 @@ class Member:
         self.note("enlisted", job=record["id"], attempt=record["attempt"])
         return dict(answer)
 
-    def open(self, record: Mapping[str, Any]) -> OwnPart | None:
+    def open(self, record: Mapping[str, Any]) -> OpenedData | None:
         """This party's data for a job, opened; nothing at an authority."""
         if not self.caller.startswith("party/"):
             return None
         if record["id"] not in self._opened:
             job = job_of(record["file"])
-            own = open_own(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
+            own = open_data(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
             for doubt in of_own(job.study.task, own.data, job.study.label):
                 _log.warning("role=%s job=%s %s", self.caller, record["id"], doubt)
             self._opened[record["id"]] = own
         return self._opened[record["id"]]
 
-    def open_as_enlisted(self, record: Mapping[str, Any]) -> OwnPart | None:
+    def open_as_enlisted(self, record: Mapping[str, Any]) -> OpenedData | None:
         """The same, when the session begins; another process may have enlisted, days ago."""
         own = self.open(record)
         said = record["enlisted"][self.caller]
@@ -120,7 +120,7 @@ class Member:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
-    def tell_failure(self, desk: Desk, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
+    def tell_failure(self, desk: CspClient, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
         """Write down why this attempt failed here; the others hear as much as concerns them."""
         _log.error("role=%s job=%s stage=%s %s", self.caller, record["id"], stage, error)
         try:
@@ -135,13 +135,13 @@ class Member:
         except FedSVDError as lost:
             _log.warning("role=%s cannot tell the CSP: %s", self.caller, lost)
 
-    def tell_again(self, desk: Desk, record: Mapping[str, Any]) -> None:
+    def tell_again(self, desk: CspClient, record: Mapping[str, Any]) -> None:
         """An attempt that failed here is under way in the CSP's book: it has not heard us, or has forgotten."""
         failure = self._failed.get((record["id"], int(record["attempt"])))
         if failure is not None:
             desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
 
-    def mark(self, desk: Desk, record: Mapping[str, Any]) -> None:
+    def mark(self, desk: CspClient, record: Mapping[str, Any]) -> None:
         """A job that ended badly: if we have results of it, they say so from now on."""
         if not self.owner.has_results(record):
             return

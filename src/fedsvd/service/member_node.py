@@ -16,12 +16,12 @@ from typing import Any
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import FedSVDError, TransportError
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.jobs import JobState
 from fedsvd.service.member import Member
 from fedsvd.service.member_session import take_part
 from fedsvd.service.owner import Owner
-from fedsvd.transport.grpc_client import Dialling, Line
+from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 
 _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's book
@@ -47,7 +47,7 @@ class MemberNode:
         self.caller = caller
         self._member = Member(caller, dialling, identity, facts, owner, Path(state), engine)
         self._stopping = threading.Event()
-        self._desk: Desk | None = None
+        self._desk: CspClient | None = None
         self._busy: dict[tuple[str, int], threading.Thread] = {}
         self._marked: set[tuple[str, int]] = set()  # attempts that ended badly, and whose results say so
         self._reported: dict[str, str] = {}  # jobs that we cannot deal with, and why
@@ -56,7 +56,7 @@ class MemberNode:
         """Look at the book again and again, until stopped; a CSP that is away for a while is waited for."""
         # Little patience here: the service goes on whatever happens, and its log says soon that the CSP is away.
         dialling = self._member.dialling
-        desk = self._desk = Desk(Line(replace(dialling, patience=min(dialling.patience, _PATIENCE))))
+        desk = self._desk = CspClient(PinnedConnection(replace(dialling, patience=min(dialling.patience, _PATIENCE))))
         self._member.note("started")
         try:
             while not self._stopping.is_set() and not until():
@@ -81,7 +81,7 @@ class MemberNode:
         if self._desk is not None:
             self._desk.close()  # it may be waiting for a CSP that is away
 
-    def _look(self, desk: Desk) -> None:
+    def _look(self, desk: CspClient) -> None:
         records = desk.jobs(under_way=True)
         under_way = [record for record in records if record["state"] in (JobState.RECRUITING, JobState.RUNNING)]
         self._member.prekeys.keep_only([(record["id"], int(record["attempt"])) for record in under_way])
@@ -96,7 +96,7 @@ class MemberNode:
                     self._reported[record["id"]] = why
                     _log.warning("role=%s job=%s is left alone: %s", self.caller, record["id"], why)
 
-    def _consider(self, desk: Desk, record: Mapping[str, Any]) -> None:
+    def _consider(self, desk: CspClient, record: Mapping[str, Any]) -> None:
         key = record["id"], int(record["attempt"])
         if self.caller not in record["members"]:
             return
@@ -128,7 +128,7 @@ class MemberNode:
         """Whether any attempt at this job is under way here."""
         return any(of == id and thread.is_alive() for (of, _), thread in self._busy.items())
 
-    def _enlist(self, desk: Desk, record: Mapping[str, Any]) -> None:
+    def _enlist(self, desk: CspClient, record: Mapping[str, Any]) -> None:
         try:
             self._member.enlist(desk, record)
         except TransportError:

@@ -22,14 +22,14 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
-from fedsvd.service.api import Desk
-from fedsvd.service.enlist import OwnPart, expect_same_plan, job_of
+from fedsvd.service.api import CspClient
+from fedsvd.service.enlist import OpenedData, expect_same_plan, job_of
 from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
-from fedsvd.service.progress import Teller
+from fedsvd.service.progress import ProgressReporter
 from fedsvd.studies.parties import oriented
 from fedsvd.studies.run import room
-from fedsvd.transport.grpc_client import Dialled, Line
+from fedsvd.transport.grpc_client import Dialled, PinnedConnection
 from fedsvd.transport.metered import Metered
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 def take_part(member: Member, record: Mapping[str, Any], stopping: threading.Event) -> None:
     """Play this attempt to its end, well or badly; nothing is raised."""
-    desk = Desk(Line(member.dialling))
+    desk = CspClient(PinnedConnection(member.dialling))
     try:
         Attempt(member, record, stopping, desk).play()
     finally:
@@ -47,12 +47,12 @@ def take_part(member: Member, record: Mapping[str, Any], stopping: threading.Eve
 class Attempt:
     """One member in one attempt at a job."""
 
-    def __init__(self, member: Member, record: Mapping[str, Any], stopping: threading.Event, desk: Desk) -> None:
+    def __init__(self, member: Member, record: Mapping[str, Any], stopping: threading.Event, desk: CspClient) -> None:
         self._member = member
         self._record = record
         self._stopping = stopping
         self._desk = desk
-        self._teller = Teller(desk, record["id"])
+        self._teller = ProgressReporter(desk, record["id"])
         self._machine: Machine | None = None
         self._transport: Dialled | None = None
 
@@ -111,7 +111,7 @@ class Attempt:
         self._member.owner.expect_allowed(plan)
         return plan
 
-    def _role(self, plan: SessionPlan, own: OwnPart | None) -> Machine:
+    def _role(self, plan: SessionPlan, own: OpenedData | None) -> Machine:
         member, record = self._member, self._record
         if own is None:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)

@@ -10,7 +10,7 @@ from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.right_vectors import Keep
-from fedsvd.service.enlist import OwnPart
+from fedsvd.service.enlist import OpenedData
 from fedsvd.studies.job_file import Job
 from fedsvd.transport.metered import Meter
 
@@ -22,7 +22,7 @@ class Finished:
     job: Job
     record: Mapping[str, Any]
     plan: SessionPlan
-    own: OwnPart
+    own: OpenedData
     played: Played
     meter: Meter
     agreement: Agreement | None = None  # the signed certificate
@@ -47,11 +47,11 @@ class Owner(Protocol):
     def expect_unspent(self, record: Mapping[str, Any]) -> None:
         """Raise ``ApprovalSpent`` where the approval of this job is used up."""
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
+    def expect_fresh(self, record: Mapping[str, Any], own: OpenedData) -> None:
         """Read the data; raise where it is not what was approved, or gives records or parties away beside an earlier
         study's."""
 
-    def bring(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan) -> None:
+    def bring(self, record: Mapping[str, Any], own: OpenedData, plan: SessionPlan) -> None:
         """The same when a session begins, for which the file may have changed; from now on it is an earlier study."""
 
     def expect_allowed(self, plan: SessionPlan) -> None:

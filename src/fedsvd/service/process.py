@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.errors import NotAuthenticated, StorageError, TransportError
 from fedsvd.identity.certificates import expect_valid
 from fedsvd.identity.names import KitRole
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.site import Site
 from fedsvd.storage import private
-from fedsvd.transport.grpc_client import Dialling, Line
+from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 
 try:
     import fcntl
@@ -143,7 +143,7 @@ def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) ->
     try:
         with only_one(site.state):
             member = Member(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
-            desk = Desk(Line(dialling))
+            desk = CspClient(PinnedConnection(dialling))
             try:
                 member.enlist(desk, record)
             finally:
@@ -156,7 +156,7 @@ def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) ->
 def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
     """Whether the CSP has answered before we were stopped; one that refuses us ends the service."""
     while not stop.is_set():
-        desk = Desk(Line(_hasty(dialling)))
+        desk = CspClient(PinnedConnection(_hasty(dialling)))
         try:
             there = datetime.fromisoformat(desk.ask("now")["now"])
         except NotAuthenticated:

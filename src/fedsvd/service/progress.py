@@ -11,18 +11,18 @@ from typing import Any
 from fedsvd.engine.player import Played, accounts
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.service.api import Desk
-from fedsvd.service.jobs import JobBook
-from fedsvd.transport.grpc_server import Room
+from fedsvd.service.api import CspClient
+from fedsvd.service.jobs import Jobs
+from fedsvd.transport.grpc_server import SessionLinks
 from fedsvd.transport.metered import Meter
 
 _PAUSE = 0.5  # seconds
 
 
-class Teller:
+class ProgressReporter:
     """Tells the CSP how far a member is."""
 
-    def __init__(self, desk: Desk, id: str) -> None:
+    def __init__(self, desk: CspClient, id: str) -> None:
         self._desk = desk
         self._id = id
         self._last = 0.0
@@ -61,11 +61,11 @@ class Teller:
 class Watch:
     """Tells the book how far the CSP itself is."""
 
-    def __init__(self, book: JobBook, id: str, meter: Meter, room: Room, callers: Mapping[Party, str]) -> None:
+    def __init__(self, book: Jobs, id: str, meter: Meter, links: SessionLinks, callers: Mapping[Party, str]) -> None:
         self._book = book
         self._id = id
         self._meter = meter
-        self._room = room
+        self._links = links
         self._callers = callers
         self._stage = ""
         self._counted: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Watch:
 
     def _tell(self, **more: Any) -> None:
         self._last = monotonic()
-        awaits = sorted(self._callers[party] for party in self._room.absent)
-        told = {"stage": self._stage, "sent": self._meter.total, "received": self._room.received, "awaits": awaits}
+        awaits = sorted(self._callers[party] for party in self._links.absent)
+        told = {"stage": self._stage, "sent": self._meter.total, "received": self._links.received, "awaits": awaits}
         told |= self._counted
         self._book.told(self._id, "csp", {**told, **more})

@@ -32,7 +32,7 @@ from fedsvd.results.folder import MANIFEST, mark_unfinished
 from fedsvd.results.stored import Draw, with_accounts
 from fedsvd.service.approvals import Approval, Approvals
 from fedsvd.service.earlier_studies import Asked, Brought, EarlierStudies, organisation
-from fedsvd.service.enlist import OwnPart, job_of, party_caller, plain_id
+from fedsvd.service.enlist import OpenedData, job_of, party_caller, plain_id
 from fedsvd.service.failures import not_finished, read_failure, write_failure
 from fedsvd.service.jobs import JobRecord
 from fedsvd.service.site_file import SITE as SITE
@@ -184,7 +184,7 @@ class Site:
         path = self.kit.directory / POLICY
         return replace(read_policy(path) if path.exists() else Policy(), enforce=True)
 
-    def compare(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None = None) -> Brought:
+    def compare(self, record: Mapping[str, Any], own: OpenedData, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
         job, policy = job_of(record["file"]), self.policy()
         roster = frozenset(organisation(record, party.name) for party in job.parties)
@@ -195,18 +195,18 @@ class Site:
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
         return replace(brought, found=(*found, *brought.found))
 
-    def expect_fresh(self, record: Mapping[str, Any], own: OwnPart) -> None:
+    def expect_fresh(self, record: Mapping[str, Any], own: OpenedData) -> None:
         """This data is what was approved, and gives nothing away beside that of an earlier study."""
         self._fresh(record, own, None)
 
-    def bring(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan) -> None:
+    def bring(self, record: Mapping[str, Any], own: OpenedData, plan: SessionPlan) -> None:
         """The same, and from now on it is an earlier study; no other study of this site is compared meanwhile, or two
         at once would each not know of the other."""
         studies = self._studies()
         with studies.alone():
             studies.begin(self._fresh(record, own, plan))
 
-    def _fresh(self, record: Mapping[str, Any], own: OwnPart, plan: SessionPlan | None) -> Brought:
+    def _fresh(self, record: Mapping[str, Any], own: OpenedData, plan: SessionPlan | None) -> Brought:
         """This data is what was approved, and gives no record and no party away beside that of an earlier study."""
         brought, approval = self.compare(record, own, plan), self._approval(record)
         if brought.found:

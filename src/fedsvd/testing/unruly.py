@@ -33,7 +33,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service import member_session
 from fedsvd.service.process import serve
 from fedsvd.service.site import Site
-from fedsvd.transport.line import Dialling, Line
+from fedsvd.transport.pinned_connection import Dialling, PinnedConnection
 from fedsvd.transport.repeat import Landed
 from fedsvd.wire.frame import SMALLEST_FRAME
 
@@ -59,10 +59,10 @@ def fills(most: str) -> None:
 
 def stutters(_: str = "") -> None:
     """From now on, every call is made twice, and some are late, so that those behind overtake them."""
-    attempt, turn = Line._attempt, itertools.count()
+    attempt, turn = PinnedConnection._attempt, itertools.count()
     made: Callable[..., Dialling] = Site.dialling
 
-    def twice(line: Line, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
+    def twice(line: PinnedConnection, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
         sleep(0.01 * (next(turn) % 3))
         attempt(line, method, body, failed_on, timeout)
         return attempt(line, method, body, failed_on, timeout)
@@ -70,7 +70,7 @@ def stutters(_: str = "") -> None:
     def in_small_frames(site: Site, *where: Any, **how: Any) -> Dialling:
         return replace(made(site, *where, **how), frame=SMALLEST_FRAME)
 
-    Line._attempt = twice  # type: ignore[method-assign, assignment]
+    PinnedConnection._attempt = twice  # type: ignore[method-assign, assignment]
     Site.dialling = in_small_frames  # type: ignore[method-assign, assignment]
 
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from fedsvd.cli.dashboard import Board, application
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
-from fedsvd.storage.journal import AuditLog, Ledger
+from fedsvd.service.jobs import JobRecord, Jobs, JobState
+from fedsvd.storage.journal import AuditLog, Journal
 
 TOKEN = "0123456789abcdef" * 3
 FILE = {"job": {"name": "<b>study</b>", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
@@ -20,7 +20,7 @@ MEMBERS = ("party/a", "party/b")
 
 @pytest.fixture
 def book(tmp_path):
-    book = JobBook(Ledger(tmp_path / "ledger.jsonl"))
+    book = Jobs(Journal(tmp_path / "ledger.jsonl"))
     book.submit(JobRecord("11" * 8, "<b>study</b>", FILE, "researcher/res", MEMBERS))
     book.enlist("11" * 8, "party/a", 1, {"rows": 3})
     return book

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, printable
-from fedsvd.service.api import LARGEST, Desk, Refused
+from fedsvd.service.api import LARGEST, CspClient, Refused
 from fedsvd.service.jobs import failure_from, progress_from
 
 RECORD = {
@@ -40,7 +40,7 @@ class Line:
 
 
 def answer(value, verb="job"):
-    return Desk(Line({"answer": value})).ask(verb, id="8f3a")
+    return CspClient(Line({"answer": value})).ask(verb, id="8f3a")
 
 
 def texts_in(value):
@@ -86,19 +86,19 @@ def test_a_record_that_is_none_is_an_error_of_the_question(said):
 )
 def test_an_answer_that_is_none_is_an_error_of_the_question(reply):
     with pytest.raises(MalformedFrame):
-        Desk(Line(reply)).ask("now")
+        CspClient(Line(reply)).ask("now")
 
 
 def test_an_error_of_the_csp_has_a_code_of_ours_and_a_printable_text():
     for code, expected in (("FSVD-350", "FSVD-350"), ("\x1b[2J", "FSVD-000"), ("FSVD-1\n", "FSVD-000")):
         with pytest.raises(Refused) as refused:
-            Desk(Line({"error": {"code": code, "fault": "a\nb", "fix": "c\x1b"}})).ask("now")
+            CspClient(Line({"error": {"code": code, "fault": "a\nb", "fix": "c\x1b"}})).ask("now")
         assert (refused.value.code, refused.value.fault, refused.value.fix) == (expected, "a b", "c?")
 
 
 def test_a_question_that_is_too_large_is_not_asked():
     with pytest.raises(ConfigError, match="bytes"):
-        Desk(Line(b"")).ask("submit", file={"id": "x" * LARGEST})
+        CspClient(Line(b"")).ask("submit", file={"id": "x" * LARGEST})
 
 
 @given(JSON)

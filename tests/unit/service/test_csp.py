@@ -13,7 +13,7 @@ from fedsvd.protocol.certificate import Certificate
 from fedsvd.results.stored import with_accounts
 from fedsvd.service import api as questions
 from fedsvd.service import csp_handlers as csp_desk
-from fedsvd.service.api import Desk
+from fedsvd.service.api import CspClient
 from fedsvd.service.csp import CspNode
 from fedsvd.service.jobs import JobState
 from fedsvd.service.site import Site
@@ -203,7 +203,7 @@ def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(n
             Line.calls += 1
             return node._answer("party/p0", body)
 
-    desk = Desk(Line())
+    desk = CspClient(Line())
     assert [job["id"] for job in desk.jobs(under_way=True)] == ids
     assert Line.calls == 3
     assert [job["id"] for job in desk.jobs(under_way=True)] == ids

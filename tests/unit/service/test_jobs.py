@@ -6,8 +6,8 @@ import pytest
 from tests.network import GENEROUS
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
-from fedsvd.storage.journal import Ledger
+from fedsvd.service.jobs import JobRecord, Jobs, JobState
+from fedsvd.storage.journal import Journal
 
 MEMBERS = ("party/a", "party/b", "authority/ta")
 SUBMITTER = "researcher/res"
@@ -26,15 +26,15 @@ def path(tmp_path):
 
 @pytest.fixture
 def book(path):
-    return JobBook(Ledger(path))
+    return Jobs(Journal(path))
 
 
-def reread(path) -> JobBook:
+def reread(path) -> Jobs:
     """The book of a CSP that was killed and started again."""
-    return JobBook(Ledger(path))
+    return Jobs(Journal(path))
 
 
-def running(book: JobBook) -> JobRecord:
+def running(book: Jobs) -> JobRecord:
     book.submit(job())
     for member in MEMBERS:
         book.enlist(job().id, member, 1, FACTS)
@@ -164,7 +164,7 @@ def test_a_change_that_could_not_be_written_did_not_happen(book, path, monkeypat
         raise StorageError("cannot write ledger.jsonl: no space", "free disk space")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "_write", lambda ledger, line: full(line))
+        patched.setattr(Journal, "_write", lambda ledger, line: full(line))
         for change in (
             lambda: book.change(job().id, state=JobState.STOPPED),
             lambda: book.enlist(job().id, "party/a", 1, FACTS),
@@ -229,7 +229,7 @@ def test_a_job_that_fails_on_a_full_disk_is_broken_now_and_after_a_restart(book,
         raise StorageError("cannot write ledger.jsonl", "free disk space")
 
     with monkeypatch.context() as disk:
-        disk.setattr(Ledger, "append", full)
+        disk.setattr(Journal, "append", full)
         with pytest.raises(StorageError):
             book.change(job().id, finished=("party/a",))
         assert book.get(job().id).state is JobState.RUNNING

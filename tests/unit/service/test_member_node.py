@@ -7,7 +7,7 @@ import pytest
 from fedsvd.errors import DataChanged, MalformedFrame, StorageError, TimedOut
 from fedsvd.service import member_node
 from fedsvd.service.api import Refused
-from fedsvd.service.enlist import OwnPart
+from fedsvd.service.enlist import OpenedData
 from fedsvd.service.member import Member
 from fedsvd.service.member_node import MemberNode
 
@@ -69,10 +69,10 @@ def test_nothing_is_done_while_others_have_not_enlisted(tmp_path, played):
 
 def test_data_of_another_shape_than_was_enlisted_with_is_not_brought(tmp_path):
     member = Member("party/a", None, None, {}, None, tmp_path)
-    member._opened["8f3a"] = OwnPart(None, (), {"rows": 4})
+    member._opened["8f3a"] = OpenedData(None, (), {"rows": 4})
     with pytest.raises(DataChanged):
         member.open_as_enlisted(RECORD)
-    member._opened["8f3a"] = OwnPart(None, (), {"rows": 3})
+    member._opened["8f3a"] = OpenedData(None, (), {"rows": 3})
     assert member.open_as_enlisted(RECORD).facts == {"rows": 3}
 
 
@@ -118,9 +118,9 @@ def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
     member = node(tmp_path, True)
     member._member.dialling = SimpleNamespace(patience=60.0)
     monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
-    monkeypatch.setattr(member_node, "Line", lambda dialling: None)
+    monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: None)
     monkeypatch.setattr(member_node, "_LOOK_AFTER_TROUBLE", 0.01)
-    monkeypatch.setattr(member_node, "Desk", lambda line: Book())
+    monkeypatch.setattr(member_node, "CspClient", lambda line: Book())
     monkeypatch.setattr(member, "_look", look)
     member.run(until=lambda: len(looks) == 5)
     assert len(looks) == 5

@@ -3,7 +3,7 @@
 import pytest
 
 from fedsvd.service import progress as telling
-from fedsvd.service.progress import Teller
+from fedsvd.service.progress import ProgressReporter
 
 
 class Written:
@@ -26,7 +26,7 @@ def clock(monkeypatch):
 
 def test_a_stage_of_one_part_is_told_when_it_begins_and_never_as_nought_per_cent(clock):
     desk = Written()
-    teller = Teller(desk, "job")
+    teller = ProgressReporter(desk, "job")
     teller.stage("uploading")
     teller.progress("masking", 0, 1)
     teller.progress("masking", 1, 1)
@@ -36,7 +36,7 @@ def test_a_stage_of_one_part_is_told_when_it_begins_and_never_as_nought_per_cent
 
 def test_what_can_be_counted_is_told_twice_a_second_at_most_and_at_its_end(clock):
     desk = Written()
-    teller = Teller(desk, "job")
+    teller = ProgressReporter(desk, "job")
     for done in range(1, 101):
         clock[0] += 0.1
         teller.progress("uploading", done, 100)

@@ -1,6 +1,6 @@
 """The links of one session at the CSP: what members push and pull, and the CSP's own end of it.
 
-A member's message may come in when there is room for it, so that the bytes waiting to be read stay within what may be
+A member's message may come in when there is space for it, so that the bytes waiting to be read stay within what may be
 held, or are one message. Who speaks too early is told to try again. A member that breaks the rules ends the session at
 both ends. gRPC is not here.
 
@@ -47,7 +47,7 @@ class _Link:
         self.heard, self.lost = monotonic(), None
 
 
-class Room:
+class SessionLinks:
     """The links of one session at the CSP."""
 
     def __init__(
