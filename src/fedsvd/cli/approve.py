@@ -14,9 +14,9 @@ from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, 
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.service.approval import Considered, agree, consider
 from fedsvd.service.client import Connection
-from fedsvd.service.process import enlist_now
+from fedsvd.service.consider import Considered, agree, consider
+from fedsvd.service.serve import enlist_now
 from fedsvd.studies.jobs import named
 
 
@@ -41,7 +41,7 @@ def approve(
     voice = Voice(format)
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        considered = consider(connection.site, record, connection.csp(), connection.certificates(record["id"]))
+        considered = consider(connection.site, record, connection.csp(), connection.certificates(record.id))
         site = connection.site
     told = _record(considered, link)
     if format is Format.TEXT:
@@ -59,7 +59,7 @@ def approve(
     if format is Format.JSON:
         voice.answer({**told, "approved": True, "enlisted": enlisted}, lambda console: None)
     else:
-        voice.line(f"approved{' and enlisted' if enlisted else ''}: {record['name']} ({record['id'][:8]})")
+        voice.line(f"approved{' and enlisted' if enlisted else ''}: {record.name} ({record.short})")
     if enlist and not enlisted:
         voice.line("this kit is running, and enlists by itself")
 
@@ -75,10 +75,10 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
     record, plan = considered.record, considered.plan
     names = tuple(party.name for party in considered.job.parties)
     told: dict[str, Any] = {
-        "job": record["id"],
-        "name": record["name"],
+        "job": record.id,
+        "name": record.name,
         "task": considered.job.study.task,
-        "submitter": record["submitter"],
+        "submitter": record.submitter,
         "data": None if considered.data is None else str(considered.data),
         "approved_before": considered.before,
         "members": [

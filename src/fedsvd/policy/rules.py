@@ -4,7 +4,7 @@ What a task releases leaks more than any mask can hide (C12), so every plan is j
 needs the plan alone, no data; the sentences that tell an owner what each role will learn are in ``ledger.py``.
 
 The last part judges a study beside earlier ones: two studies that differ by one record, or by one party, give that
-record or that party's Gram matrix away. What a party remembers for this is in ``service/earlier_studies.py`` and is
+record or that party's Gram matrix away. What a party remembers for this is in ``earlier_studies.py`` and is
 never sent.
 """
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from pydantic import (
 )
 
 from fedsvd.data.open import is_address
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, printable
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
@@ -216,6 +217,45 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     _check_parties(file)
     _check_study(file.job, file)
     return Job(file.job, file.masks, file.csp, file.authority, file.party, folder)
+
+
+def submitted_job(file: Mapping[str, Any]) -> Job:
+    """The job in a submitted file, parsed once in a process; paths in it would be of another machine."""
+    return _submitted(json.dumps(file, sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def _submitted(text: str) -> Job:
+    file = json.loads(text)
+    for party in file.get("party") or ():
+        if isinstance(party, Mapping) and party.get("data") is not None:
+            raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
+    job = job_from(file, Path())
+    _expect_shown(job)
+    return job
+
+
+def submitted_file(job: Job) -> dict[str, Any]:
+    """A checked job as the file that is submitted: every key that is not its default, and no data.
+
+    What a role computes with is settled where it runs, and so stays here.
+    """
+    _expect_shown(job)
+    sections: dict[str, Any] = {
+        "job": job.study.model_dump(mode="json", exclude_defaults=True, exclude={"device", "engine"}),
+        "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
+        "party": [{"name": party.name} for party in job.parties],
+    }
+    return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
+
+
+def _expect_shown(job: Job) -> None:
+    """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
+    study = job.study
+    for text in (*study.label, study.id or "", study.device or "", study.engine or ""):
+        if printable(text) != text:
+            fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
+            raise ConfigError(fault, "rename the column in every party's data")
 
 
 def schema() -> dict[str, Any]:

@@ -31,7 +31,7 @@ from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service import member_session
-from fedsvd.service.process import serve
+from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
 from fedsvd.transport.pinned_connection import Dialling, PinnedConnection
 from fedsvd.transport.repeat import Landed

@@ -17,13 +17,13 @@ from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
 from fedsvd.identity.temporary import temporary_federation
+from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.approvals import Approvals
 from fedsvd.service.client import Connection
 from fedsvd.service.csp import CspNode
-from fedsvd.service.earlier_studies import Asked, EarlierStudies
-from fedsvd.service.process import only_one, serve
+from fedsvd.service.serve import only_one, serve
 from fedsvd.service.site import Site
 from fedsvd.studies.parties import PartyData
 
@@ -284,10 +284,10 @@ def test_an_approval_is_for_the_job_as_it_was(kits, submit):
     assert asked(kits["party/a"], id, "y\n")[0] == 0
     with Connection(kits["party/a"]) as connection:
         record = connection.job(id)
-        changed = {**record, "file": {**record["file"], "job": {**record["file"]["job"], "components": 4}}}
+        changed = record.changed(file={**record.file, "job": {**record.file["job"], "components": 4}})
         assert connection.site.approved(record)
         assert not connection.site.approved(changed)
-        assert not connection.site.approved({**record, "members": record["members"][:2]})
+        assert not connection.site.approved(record.changed(members=record.members[:2]))
 
 
 def test_a_researcher_approves_nothing_and_a_party_submits_nothing(fedsvd, kits, submit):
