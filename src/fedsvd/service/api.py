@@ -14,8 +14,8 @@ now      any caller          -                      -> Clock: the CSP's clock an
 
 A question is ``{"ask": verb, "with": values}``, an answer ``{"answer": record}`` or ``{"error": ...}``, in JSON. Both
 are parsed once, here; unknown keys, wrong types and long values are refused. Texts of peers are printable when they
-leave here; job files, plans and certificates are as they were, because they are compared. A question or an answer that is too
-large is an error of that question, and of nothing else.
+leave here; job files, plans and certificates are as they were, because they are compared. A question or an answer that
+is too large is an error of that question, and of nothing else.
 """
 
 import json
