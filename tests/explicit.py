@@ -4,15 +4,18 @@ Only single windows are asked of the code under test; how windows make up P and 
 is written here a second time.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.linalg
 
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.windows import Form
+from fedsvd.masks.apply import mask_columns, mask_rows
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
 from fedsvd.randomness.seed import Seed
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 FORMS = tuple(Form)
 
@@ -44,3 +47,15 @@ def right(Q: RightMask) -> Float:
 def split(X: Float, widths: tuple[int, ...]) -> list[Float]:
     """The users' shares X_i of the joint matrix."""
     return np.split(X, np.cumsum(widths)[:-1], axis=1)
+
+
+def masked_columns(A_i: Array, P: LeftMask, Q: RightMask, c: float, i: int) -> Iterator[tuple[slice, Array]]:
+    """Y_i by column windows, as a user masks them: which columns of Y, and their values."""
+    for w, window in enumerate(Q.windows):
+        yield window.outputs, mask_columns(A_i[:, window.columns[i]], P, Q, i, w, c)
+
+
+def masked_rows(A_i: Array, P: LeftMask, Q: RightMask, c: float, i: int) -> Iterator[tuple[slice, Array]]:
+    """Y_i by row windows, as a user masks them: which rows of Y, and their values."""
+    for w, rows in enumerate(P.windows):
+        yield rows, mask_rows(A_i[rows, :], P, Q, i, w, c)

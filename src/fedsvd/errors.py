@@ -1,51 +1,50 @@
-"""Every error of the house, in one tree.
+"""Every error of fedsvd, in one tree.
 
     FedSVDError
-    ├─ ConfigError (ValueError)            FSVD-100  before anything is sent; names the field and the allowed range
-    │  ├─ ReleaseRefused                   FSVD-110  the plan releases more than a party's policy allows; each rule
-    │  ├─ NoDevice                         FSVD-111  the GPU that was asked for is not on this machine
-    │  └─ ApprovalSpent                    FSVD-113  the job was approved, and has already run
-    ├─ ShapeError (ValueError)             FSVD-101  expected, got
-    ├─ MissingExtra (ImportError)          FSVD-102  an optional dependency; names the extra to install
-    ├─ DataError (ValueError)              FSVD-200  the data at rest is not a matrix we can use
-    │  ├─ NotFinite                        FSVD-201  NaN or infinity
-    │  ├─ NotNumeric                       FSVD-202  text, dates, objects, complex numbers
-    │  ├─ RaggedRows                       FSVD-203  rows of different lengths
-    │  ├─ EmptyData                        FSVD-204  no rows or no columns
-    │  ├─ DuplicateNames                   FSVD-205  two columns of one name
-    │  ├─ UnknownFormat                    FSVD-206  a file or object we cannot read
-    │  ├─ DataChanged                      FSVD-207  the source differs from the one a checkpoint was made of
-    │  ├─ RowsDiffer                       FSVD-208  parties hold different rows, or in another order
-    │  ├─ RepeatedIds                      FSVD-209  row ids that occur more than once; how many
-    │  ├─ ConstantData                     FSVD-210  no column of the joint table varies: there is nothing to find
-    │  └─ SourceChanged                    FSVD-211  the data differs from what was approved
-    ├─ NumericalError (ArithmeticError)    FSVD-300
-    │  ├─ FixedPointOverflow               FSVD-301  which bound, not which value
-    │  ├─ IllConditionedBlind              FSVD-302  R_i block, condition estimate
-    │  ├─ PrecisionLost                    FSVD-303  a route past its limit of accuracy
-    │  ├─ NotConverged                     FSVD-304  an iteration ended before its residual was reached
-    │  └─ VerificationFailed               FSVD-305  residual or orthogonality beyond its bound: nothing is released
-    ├─ StorageError (OSError)              FSVD-350  disk or memory budget, damaged checkpoint
-    ├─ ProtocolError                       FSVD-400
-    │  ├─ LocalProtocolError               FSVD-401  we asked the machine for something illegal
-    │  └─ RemoteProtocolError              FSVD-410  a peer did; carries the Abort to send
-    │     ├─ UnexpectedMessage             FSVD-411  state, type, speaker
-    │     ├─ RepeatedShare                 FSVD-412
-    │     ├─ PlanMismatch                  FSVD-413  digests differ
-    │     ├─ MalformedFrame                FSVD-414  one error for every malformed byte: no oracle
-    │     ├─ PeerAborted                   FSVD-415
-    │     ├─ NotSealed                     FSVD-416  a sealed message or a signature that does not verify
-    │     ├─ SumAltered                    FSVD-417  the tag of a secure sum does not fit: the CSP changed the sum
-    │     ├─ AnswerRefused                 FSVD-418  an answer of the CSP that no honest CSP gives; nothing was computed
-    │     └─ SplitView                     FSVD-419  the users did not all receive the same results
-    ├─ TransportError                      FSVD-500
-    │  ├─ PeerLost                         FSVD-501
-    │  ├─ TimedOut                         FSVD-502
-    │  └─ NotAuthenticated                 FSVD-503
-    └─ NotFittedError (ValueError, AttributeError)  FSVD-600
-    PrivacyWarning (UserWarning)                     always shown
-    DataWarning (UserWarning)                        the numbers will be exact, and perhaps of the wrong table
-    └─ RowsNotCompared                               split columns, and nothing says that rows belong together
+    ├─ ConfigError (ValueError)              FSVD-100  A setting, an option or a job file that cannot be carried out
+    │  ├─ ReleaseRefused                     FSVD-110  The plan releases more than a party allows
+    │  ├─ NoDevice                           FSVD-111  The GPU that was asked for is not on this machine
+    │  └─ ApprovalSpent                      FSVD-113  The job was approved, and has already run
+    ├─ ShapeError (ValueError)               FSVD-101  Tables or arrays that do not fit together
+    ├─ MissingExtra (ImportError)            FSVD-102  An optional dependency is not installed
+    ├─ DataError (ValueError)                FSVD-200  The data cannot be used for this study
+    │  ├─ NotFinite                          FSVD-201  NaN, infinity or an empty cell
+    │  ├─ NotNumeric                         FSVD-202  Text, dates or objects where numbers are needed
+    │  ├─ RaggedRows                         FSVD-203  Rows of different lengths
+    │  ├─ EmptyData                          FSVD-204  No rows or no columns
+    │  ├─ DuplicateNames                     FSVD-205  Two columns of one name
+    │  ├─ UnknownFormat                      FSVD-206  A file or object that cannot be read as a matrix
+    │  ├─ DataChanged                        FSVD-207  The data is not what it was when a checkpoint was made
+    │  ├─ RowsDiffer                         FSVD-208  Parties hold different rows, or in another order
+    │  ├─ RepeatedIds                        FSVD-209  Row ids that occur more than once
+    │  ├─ ConstantData                       FSVD-210  No column of the joint table varies
+    │  └─ SourceChanged                      FSVD-211  The data changed since the job was approved
+    ├─ NumericalError (ArithmeticError)      FSVD-300  A computation ended in numbers that cannot be released
+    │  ├─ FixedPointOverflow                 FSVD-301  An entry is larger than the bound of the fixed point
+    │  ├─ PrecisionLost                      FSVD-303  A route would lose more digits than it promises
+    │  ├─ NotConverged                       FSVD-304  An iteration ended before its residual was small enough
+    │  └─ VerificationFailed                 FSVD-305  The result did not pass its check, and nothing was released
+    ├─ StorageError (OSError)                FSVD-350  A disk, a file or a budget stands in the way
+    ├─ ProtocolError                         FSVD-400  The session is not what it should be
+    │  ├─ LocalProtocolError                 FSVD-401  Our own side asked for something illegal
+    │  └─ RemoteProtocolError                FSVD-410  A peer broke the protocol
+    │     ├─ UnexpectedMessage               FSVD-411  A message that this state does not take
+    │     ├─ RepeatedShare                   FSVD-412  A share came twice
+    │     ├─ PlanMismatch                    FSVD-413  Parties hold different plans
+    │     ├─ MalformedFrame                  FSVD-414  Bytes that are no message
+    │     ├─ PeerAborted                     FSVD-415  Another role ended the session
+    │     ├─ NotSealed                       FSVD-416  A sealed message or a signature does not verify
+    │     ├─ SumAltered                      FSVD-417  A secure sum was changed on its way
+    │     ├─ AnswerRefused                   FSVD-418  An answer of the CSP that no honest CSP gives
+    │     └─ SplitView                       FSVD-419  The users did not all receive the same results
+    ├─ TransportError                        FSVD-500  A connection does not work
+    │  ├─ PeerLost                           FSVD-501  A role is gone
+    │  ├─ TimedOut                           FSVD-502  No progress for too long
+    │  └─ NotAuthenticated                   FSVD-503  A certificate, a role or a pin does not fit
+    └─ NotFittedError (ValueError, AttributeError)  FSVD-600  An estimator is used before it was fitted
+    PrivacyWarning (UserWarning)                           A setting reveals more than the default does
+    DataWarning (UserWarning)                              The data may not be what the study takes it for
+    └─ RowsNotCompared                                     Rows of split columns belong together by position alone
 
 A message names the fault, the place and the fix. It may contain names, shapes, counts, indices and digests;
 never an entry of a matrix, a seed or a key. Much of it comes from peers and files, so it is made printable here.
@@ -86,6 +85,10 @@ class FedSVDError(Exception):
 
     code = "FSVD-000"
 
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        super().__init_subclass__()
+        cls.code = code or cls.code
+
     def __init__(self, fault: str = "", fix: str = "") -> None:
         self.fault = printable(fault)
         self.fix = printable(fix)
@@ -97,172 +100,168 @@ class FedSVDError(Exception):
         return f"{text}. Fix: {self.fix}" if self.fix else text
 
 
-class ConfigError(FedSVDError, ValueError):
-    code = "FSVD-100"
+class ConfigError(FedSVDError, ValueError, code="FSVD-100"):
+    """A setting, an option or a job file that cannot be carried out."""
 
 
-class ReleaseRefused(ConfigError):
-    code = "FSVD-110"
+class ReleaseRefused(ConfigError, code="FSVD-110"):
+    """The plan releases more than a party allows."""
 
 
-class NoDevice(ConfigError):
-    code = "FSVD-111"
+class NoDevice(ConfigError, code="FSVD-111"):
+    """The GPU that was asked for is not on this machine."""
 
 
-class ApprovalSpent(ConfigError):
-    code = "FSVD-113"
+class ApprovalSpent(ConfigError, code="FSVD-113"):
+    """The job was approved, and has already run."""
 
 
-class ShapeError(FedSVDError, ValueError):
-    code = "FSVD-101"
+class ShapeError(FedSVDError, ValueError, code="FSVD-101"):
+    """Tables or arrays that do not fit together."""
 
 
-class MissingExtra(FedSVDError, ImportError):
-    code = "FSVD-102"
+class MissingExtra(FedSVDError, ImportError, code="FSVD-102"):
+    """An optional dependency is not installed."""
 
 
-class DataError(FedSVDError, ValueError):
-    code = "FSVD-200"
+class DataError(FedSVDError, ValueError, code="FSVD-200"):
+    """The data cannot be used for this study."""
 
 
-class NotFinite(DataError):
-    code = "FSVD-201"
+class NotFinite(DataError, code="FSVD-201"):
+    """NaN, infinity or an empty cell."""
 
 
-class NotNumeric(DataError):
-    code = "FSVD-202"
+class NotNumeric(DataError, code="FSVD-202"):
+    """Text, dates or objects where numbers are needed."""
 
 
-class RaggedRows(DataError):
-    code = "FSVD-203"
+class RaggedRows(DataError, code="FSVD-203"):
+    """Rows of different lengths."""
 
 
-class EmptyData(DataError):
-    code = "FSVD-204"
+class EmptyData(DataError, code="FSVD-204"):
+    """No rows or no columns."""
 
 
-class DuplicateNames(DataError):
-    code = "FSVD-205"
+class DuplicateNames(DataError, code="FSVD-205"):
+    """Two columns of one name."""
 
 
-class UnknownFormat(DataError):
-    code = "FSVD-206"
+class UnknownFormat(DataError, code="FSVD-206"):
+    """A file or object that cannot be read as a matrix."""
 
 
-class DataChanged(DataError):
-    code = "FSVD-207"
+class DataChanged(DataError, code="FSVD-207"):
+    """The data is not what it was when a checkpoint was made."""
 
 
-class RowsDiffer(DataError):
-    code = "FSVD-208"
+class RowsDiffer(DataError, code="FSVD-208"):
+    """Parties hold different rows, or in another order."""
 
 
-class RepeatedIds(DataError):
-    code = "FSVD-209"
+class RepeatedIds(DataError, code="FSVD-209"):
+    """Row ids that occur more than once."""
 
 
-class ConstantData(DataError):
-    code = "FSVD-210"
+class ConstantData(DataError, code="FSVD-210"):
+    """No column of the joint table varies."""
 
 
-class SourceChanged(DataError):
-    code = "FSVD-211"
+class SourceChanged(DataError, code="FSVD-211"):
+    """The data changed since the job was approved."""
 
 
-class NumericalError(FedSVDError, ArithmeticError):
-    code = "FSVD-300"
+class NumericalError(FedSVDError, ArithmeticError, code="FSVD-300"):
+    """A computation ended in numbers that cannot be released."""
 
 
-class FixedPointOverflow(NumericalError):
-    code = "FSVD-301"
+class FixedPointOverflow(NumericalError, code="FSVD-301"):
+    """An entry is larger than the bound of the fixed point."""
 
 
-class IllConditionedBlind(NumericalError):
-    code = "FSVD-302"
+class PrecisionLost(NumericalError, code="FSVD-303"):
+    """A route would lose more digits than it promises."""
 
 
-class PrecisionLost(NumericalError):
-    code = "FSVD-303"
+class NotConverged(NumericalError, code="FSVD-304"):
+    """An iteration ended before its residual was small enough."""
 
 
-class NotConverged(NumericalError):
-    code = "FSVD-304"
+class VerificationFailed(NumericalError, code="FSVD-305"):
+    """The result did not pass its check, and nothing was released."""
 
 
-class VerificationFailed(NumericalError):
-    code = "FSVD-305"
+class StorageError(FedSVDError, OSError, code="FSVD-350"):
+    """A disk, a file or a budget stands in the way."""
 
 
-class StorageError(FedSVDError, OSError):
-    code = "FSVD-350"
+class ProtocolError(FedSVDError, code="FSVD-400"):
+    """The session is not what it should be."""
 
 
-class ProtocolError(FedSVDError):
-    code = "FSVD-400"
+class LocalProtocolError(ProtocolError, code="FSVD-401"):
+    """Our own side asked for something illegal."""
 
 
-class LocalProtocolError(ProtocolError):
-    code = "FSVD-401"
+class RemoteProtocolError(ProtocolError, code="FSVD-410"):
+    """A peer broke the protocol."""
 
 
-class RemoteProtocolError(ProtocolError):
-    code = "FSVD-410"
+class UnexpectedMessage(RemoteProtocolError, code="FSVD-411"):
+    """A message that this state does not take."""
 
 
-class UnexpectedMessage(RemoteProtocolError):
-    code = "FSVD-411"
+class RepeatedShare(RemoteProtocolError, code="FSVD-412"):
+    """A share came twice."""
 
 
-class RepeatedShare(RemoteProtocolError):
-    code = "FSVD-412"
+class PlanMismatch(RemoteProtocolError, code="FSVD-413"):
+    """Parties hold different plans."""
 
 
-class PlanMismatch(RemoteProtocolError):
-    code = "FSVD-413"
+class MalformedFrame(RemoteProtocolError, code="FSVD-414"):
+    """Bytes that are no message."""
 
 
-class MalformedFrame(RemoteProtocolError):
-    code = "FSVD-414"
+class PeerAborted(RemoteProtocolError, code="FSVD-415"):
+    """Another role ended the session."""
 
 
-class PeerAborted(RemoteProtocolError):
-    code = "FSVD-415"
+class NotSealed(RemoteProtocolError, code="FSVD-416"):
+    """A sealed message or a signature does not verify."""
 
 
-class NotSealed(RemoteProtocolError):
-    code = "FSVD-416"
+class SumAltered(RemoteProtocolError, code="FSVD-417"):
+    """A secure sum was changed on its way."""
 
 
-class SumAltered(RemoteProtocolError):
-    code = "FSVD-417"
+class AnswerRefused(RemoteProtocolError, code="FSVD-418"):
+    """An answer of the CSP that no honest CSP gives."""
 
 
-class AnswerRefused(RemoteProtocolError):
-    code = "FSVD-418"
+class SplitView(RemoteProtocolError, code="FSVD-419"):
+    """The users did not all receive the same results."""
 
 
-class SplitView(RemoteProtocolError):
-    code = "FSVD-419"
+class TransportError(FedSVDError, code="FSVD-500"):
+    """A connection does not work."""
 
 
-class TransportError(FedSVDError):
-    code = "FSVD-500"
+class PeerLost(TransportError, code="FSVD-501"):
+    """A role is gone."""
 
 
-class PeerLost(TransportError):
-    code = "FSVD-501"
+class TimedOut(TransportError, code="FSVD-502"):
+    """No progress for too long."""
 
 
-class TimedOut(TransportError):
-    code = "FSVD-502"
+class NotAuthenticated(TransportError, code="FSVD-503"):
+    """A certificate, a role or a pin does not fit."""
 
 
-class NotAuthenticated(TransportError):
-    code = "FSVD-503"
-
-
-class NotFittedError(FedSVDError, ValueError, AttributeError):
-    code = "FSVD-600"
+class NotFittedError(FedSVDError, ValueError, AttributeError, code="FSVD-600"):
+    """An estimator is used before it was fitted."""
 
 
 class PrivacyWarning(UserWarning):
@@ -274,7 +273,7 @@ class DataWarning(UserWarning):
 
 
 class RowsNotCompared(DataWarning):
-    """Columns are split, and rows belong together by position alone; ``ids = "trust"`` says that this is known."""
+    """Rows of split columns belong together by position alone; ``ids = "trust"`` says that this is known."""
 
 
 def together(problems: Sequence[FedSVDError]) -> FedSVDError:

@@ -34,15 +34,16 @@ def opened(monkeypatch):
 LARGE, FEATURES = 5003, 6
 
 
-def residues_read(opened, small, unit):
+def residues_read(opened, small, unit, k=3, **study):
     """How many sums of a small party's features a curious large party reads from residues of the joint sum.
 
-    The attacker subtracts its own term. What is left is ``n_2 mean_2 + n_3 mean_3``: the first a multiple of n_2 on the
-    grid of float64 numbers, the second a sum of records that are whole numbers of units. Every such sum is tried.
+    The attacker subtracts its own term. What is left is a sum of ``n_i mean_i``: those of the other large parties,
+    which have equally many records, are multiples of that number on the grid of float64 numbers, and the small one is a
+    sum of records that are whole numbers of units. Every such sum is tried.
     """
     rng = np.random.default_rng(2)
-    tables = [rng.normal(3.0, 2.0, (LARGE, FEATURES)) for _ in range(2)]
-    opened.run([*tables, small], Task.PCA, components=2)
+    tables = [rng.normal(3.0, 2.0, (LARGE, FEATURES)) for _ in range(k - 1)]
+    opened.run([*tables, small], Task.PCA, components=2, **study)
     total = wide.decode_integers(opened.totals["mean 0"])
     own = wide.decode_integers(opened.own[1, "mean"])
     true = np.rint(small.sum(axis=0) / unit).astype(int)
@@ -60,15 +61,28 @@ def residues_read(opened, small, unit):
     return read
 
 
-def test_f2_the_means_of_a_small_party_cannot_be_read_from_residues_of_the_joint_sum(opened, monkeypatch):
+# Plans as they are made: both families, from three parties to ten, with memory to spare and with hardly any.
+PLANS = [
+    {"k": 3},
+    {"k": 3, "memory": 1 << 20},
+    {"k": 5, "unit_variance": True},
+    {"k": 10, "memory": 1 << 20},
+    {"k": 3, "scheme": "mask"},
+    {"k": 10, "scheme": "mask", "memory": 1 << 23},
+]
+SLOW = [pytest.param(plan, marks=pytest.mark.slow) if plan["k"] == 10 else plan for plan in PLANS]
+
+
+@pytest.mark.parametrize("plan", SLOW, ids=lambda plan: " ".join(map(str, plan.values())))
+def test_f2_the_means_of_a_small_party_cannot_be_read_from_residues_of_the_joint_sum(opened, monkeypatch, plan):
     rng = np.random.default_rng(1)
     sixty = rng.integers(-8, 9, (60, FEATURES)) / 4.0
     one = rng.integers(-2000, 2000, (1, FEATURES)) / 64.0
-    assert residues_read(opened, sixty, 0.25) == 0
-    assert residues_read(opened, one, 1 / 64) == 0
+    assert residues_read(opened, sixty, 0.25, **plan) == 0
+    assert residues_read(opened, one, 1 / 64, **plan) == 0
     # The attack reads a record where sums carry no noise.
     monkeypatch.setattr(noise, "uniform_integers", lambda widths, stream: [0] * len(widths))
-    assert residues_read(opened, one, 1 / 64) == FEATURES
+    assert residues_read(opened, one, 1 / 64, **plan) == FEATURES
 
 
 # --- F3 ---------------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def opened_by_users(name, state):
     return watched(TABLES[name], scheme="sum", mode=Mode.A, random_state=state, **H)
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if name != "zero"])
+@pytest.mark.parametrize("name", TABLES)
 def test_the_csps_view_of_mode_a_is_a_function_of_the_plan(name):
     """On X and on unrelated data of equal shapes: the same messages of the same lengths, and words of one law."""
     reference, other = csp_view(opened_by_users("normal", 1)), csp_view(opened_by_users(name, 2))
@@ -71,9 +71,25 @@ def test_the_csps_view_of_mode_a_is_a_function_of_the_plan(name):
     assert min(same_law(*pair) for pair in zip(low, high, strict=True)) > ACCEPTED
 
 
-def test_that_all_data_is_zero_is_what_the_csp_does_see():
-    """Section 3.3: nothing is uploaded then, so the session is shorter; and this is all."""
-    zero, reference = csp_view(opened_by_users("zero", 3)), csp_view(opened_by_users("normal", 1))
+@cache
+def fitted_by_users(name, state):
+    """A regression in mode A: of normal labels, of labels and features that do not vary, and of zeros."""
+    tables = {"normal": [normal(8, 9, 3), normal(9, 7, 3)], "zero": [np.zeros((9, 3)), np.zeros((7, 3))]}
+    tables["constant"] = [T + 2.0 for T in tables["zero"]]
+    labels = [T[:, :1] for T in tables[name]]
+    return watched(tables[name], Task.LR, mode=Mode.A, random_state=state, labels=labels, targets=1, **H)
+
+
+@pytest.mark.parametrize("name", ["zero", "constant"])
+def test_nor_does_it_see_a_regression_in_which_nothing_varies(name):
+    reference, other = csp_view(fitted_by_users("normal", 1)), csp_view(fitted_by_users(name, 2))
+    assert shapes(reference) == shapes(other)
+
+
+def test_that_all_data_is_zero_is_what_the_csp_does_see_in_mode_b():
+    """There it opens the sum: nothing is uploaded then, so the session is shorter; and this is all."""
+    zero = csp_view(watched(TABLES["zero"], mode=Mode.B, random_state=3, components=2, **H))
+    reference = csp_view(watched(TABLES["normal"], mode=Mode.B, random_state=1, components=2, **H))
     assert len(zero.heard[CSP]) < len(reference.heard[CSP])
     assert {str(line) for line in shapes(zero)} <= {str(line) for line in shapes(reference)}
 

@@ -7,6 +7,7 @@ the same attacks find what they find under Haar masks, whose view is a function 
 
 import numpy as np
 import pytest
+import scipy.linalg
 from tests.adversary.scores import same_law
 from tests.explicit import seed
 from tests.tolerances import ACCEPTED, REJECTED
@@ -16,13 +17,24 @@ from fedsvd.lab.attacks.alternating import WholeNumbers, alternate, refined
 from fedsvd.lab.attacks.joint_diagonal import jointly_diagonal
 from fedsvd.lab.attacks.unmix import Cuts
 from fedsvd.linalg.windows import Form, block_sizes
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.roles.user.masking import Masks
 from fedsvd.studies.planning import Study, plan_study
 from fedsvd.types import SessionId
 
-M, COUNTS, SLICES = 8209, (9, 7), 24  # a prime number of rows; the CSP cuts what it sees into so many slices
-N = sum(COUNTS)
+M, N, SLICES = 8209, 16, 24  # a prime number of rows; the CSP cuts what it sees into so many slices
+
+# Columns of each party and memory budgets: two to ten parties, small ones among large ones, little memory and much.
+PLANS = [
+    ((9, 7), None),
+    ((15, 1), 1 << 20),
+    ((1, 14, 1), 1 << 30),
+    ((4, 4, 4, 4), 1 << 20),
+    ((2, 3, 1, 5, 5), 1 << 25),
+    ((1, 1, 1, 1, 1, 1, 1, 9), None),
+    ((1, 2, 1, 2, 1, 2, 1, 2, 1, 3), 1 << 20),
+    ((7, 2, 7), 1 << 22),
+]
 
 
 def ratings(rng):
@@ -48,19 +60,20 @@ DATA = [ratings, one_hot, drifting, thirty_ones]
 
 
 def masks(number):
-    """What two users of a plan, as it is made for this shape, mask with."""
-    plan = plan_study(Study(Task.SVD, Split.VERTICAL, scheme="mask"), M, COUNTS, SessionId("s")).plan
-    assert (plan.left, plan.right) == (Form.MIXING, Form.HAAR)
-    return [Masks(plan, i, seed(number), seed(1000 * number + i + 1)) for i in range(len(COUNTS))]
+    """What the users of a plan, as it is made for this shape, mask with; every number has a plan of its own."""
+    counts, memory = PLANS[number % len(PLANS)]
+    budget = {} if memory is None else {"memory": memory}
+    # As the rule of families has it: more rows than columns, and more than 4,096 of them.
+    made = plan_study(Study(Task.SVD, Split.VERTICAL, **budget), M, counts, SessionId("s"))
+    plan = made.plan
+    assert (plan.scheme, plan.left, plan.right) == (Scheme.MASK, Form.MIXING, Form.HAAR)
+    return [Masks(plan, i, seed(number), seed(1000 * number + i + 1)) for i in range(plan.k)]
 
 
 def right_side(users):
-    """``diag(T_1, T_2) Q``, (N, N)."""
+    """``diag(T_1 .. T_k) Q``, (N, N)."""
     Q = users[0].Q.window(0).explicit()
-    T = np.zeros((N, N))
-    for user, place in zip(users, (slice(0, COUNTS[0]), slice(COUNTS[0], N)), strict=True):
-        T[place, place] = user.T_i.explicit()
-    return T @ Q
+    return scipy.linalg.block_diag(*(user.T_i.explicit() for user in users)) @ Q
 
 
 def read_of(Y, right):

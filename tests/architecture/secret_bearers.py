@@ -16,7 +16,6 @@ from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
-from fedsvd.sealing.group import GroupSealer
 from fedsvd.sealing.seal import Opener, Sealer
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import PadKeys
@@ -58,7 +57,6 @@ BEARERS: dict[str, Callable[[Seed], object]] = {
     "SigningKey": SigningKey,
     "Sealer": lambda seed: Sealer(seed, 1, 2),
     "Opener": lambda seed: Opener(seed, 1, 2),
-    "GroupSealer": lambda seed: GroupSealer(seed, "session", "plan", 1),
     "SumSeeds": SumSeeds.of_users,
     "PadKeys": lambda seed: PadKeys(1, {2: seed}),
     "LeftMask": _left,

@@ -172,11 +172,13 @@ def test_three_hospitals_run_a_study_by_commands_and_from_python(tmp_path):
 
 @pytest.mark.slow
 def test_a_party_killed_after_its_pass_resumes_from_its_checkpoint(tmp_path):
-    with two(tmp_path) as house, csp_here(house) as csp:
+    # As patient as the test: a party that is made to wait must not go on because the machine is busy.
+    with two(tmp_path, patience=GENEROUS) as house, csp_here(house) as csp:
         house.start("party/a", "party/b")
-        csp.hold_at("party/b", "compress")
+        csp.hold_at("party/b", "norm")  # what follows its pass
         with house.connect() as line:
             id = line.submit(file_of("svd", ("a", "b")))
+            until(lambda: stage_of(csp, id, "party/b") == "norm")
             until(lambda: stage_of(csp, id, "party/a") == "summing")
             house.kill("party/a")
             checkpoint = house.kits["party/a"] / "state" / "checkpoints" / f"{id}.factor"
@@ -186,6 +188,8 @@ def test_a_party_killed_after_its_pass_resumes_from_its_checkpoint(tmp_path):
             broken = line.watch(id, timeout=GENEROUS)
             assert broken.state == "broken"
             assert all(failure.code.startswith("FSVD-") for failure in broken.failures)
+            # The first attempt is over at both, so that whatever is told from here on is told of the second.
+            until(lambda: {"party/a", "party/b"} <= {failure.who for failure in line.job(id).failures})
             csp.hold_at("party/b", "summing")
             assert line.resume(id).attempt == 2
             until(lambda: (2, "party/b", "summing", None) in csp.told)

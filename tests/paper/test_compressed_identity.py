@@ -7,12 +7,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import explicit, tolerances
-from tests.explicit import seed
+from tests.explicit import masked_columns, seed
 
 from fedsvd.compress.reduce import compress
 from fedsvd.data.open import open_source
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import masked_columns
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation
 from fedsvd.masks.remove import unmask_left

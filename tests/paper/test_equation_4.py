@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import explicit, tolerances
-from tests.explicit import FORMS, seed
+from tests.explicit import FORMS, masked_columns, masked_rows, seed
 
-from fedsvd.masks.apply import masked_columns, masked_rows
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
 

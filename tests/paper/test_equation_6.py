@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import scipy.linalg
 from tests import explicit, tolerances
-from tests.explicit import seed
+from tests.explicit import masked_columns, seed
 
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import masked_columns
 from fedsvd.masks.blind import blind, draw_blind, unblind
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 from tests import tolerances
-from tests.explicit import seed, split
+from tests.explicit import masked_columns, seed, split
 
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import masked_columns
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import secret_scale
 from fedsvd.masks.right import RightMask

@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import explicit, tolerances
-from tests.explicit import FORMS, seed
+from tests.explicit import FORMS, masked_columns, seed
 
-from fedsvd.masks.apply import masked_columns
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import secret_scale
 from fedsvd.masks.remove import unmask_left, unmask_right
@@ -37,7 +36,7 @@ def test_the_svd_of_the_masked_matrix_is_unmasked_to_the_svd_of_x(forms, m, widt
     U_masked, sigma_scaled, Vt_masked = np.linalg.svd(X_masked, full_matrices=False)
 
     U, sigma = unmask_left(U_masked, P), sigma_scaled / c
-    Vt = [unmask_right(Vt_masked, Q, i) for i in range(len(widths))]
+    Vt = [unmask_right(Vt_masked.T, Q, i).T for i in range(len(widths))]
 
     expected = np.linalg.svd(X, compute_uv=False)
     bound = tolerances.product(max(m, n), 8)

@@ -239,7 +239,7 @@ def test_the_ledger_speaks_of_this_plan():
     assert f"The CSP learns {shapes}, and whether the session was stopped; nothing of the data." in lines(mode=Mode.A)
     regression = "ratios of the features' singular values, how large the residual is against the features, and the"
     assert f"The CSP learns {shapes}, {regression} coefficients plus a secret shift" in lines(Task.LR)
-    masked = f"The CSP learns the singular values up to one secret factor in [1, 2), {shapes[4:]}"
+    masked = f"The CSP learns the singular values up to one unknown factor, {shapes[4:]}"
     assert f"{masked}, nothing else.\n" in lines(scheme=Scheme.MASK)
     mixed = lines(scheme=Scheme.MASK, right=Form.MIXING)
     assert f"{masked}, and, mixed over both sides, what the masks do not hide of the vectors; " in mixed
@@ -253,7 +253,8 @@ def test_the_ledger_speaks_of_this_plan():
     assert "Every party learns the joint mean of each of the 20 features." in lines(Task.PCA, components=4)
     assert "The CSP learns the residual norm, and the null space when rank is lost" in split
     opened = lines(Task.LR, mode=Mode.A)
-    assert "Every party opens the joint Gram matrix of features and labels (21 x 21)." in opened
+    assert "All parties will hold the joint Gram matrix of features and labels (21 x 21), with it all" in opened
+    assert [text.count("joint Gram matrix") for text in (opened, lines(mode=Mode.A))] == [1, 1]
     assert "The CSP can compute every party's own masked share (eq. 6)." in lines(**PAPER)
     assert "trusted authority" not in lines()
     assert "The trusted authority sees shapes and keys" in "\n".join(

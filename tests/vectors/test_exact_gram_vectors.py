@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ring128 import from_ints, to_ints
 
 from fedsvd.linalg import exact_gram, ring128
 
@@ -71,13 +72,13 @@ def test_the_second_implementation_gives_the_file(vectors):
 
 def test_words_hold_the_integers_of_the_file(vectors):
     integers = [int(entry["integer"]) for entry in vectors["words"]]
-    words = ring128.from_ints(integers)
+    words = from_ints(integers)
     assert [f"{int(high):016x}{int(low):016x}" for low, high in words] == [entry["word"] for entry in vectors["words"]]
-    assert ring128.to_ints(words) == integers
+    assert to_ints(words) == integers
 
 
 def test_words_round_to_the_numbers_of_the_file(vectors):
-    words = ring128.from_ints(value_of(entry["word"]) for entry in vectors["words"])
+    words = from_ints(value_of(entry["word"]) for entry in vectors["words"])
     expected = [float.fromhex(entry["float64"]) for entry in vectors["words"]]
     np.testing.assert_array_equal(ring128.to_float(words), expected)
 
@@ -87,7 +88,7 @@ def test_gram_matrices_are_those_of_the_file(vectors, shape):
     entry = vectors["grams"][shape]
     A = np.array([[float.fromhex(a) for a in row] for row in entry["A"]])
     words = exact_gram.sliced(A, np.array(entry["D"], np.float64)).rows(0, len(A))
-    assert [word(value) for value in ring128.to_ints(words)] == entry["triangle"]
+    assert [word(value) for value in to_ints(words)] == entry["triangle"]
 
 
 if __name__ == "__main__":

@@ -16,12 +16,13 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
+from tests.unit.wire.frames import cut, encode_frame
 
 from fedsvd.protocol import messages as said
 from fedsvd.protocol.parties import ALL, TA, Party, Role
 from fedsvd.types import Digest, SessionId
 from fedsvd.wire.codec import decode, encode
-from fedsvd.wire.frame import cut, decode_frame, encode_frame
+from fedsvd.wire.frame import decode_frame
 
 VECTORS = Path(__file__).with_name("frames.json")
 PLAN = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"

@@ -7,8 +7,8 @@ from rich.console import Console
 
 from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
+from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.plan import leaves_each_site
-from fedsvd.cli.voice import Format, Voice, facts, listing
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
@@ -38,14 +38,14 @@ def approve(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a job means for this site, and approve it."""
-    voice = Voice(format)
+    output = Output(format)
     with Connection(kit, csp) as connection:
         record = connection.job(job)
         considered = consider(connection.site, record, connection.csp(), connection.certificates(record.id))
         site = connection.site
     told = _record(considered, link)
     if format is Format.TEXT:
-        voice.answer(told, lambda console: _show(console, considered, told, link))
+        output.answer(told, lambda console: _show(console, considered, told, link))
     considered.expect_everybody()
     considered.expect_allowed()
     compared = {ungrouped(text) for text in pin or ()}
@@ -57,11 +57,11 @@ def approve(
     agree(site, considered, compared)
     enlisted = enlist and enlist_now(site, record, csp)
     if format is Format.JSON:
-        voice.answer({**told, "approved": True, "enlisted": enlisted}, lambda console: None)
+        output.answer({**told, "approved": True, "enlisted": enlisted}, lambda console: None)
     else:
-        voice.line(f"approved{' and enlisted' if enlisted else ''}: {record.name} ({record.short})")
+        output.line(f"approved{' and enlisted' if enlisted else ''}: {record.name} ({record.short})")
     if enlist and not enlisted:
-        voice.line("this kit is running, and enlists by itself")
+        output.line("this kit is running, and enlists by itself")
 
 
 def _question(new: list[str], plan: SessionPlan | None) -> str:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, Overwrite, Quiet, Scratch
-from fedsvd.cli.voice import Format, Voice, duration, facts, listing
+from fedsvd.cli.output import Format, Output, duration, facts, listing
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import named
 
@@ -43,18 +43,18 @@ def audit(
     from fedsvd.lab.audit.page import render, template
     from fedsvd.studies.job_file import read_job
 
-    voice = Voice(format, quiet)
+    output = Output(format, quiet)
     if out.exists() and not overwrite:
         raise ConfigError(f"{out} is there already", "name another page with --out, or give --overwrite")
     template()  # what is missing for the page is said before the work
     asked = read_job(job)
     source = open_source(data, scratch=scratch)
-    found = run_audit(source, asked, budget=budget or BUDGET, include_data=include_data, seed=seed, told=voice.line)
+    found = run_audit(source, asked, budget=budget or BUDGET, include_data=include_data, seed=seed, told=output.line)
     names = tuple(party.name for party in asked.parties)
     record = _named(found.record(), names)
     out.write_text(render(found, record, include_data), encoding="utf-8")
     record["out"] = str(out)
-    voice.answer(record, lambda console: _show(console, found, record))
+    output.answer(record, lambda console: _show(console, found, record))
 
 
 def _named(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

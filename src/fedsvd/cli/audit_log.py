@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.options import FormatOption
-from fedsvd.cli.voice import Format, Voice
+from fedsvd.cli.output import Format, Output
 from fedsvd.storage.journal import verify_audit
 
 audit_log = typer.Typer(no_args_is_help=True, help="A role's audit log: JSON lines, chained by hashes.")
@@ -26,4 +26,4 @@ def verify(
     lines = verify_audit(file)
     record = {"file": str(file), "lines": lines, "intact": True}
     text = f"{lines} lines, none changed and none missing; a copy of audit.head elsewhere shows if both files are cut"
-    Voice(format).answer(record, lambda console: console.print(text))
+    Output(format).answer(record, lambda console: console.print(text))

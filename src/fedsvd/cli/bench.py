@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, Quiet
-from fedsvd.cli.voice import Format, Voice, duration, size
-from fedsvd.cli.watching import watched
+from fedsvd.cli.output import Format, Output, duration, size
+from fedsvd.cli.watch import watched
 from fedsvd.cost.calibration import rated
 from fedsvd.errors import ConfigError
 from fedsvd.lab.scale import Case, Step, exponent, generation, measured, modelled
@@ -49,18 +49,18 @@ def scale(
     """Run sizes in steps on made data, one process to each role; fit the growth and compare with the cost model."""
     if task not in _SIZES:
         raise ConfigError(f"no scale benchmark for {task}", f"one of {', '.join(_SIZES)}")
-    voice = Voice(format, quiet)
+    output = Output(format, quiet)
     if not overwrite and (out / "scale.json").exists():
         expect_free(out, False)
     cases = [Case(task, short, long, alpha, memory=_bytes(memory)) for long in _lengths(sizes or _SIZES[task])]
-    steps = _run(voice, cases, alone)
+    steps = _run(output, cases, alone)
     record = _record(cases, steps)
     out.mkdir(parents=True, exist_ok=True)
     (out / "scale.json").write_text(json.dumps(record, indent=1) + "\n")
     plotted = _plot(record, out / "scale.png")
     if plotted is None:
-        voice.line("no plot: matplotlib is not installed (pip install 'fedsvd[report]')")
-    voice.answer({**record, "plot": plotted}, lambda console: _show(console, record, out))
+        output.line("no plot: matplotlib is not installed (pip install 'fedsvd[report]')")
+    output.answer({**record, "plot": plotted}, lambda console: _show(console, record, out))
 
 
 def _bytes(text: str) -> int:
@@ -84,16 +84,16 @@ def _lengths(text: str) -> list[int]:
     return found
 
 
-def _run(voice: Voice, cases: list[Case], alone: bool) -> list[Step]:
+def _run(output: Output, cases: list[Case], alone: bool) -> list[Step]:
     machine, factor, beside, steps = rated().machine, 1.0, 0.0, []
     for case in cases:
         made = generation(case) / 2  # two parties make their halves at the same time
         model = modelled(case, machine)
         foretold = beside + made + factor * model
-        voice.line(f"{case.task} {case.short:,} x {case.long:,}: about {duration(foretold)} foretold")
-        with watched(voice) as seen:
+        output.line(f"{case.task} {case.short:,} x {case.long:,}: about {duration(foretold)} foretold")
+        with watched(output) as seen:
             step = measured(case, foretold, alone=alone, seen=seen)
-        voice.line(f"{case.task} {case.short:,} x {case.long:,}: {duration(step.seconds)} measured")
+        output.line(f"{case.task} {case.short:,} x {case.long:,}: {duration(step.seconds)} measured")
         beside, factor = step.seconds - step.busy, max(step.busy - made, 0.01) / model
         steps.append(step)
     return steps

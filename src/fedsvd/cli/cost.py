@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from fedsvd.cli.voice import duration, listing, size
+from fedsvd.cli.output import duration, listing, size
 from fedsvd.cost.calibration import rated
 from fedsvd.cost.estimate import HEADER, Cost, masks_of, predict, table
 from fedsvd.errors import ConfigError

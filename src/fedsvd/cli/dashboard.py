@@ -23,7 +23,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from fedsvd import __version__
-from fedsvd.cli.watching import Pace
+from fedsvd.cli.watch import Pace
 from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.csp import CspNode

@@ -19,9 +19,9 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.local_run import ended_by_signals
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
+from fedsvd.cli.output import Format, Output, duration, listing, size
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.voice import Format, Voice, duration, listing, size
-from fedsvd.cli.watching import watched
+from fedsvd.cli.watch import watched
 from fedsvd.linalg.signs import apply_signs, signs_of
 from fedsvd.results.folder import expect_free
 from fedsvd.results.stored import REPORT
@@ -43,7 +43,7 @@ def demo(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Three hospitals factorise one table, each in a process of its own; nobody hands over a row."""
-    voice, (D, names) = Voice(format, quiet), _patients()
+    output, (D, names) = Output(format, quiet), _patients()
     for task in ("pca", "svd"):
         expect_free(out / f"demo-{task}", overwrite=True)
     started, written = perf_counter(), list[str]()
@@ -53,11 +53,11 @@ def demo(
         pca, svd = _job("pca", place, **_PCA), _job("svd", place)
         for name, D_i in zip(HOSPITALS, np.split(D, _CUTS), strict=True):
             _save_csv(place / f"{name}.csv", names, D_i)
-        voice.line("starting five processes: CSP, authority, three hospitals")
-        with voice.heeding(HOSPITALS), local_federation(pca, scratch=scratch) as federation:
+        output.line("starting five processes: CSP, authority, three hospitals")
+        with output.notices_of_warnings(HOSPITALS), local_federation(pca, scratch=scratch) as federation:
             runs = [
-                _run("PCA, 5 components", _pca_errors, D, *_federated(voice, federation, pca, out, written)),
-                _run("SVD, all of it", _svd_errors, D, *_federated(voice, federation, svd, out, written)),
+                _run("PCA, 5 components", _pca_errors, D, *_federated(output, federation, pca, out, written)),
+                _run("SVD, all of it", _svd_errors, D, *_federated(output, federation, svd, out, written)),
             ]
             processes = len(federation.processes)
     record = {
@@ -70,7 +70,7 @@ def demo(
         "reports": sorted(str(page) for page in out.glob(f"demo-*/**/{REPORT}")),
         "runs": runs,
     }
-    voice.answer(record, lambda console: _show(console, record))
+    output.answer(record, lambda console: _show(console, record))
 
 
 def _patients() -> tuple[Float, list[str]]:
@@ -93,10 +93,10 @@ def _job(task: str, folder: Path, **options: Any) -> Job:
 
 
 def _federated(
-    voice: Voice, federation: LocalFederation, job: Job, out: Path, written: list[str]
+    output: Output, federation: LocalFederation, job: Job, out: Path, written: list[str]
 ) -> tuple[Stored, list[Stored], float]:
     """What the hospitals come to hold together: what all share, each one's own, and the seconds it took."""
-    with watched(voice) as seen:
+    with watched(output) as seen:
         run = federation.run(job, seen)
     target = out / job.study.name
     run.write(target, "", overwrite=True, draw=reports.artist())

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fedsvd.cli.group import FAILED
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
-from fedsvd.cli.voice import Format, Voice, listing
+from fedsvd.cli.output import Format, Output, listing
 
 
 def doctor(
@@ -36,6 +36,6 @@ def doctor(
             console.print(f"{each.name}: {each.text}. Fix: {each.fix}")
         console.print("Nothing is wrong." if not problems else f"{len(problems)} to put right.")
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
     if problems:
         raise typer.Exit(FAILED)

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.options import FormatOption
+from fedsvd.cli.output import Format, Output, facts
 from fedsvd.cli.rehearsal import rehearse, start
-from fedsvd.cli.voice import Format, Voice, facts
 from fedsvd.errors import StorageError
 from fedsvd.identity.authority import CA, CA_DAYS, DAYS, REVOKED, Authority, init_federation
 from fedsvd.identity.names import KitRole
@@ -41,7 +41,7 @@ def init(
         "fingerprint": operator.fingerprint,
         "ca": str(directory / CA),
     }
-    Voice(format).answer(
+    Output(format).answer(
         record,
         lambda console: console.print(
             facts(
@@ -86,7 +86,7 @@ def approve(
     )
     private.create(target, pem)
     record = {"role": str(role), "name": name, "certificate": str(target), "ca": str(directory / CA)}
-    Voice(format).answer(record, lambda console: console.print(f"{target} is for {role}/{name}: send it"))
+    Output(format).answer(record, lambda console: console.print(f"{target} is for {role}/{name}: send it"))
 
 
 @federation.command()
@@ -115,7 +115,7 @@ def _tell_list(directory: Path, format: Format, what: str) -> None:
     path = directory / REVOKED
     count = sum(issued.revoked is not None for issued in Authority(directory).register())
     text = f"{what}Send {path} ({count} revoked) to every member, to the CSP first: fedsvd join revocations"
-    Voice(format).answer({"revocations": str(path), "revoked": count}, lambda console: console.print(text))
+    Output(format).answer({"revocations": str(path), "revoked": count}, lambda console: console.print(text))
 
 
 def _free(path: Path) -> Path:

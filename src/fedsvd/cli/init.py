@@ -15,7 +15,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from fedsvd.cli.options import FormatOption
-from fedsvd.cli.voice import Format, Voice
+from fedsvd.cli.output import Format, Output
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
@@ -47,10 +47,10 @@ def init(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Write a job.toml and a policy.toml to begin with; asks for what options do not say."""
-    voice = Voice(format)
+    output = Output(format)
     if schema_file is not None:
         _write({schema_file: json.dumps(schema(), indent=2) + "\n"})
-        voice.answer({"written": [str(schema_file)]}, lambda console: console.print(f"wrote {schema_file}"))
+        output.answer({"written": [str(schema_file)]}, lambda console: console.print(f"wrote {schema_file}"))
         return
     _expect_free([folder / JOB, folder / POLICY])  # before the questions, not after them
     ask = _Asking(sys.stdin.isatty() and format is Format.TEXT)
@@ -67,7 +67,7 @@ def init(
     job_from(tomllib.loads(text), folder)  # a job file that is right, or an error that says why not
     files = {folder / JOB: text, folder / POLICY: spelt_policy(Policy())}
     _write(files)
-    voice.answer(
+    output.answer(
         {"written": [str(path) for path in files]},
         lambda console: console.print(
             f"wrote {' and '.join(map(str, files))}\nnext: put the tables where the [[party]] entries say, then\n"

@@ -8,10 +8,10 @@ import typer
 
 from fedsvd.cli.group import Lazy
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, Quiet
+from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.reports import drawn
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.voice import Format, Voice, facts, listing
-from fedsvd.cli.watching import watched
+from fedsvd.cli.watch import watched
 from fedsvd.errors import ApprovalSpent
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.service.client import Connection, Results
@@ -49,11 +49,11 @@ def submit(
     """Ask a federation for a study; it runs when every member has approved it."""
     read = read_job(file)
     known = csp or Site.at(kit).settings().csp.address or read.csp.address
-    voice = Voice(format)
-    with Connection(kit, known) as connection, voice.heeding():
+    output = Output(format)
+    with Connection(kit, known) as connection, output.notices_of_warnings():
         record = connection.job(connection.submit(read))
     text = f"submitted as {record.id}; it awaits {', '.join(record.members)}"
-    voice.answer(_short(record), lambda console: console.print(text))
+    output.answer(_short(record), lambda console: console.print(text))
 
 
 @job.command("list")
@@ -67,7 +67,7 @@ def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Form
         for each in shown
     ]
     header = ("job", "name", "task", "state", "submitted by", "here")
-    Voice(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
+    Output(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
 
 
 @job.command()
@@ -75,14 +75,14 @@ def watch(
     job: JobId, kit: KitOption, csp: CspOption = None, quiet: Quiet = False, format: FormatOption = Format.TEXT
 ) -> None:
     """Follow a job to its end; exit code 1 unless that is a good one."""
-    voice = Voice(format, quiet)
+    output = Output(format, quiet)
     with Connection(kit, csp) as connection:
         goes_on = f"the job goes on; follow it again: fedsvd job watch {job} --kit {kit}"
-        with if_interrupted(lambda: goes_on), watched(voice) as seen:
+        with if_interrupted(lambda: goes_on), watched(output) as seen:
             record = connection.watch(job, seen)
         if record.state is not JobState.DONE:
             raise _cause(connection.site, record)
-        _show_results(voice, connection.results(record.id), record)
+        _show_results(output, connection.results(record.id), record)
 
 
 @job.command()
@@ -95,7 +95,7 @@ def resume(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpti
     for member in record.members:
         if member.startswith("authority/"):
             text += f"; {member} must be there once more, for it deals fresh seeds to every session"
-    Voice(format).answer(_short(record), lambda console: console.print(text))
+    Output(format).answer(_short(record), lambda console: console.print(text))
 
 
 @job.command()
@@ -104,7 +104,7 @@ def stop(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption
     with Connection(kit, csp) as connection:
         record = connection.stop(job)
     text = f"{record.name} ({record.short}) is {record.state}"
-    Voice(format).answer(_short(record), lambda console: console.print(text))
+    Output(format).answer(_short(record), lambda console: console.print(text))
 
 
 @job.command()
@@ -112,10 +112,10 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
     """Where this party's results are; for a researcher, how the job stands."""
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        _show_results(Voice(format), connection.results(record.id), record, _failures(connection.site, record))
+        _show_results(Output(format), connection.results(record.id), record, _failures(connection.site, record))
 
 
-def _show_results(voice: Voice, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
+def _show_results(output: Output, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
     rows = how_rows_belong(study_of(record.job, 0))
     told = {
         **_short(record),
@@ -141,7 +141,7 @@ def _show_results(voice: Voice, found: Results, record: JobRecord, failures: Seq
         shown["report"] = told["report"]
     for failure in failures:
         shown[f"failed: {failure.who}"] = f"{failure.code} in {failure.stage or 'starting'}: {failure.text}"
-    voice.answer(told, lambda console: console.print(facts(shown)))
+    output.answer(told, lambda console: console.print(facts(shown)))
 
 
 def _short(record: JobRecord) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, KitOption
-from fedsvd.cli.voice import Format, Voice, facts
+from fedsvd.cli.output import Format, Output, facts
 from fedsvd.errors import ConfigError
 from fedsvd.identity import request as requests
 from fedsvd.identity.certificates import REHEARSAL
@@ -140,7 +140,7 @@ def _tell_request(kit: Path, made: Request, format: Format) -> None:
             )
         )
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
 
 
 def _tell_kit(kit: Kit, format: Format) -> None:
@@ -174,7 +174,7 @@ def _tell_kit(kit: Kit, format: Format) -> None:
         for warning in warnings:
             console.print(f"Warning: {warning}")
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
 
 
 def _now() -> datetime:

@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 
 from fedsvd.cli import reports
+from fedsvd.cli.output import Output, duration, facts, number, size, top_of
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.study import about_rows, left_behind, own_parts, point_out, show_estimate, tell_of_resumption
-from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
-from fedsvd.cli.watching import watched
+from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.policy.rules import Policy
@@ -32,33 +32,33 @@ _ROWS_SHOWN = 5
 
 
 def carry_out_locally(
-    voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch: Path | None, policy: Policy
+    output: Output, job: Job, out: Path | None, overwrite: bool, scratch: Path | None, policy: Policy
 ) -> None:
     """Run a job with one process to each role, write its results, and tell what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)
     prepared = prepare(job, scratch)
     planned = plan_job(prepared)
-    with voice.heeding(prepared.names), parties_named(prepared.names):
+    with output.notices_of_warnings(prepared.names), parties_named(prepared.names):
         # The parties look again, each with its own eyes; here it is said before anything is started.
         try:
             guard(planned.plan, replace(policy, enforce=True))
         except ReleaseRefused as refused:
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
-    point_out(voice, prepared)
-    show_estimate(voice, prepared, apart=True)
-    voice.line(f"starting {len(planned.plan.parties)} processes on this machine")
+    point_out(output, prepared)
+    show_estimate(output, prepared, apart=True)
+    output.line(f"starting {len(planned.plan.parties)} processes on this machine")
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:
-        tell_of_resumption(voice, resumable)
+        tell_of_resumption(output, resumable)
         with local_federation(job, policy=policy, scratch=scratch) as federation:
-            with watched(voice) as seen, all_faults_named(prepared):
+            with watched(output) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen, resumable)
             run.write(target, planned.why, overwrite, reports.artist())
     stored = read_results(target)
     score = _score(target)
-    voice.answer(
+    output.answer(
         _record(stored, run, target, score, planned.why),
         lambda console: _show(console, stored, run, target, score, planned.why),
     )

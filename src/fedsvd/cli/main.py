@@ -52,22 +52,10 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import run
 
             return run.run
-        case "svd":
-            from fedsvd.cli import svd
+        case "svd" | "pca" | "lsa" | "lr":
+            from fedsvd.cli import tasks
 
-            return svd.svd
-        case "pca":
-            from fedsvd.cli import pca
-
-            return pca.pca
-        case "lsa":
-            from fedsvd.cli import lsa
-
-            return lsa.lsa
-        case "lr":
-            from fedsvd.cli import lr
-
-            return lr.lr
+            return tasks.command(name)
         case "plan":
             from fedsvd.cli import plan
 

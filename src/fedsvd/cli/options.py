@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fedsvd.cli.voice import Format
+from fedsvd.cli.output import Format
 from fedsvd.protocol.tasks import Check, Ids, Mode, Split, Trust, Write
 
 

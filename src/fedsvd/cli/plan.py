@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
-from fedsvd.cli.voice import Format, Voice, facts, listing, size
+from fedsvd.cli.output import Format, Output, facts, listing, size
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.parties import named
@@ -36,7 +36,7 @@ def plan(
     from fedsvd.studies.jobs import plan_job
     from fedsvd.studies.planning import other_family
 
-    voice = Voice(format, quiet=True)
+    output = Output(format, quiet=True)
     prepared = prepare(read_job(job), scratch)
     planned = plan_job(prepared)
     estimated = estimate(planned.plan, link=link, afresh=calibrate)
@@ -45,11 +45,11 @@ def plan(
     compared = None if other is None else (other.plan, estimate(other.plan, link=link))
     record["other_family"] = None if compared is None else family_record(*compared)
     for finding in findings(planned.plan, Policy()):
-        voice.notice(named(str(finding), prepared.names))
-    point_out(voice, prepared)
+        output.notice(named(str(finding), prepared.names))
+    point_out(output, prepared)
     costs = cost_table(planned.plan, estimated.cost, prepared.names)
     totals = in_words(estimated.cost, estimated.basis) + ([] if compared is None else [beside(*compared)])
-    voice.answer(record, lambda console: _show(console, record, totals, costs))
+    output.answer(record, lambda console: _show(console, record, totals, costs))
 
 
 def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:

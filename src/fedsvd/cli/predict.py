@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from fedsvd.cli.job_options import has_name, named_parties
 from fedsvd.cli.options import FormatOption, IdsOption, Overwrite, Parties, Quiet, Scratch
+from fedsvd.cli.output import Format, Output, number, top_of
 from fedsvd.cli.progress import shown
-from fedsvd.cli.voice import Format, Voice, number, top_of
+from fedsvd.cli.tasks import has_name, named_parties
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
@@ -39,21 +39,21 @@ def predict(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Apply a result to new tables: predictions, scores, coordinates."""
-    voice, stored = Voice(format, quiet), read_results(results)
+    output, stored = Output(format, quiet), read_results(results)
     if out is not None:
         expect_free(out, overwrite)
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
     if stored.task is Task.LR and stored.split is Split.VERTICAL:
-        found = _together(voice, results, stored, named, any(map(has_name, party)), ids)
+        found = _together(output, results, stored, named, any(map(has_name, party)), ids)
     else:
         found = _alone(results, stored, named)
     if out is not None:
         write_predictions(out, stored, found, overwrite)
-    voice.answer(_record(stored, found, out), lambda console: _show(console, found, out))
+    output.answer(_record(stored, found, out), lambda console: _show(console, found, out))
 
 
 def _together(
-    voice: Voice, results: Path, stored: Stored, named: dict[str, MatrixSource], explicit: bool, ids: Ids
+    output: Output, results: Path, stored: Stored, named: dict[str, MatrixSource], explicit: bool, ids: Ids
 ) -> dict[str, Holding]:
     """Predictions for the label holder, by all parties of a regression on split columns."""
     parts = [read_results(path) for path in party_folders(results)]
@@ -70,7 +70,7 @@ def _together(
         raise ConfigError(f"this job has no party {strangers}", f"the parties are {', '.join(names)}")
     # Files that are not named after the parties are taken in the parties' order.
     tables = [named[name] for name in names] if by_name else list(named.values())
-    with voice.heeding(names), shown(voice, names) as progress:
+    with output.notices_of_warnings(names), shown(output, names) as progress:
         return predict_together(parts, tables, progress, ids)
 
 

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fedsvd.cli.voice import Voice
+from fedsvd.cli.output import Output
 from fedsvd.engine import progress
 from fedsvd.engine.progress import Progress
 
 
 @contextmanager
-def shown(voice: Voice, names: tuple[str, ...]) -> Iterator[Progress | None]:
+def shown(output: Output, names: tuple[str, ...]) -> Iterator[Progress | None]:
     """What a run calls with (party, stage, done, total); None when the person asked for quiet."""
-    if voice.quiet:
+    if output.quiet:
         yield None
         return
-    with progress.shown(names, voice.line) as report:
+    with progress.shown(names, output.line) as report:
         yield report

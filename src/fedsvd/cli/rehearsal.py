@@ -15,8 +15,8 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption
+from fedsvd.cli.output import Format, Output
 from fedsvd.cli.signals import heed_signals
-from fedsvd.cli.voice import Format, Voice
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The rehearsal's folder.")]
 _HOSPITALS = {"hospital-a": slice(0, 200), "hospital-b": slice(200, 350), "hospital-c": slice(350, None)}
@@ -62,7 +62,7 @@ def rehearse(
         for command in commands:
             console.print(f"  {command}", soft_wrap=True)
 
-    Voice(format).answer(record, show)
+    Output(format).answer(record, show)
 
 
 def start(folder: Folder, format: FormatOption = Format.TEXT) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedsvd.cli.options import FormatOption
-from fedsvd.cli.voice import Format, Voice
+from fedsvd.cli.output import Format, Output
 from fedsvd.errors import StorageError
 from fedsvd.results.stored import REPORT
 
@@ -47,4 +47,4 @@ def report(
         target.write_text(page, encoding="utf-8")
     except OSError as fault:
         raise StorageError(f"cannot write {target}: {fault.strerror}", "name another file: --out") from None
-    Voice(format).answer({"report": str(target)}, lambda console: console.print(f"report: {target}"))
+    Output(format).answer({"report": str(target)}, lambda console: console.print(f"report: {target}"))

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
-from fedsvd.cli.voice import Format, Voice, duration, facts, listing
+from fedsvd.cli.output import Format, Output, duration, facts, listing
 from fedsvd.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,21 +39,21 @@ def reproduce(
     from fedsvd.lab.experiments.experiment import Size, experiments
     from fedsvd.lab.experiments.reproduce import reproduce as run_experiments
 
-    voice = Voice(format, quiet)
+    output = Output(format, quiet)
     known = experiments()
     if not names:
         rows = [(name, experiment.title) for name, experiment in known.items()]
-        voice.answer({"experiments": dict(rows)}, lambda console: console.print(listing(("name", "what"), rows)))
+        output.answer({"experiments": dict(rows)}, lambda console: console.print(listing(("name", "what"), rows)))
         return
     chosen = _chosen(names, list(known))
     size = Size.SMOKE if smoke else Size.QUICK if quick else Size.FULL
-    context = Context(Library.here(data, fetch), scratch, seed, cores(), voice.line)
+    context = Context(Library.here(data, fetch), scratch, seed, cores(), output.line)
     if fresh:
         for name in chosen:
             (out / "rows" / f"{name}.jsonl").unlink(missing_ok=True)
-    with ended_by_signals(), voice.heeding():
+    with ended_by_signals(), output.notices_of_warnings():
         summary = run_experiments(chosen, size, context, out)
-    voice.answer(_record(summary, out), lambda console: _show(console, summary, out))
+    output.answer(_record(summary, out), lambda console: _show(console, summary, out))
     if summary.missing:
         raise typer.Exit(1)
 

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.options import DeviceOption, EngineOption, FormatOption, Out, Overwrite, Quiet, Scratch
+from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
-from fedsvd.cli.voice import Format, Voice
 from fedsvd.studies.job_file import read_job
 
 
@@ -26,4 +26,4 @@ def run(
 ) -> None:
     """Run the study that a job file describes."""
     chosen = read_job(job).computed_with(device, engine)
-    carry_out_on(env, Voice(format, quiet), chosen, out, overwrite, scratch, policy, consent)
+    carry_out_on(env, Output(format, quiet), chosen, out, overwrite, scratch, policy, consent)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedsvd.cli.voice import Voice
+from fedsvd.cli.output import Output
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy
 
@@ -41,7 +41,7 @@ Consent = Annotated[
 
 def carry_out_on(
     env: Environment,
-    voice: Voice,
+    output: Output,
     job: "Job",
     out: Path | None,
     overwrite: bool,
@@ -55,13 +55,13 @@ def carry_out_on(
     if env is Environment.LOCAL:
         from fedsvd.cli.local_run import carry_out_locally
 
-        carry_out_locally(voice, job, out, overwrite, scratch, rules)
+        carry_out_locally(output, job, out, overwrite, scratch, rules)
     elif policy is not None or consent:
         raise ConfigError("--policy and --consent are for --env local", "the sim rung warns, and refuses nothing")
     else:
         from fedsvd.cli.study import carry_out
 
-        carry_out(voice, job, out, overwrite, scratch)
+        carry_out(output, job, out, overwrite, scratch)
 
 
 def _policy_of(policy: Path | None, consent: bool) -> Policy:

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
+from fedsvd.cli.output import Format
 from fedsvd.cli.reports import artist
 from fedsvd.cli.signals import end_in_time, heed_signals
-from fedsvd.cli.voice import Format
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
 
@@ -91,6 +91,9 @@ def start_party(
 
 
 def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: bool = False, **how: Any) -> None:
+    from fedsvd.engine.memory import bound_heap
+
+    bound_heap()
     from fedsvd.service.serve import Started, serve
     from fedsvd.service.site import Site
 

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from fedsvd.cli import reports
 from fedsvd.cli.cost import cost_table, estimate, roughly
+from fedsvd.cli.output import Output, duration, facts, number, size, top_of
 from fedsvd.cli.progress import shown
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.voice import Voice, duration, facts, number, size, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
@@ -29,16 +29,16 @@ from fedsvd.studies.run import Outcome
 _ROWS_SHOWN = 5
 
 
-def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch: Path | None) -> None:
+def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scratch: Path | None) -> None:
     """Run a job in this process, write its results, and tell what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
     prepared = prepare(job, scratch)
-    point_out(voice, prepared)
-    show_estimate(voice, prepared)
+    point_out(output, prepared)
+    show_estimate(output, prepared)
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), resumable, beside(target) as folder:
-        tell_of_resumption(voice, resumable)
+        tell_of_resumption(output, resumable)
 
         def extras(plan: SessionPlan, i: int) -> dict[str, Any]:
             own = folder / str(i + 1)
@@ -46,20 +46,20 @@ def carry_out(voice: Voice, job: Job, out: Path | None, overwrite: bool, scratch
             kept = {"checkpoint": resumable.checkpoint(job, job.parties[i])} if plan.compress else {}
             return {"keep": keeper(plan, i, prepared.write, own), **kept}
 
-        with voice.heeding(prepared.names), shown(voice, prepared.names) as progress:
+        with output.notices_of_warnings(prepared.names), shown(output, prepared.names) as progress:
             study, started = job.study, perf_counter()
             outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, extras=extras)
             seconds = perf_counter() - started
         write_results(target, prepared, outcome, overwrite, reports.artist())
-    voice.answer(
+    output.answer(
         _record(prepared, outcome, seconds, target),
         lambda console: _show(console, prepared, outcome, seconds, target),
     )
 
 
-def point_out(voice: Voice, prepared: Prepared) -> None:
+def point_out(output: Output, prepared: Prepared) -> None:
     """What a person should look at before the numbers are there: rows not compared, columns that look like ids."""
-    with voice.heeding(prepared.names):
+    with output.notices_of_warnings(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
 
 
@@ -75,15 +75,15 @@ def left_behind(target: Path, resumable: Resumable) -> str:
     return f"no results were written to {target}; nothing else was stored"
 
 
-def tell_of_resumption(voice: Voice, resumable: Resumable) -> None:
+def tell_of_resumption(output: Output, resumable: Resumable) -> None:
     """That an earlier run was interrupted, and is gone on with."""
     if resumable.found:
-        voice.line("an earlier run was interrupted: going on from what it compressed")
+        output.line("an earlier run was interrupted: going on from what it compressed")
 
 
-def show_estimate(voice: Voice, prepared: Prepared, apart: bool = False) -> None:
+def show_estimate(output: Output, prepared: Prepared, apart: bool = False) -> None:
     """What the run will cost on this machine, before it begins; ``apart`` where every role has a process to start."""
-    if voice.quiet:
+    if output.quiet:
         return
     plan = plan_job(prepared).plan
     estimated = estimate(plan, in_memory=all(kept_in_memory(plan, i, prepared.write) for i in range(plan.k)))
@@ -92,8 +92,8 @@ def show_estimate(voice: Voice, prepared: Prepared, apart: bool = False) -> None
     cores = "1 core" if cost.cores == 1 else f"{cost.cores} cores"
     seconds = roughly(cost.seconds_on_one_machine)
     moved = f"{size(cost.bytes_total)} between the roles"
-    voice.line(f"expected: {moved}, {seconds} with all roles on {cores} ({estimated.rates}; {without})")
-    voice.table(cost_table(plan, cost, prepared.names))
+    output.line(f"expected: {moved}, {seconds} with all roles on {cores} ({estimated.rates}; {without})")
+    output.table(cost_table(plan, cost, prepared.names))
 
 
 def own_parts(verified: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from fedsvd.cli.options import FormatOption
-from fedsvd.cli.voice import Format, Voice, facts
+from fedsvd.cli.output import Format, Output, facts
 from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import grouped
 from fedsvd.results.signed_certificate import verify_certificate
@@ -48,4 +48,4 @@ def verify(
     shown |= {each["name"] or each["party"]: each["key"] for each in record["signed_by"]}
     if kit is None:
         shown["note"] = "whose keys these are is what --kit DIR compares with the pinned ones"
-    Voice(format).answer(record, lambda console: console.print(facts(shown)))
+    Output(format).answer(record, lambda console: console.print(facts(shown)))

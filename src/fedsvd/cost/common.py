@@ -15,7 +15,7 @@ from fedsvd.protocol.sums import sums_after
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Task
 from fedsvd.secagg.sums import PlannedSum, SumKind
 
-_ENDINGS = ("orthogonality", "verified", "intercept", "null space", "score bound", "scores")
+_ENDINGS = ("orthogonality", "reconstruction", "verified", "intercept", "null space", "score bound", "scores")
 _TAG = 30.0  # bytes of memory traffic that a word's tag is worth
 
 

@@ -53,11 +53,12 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     panel = float(max(rows * width for rows, width in plan.panels))
     total = float(sum(rows * width for rows, width in plan.panels))
     split = panel if len(batches(plan)) > len(plan.panels) else 0.0
+    coming = (plan.k + 1) * batch  # the sum, and a share of every user on its way
     work = Work(memory=8 * (plan.k + 1) * total, encode=8 * total)
-    provider.step("add up", work, 3 * batch + split)
+    provider.step("add up", work, coming + split)
     if not folds(plan):
         store = _stored(plan)
-        provider.step("keep", Work(memory=16 * total), store + 3 * batch + split, keeps=store)
+        provider.step("keep", Work(memory=16 * total), store + coming + split, keeps=store)
         if keeping(plan) is Keeping.WHOLE:
             return
     by_rows = plan.by_rows
@@ -66,7 +67,7 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     longest = max(shape[0 if by_rows else 1] for shape in plan.panels)
     folded = factor(width, length, longest)
     work = folded.work + Work(memory=4 * total)  # beside it a probe, two products with a few vectors
-    provider.step("fold", work, folded.numbers + 3 * batch + split, keeps=1.0 * min(width, length) * width)
+    provider.step("fold", work, folded.numbers + coming + split, keeps=1.0 * min(width, length) * width)
 
 
 def _stored(plan: SessionPlan) -> float:

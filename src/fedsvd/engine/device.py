@@ -13,8 +13,9 @@ from typing import Any
 
 from fedsvd.engine.cluster import Cluster
 from fedsvd.engine.cluster_store import ClusterStore
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, NoDevice
 from fedsvd.linalg.device import CPU, Device, open_device
+from fedsvd.linalg.exact_gram import exact_products_hold
 from fedsvd.randomness.keystream import Each
 from fedsvd.roles.service_provider.collect import Storage
 from fedsvd.storage.access import Access, Layout
@@ -44,7 +45,12 @@ class Engine:
             raise ConfigError(f"engine is {engine!r}", f"one of {', '.join(ENGINES)}, or a scheduler: tls://host:port")
         if engine is None or engine == "numpy":
             opened = device if isinstance(device, Device) else open_device(device)
-            return ON_CPU if opened is None else cls(opened, _threads().map)
+            if opened is None:
+                return ON_CPU
+            if not exact_products_hold(opened.like):
+                # Emulated float64 would make sums of Gram matrices wrong, not only less accurate.
+                raise NoDevice(f"products of whole numbers on {opened.name} are not exact", "choose another device")
+            return cls(opened, _threads().map)
         if device not in (None, CPU):
             raise ConfigError("a device and engine = 'dask' at once", "workers compute on their CPUs: leave one out")
         if isinstance(engine, Cluster):

@@ -6,7 +6,7 @@ the machine does, well or badly, and the others are told before the line is hung
 """
 
 import logging
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -54,29 +54,40 @@ class Player:
         self._played = Played()
         self._zero = perf_counter()
         self._unsaid: FedSVDError | None = None
+        self._heard: deque[tuple[Party, Message]] = deque()  # what is to be taken in next
 
     def play(self) -> Played:
         """Play to the end; raises what stopped the session, if something did."""
         machine = self._machine
         if machine.me != CSP:
-            self._hear(machine.me, Begin(machine.plan.digest))
+            self._heard.append((machine.me, Begin(machine.plan.digest)))
         while not machine.over:
+            # A message, or what was computed, may be as large as the memory allows: nothing here refers to one once it
+            # is taken in, so that it is gone before the next computation begins.
+            while self._heard:
+                self._do(self._hear(*self._heard.popleft()))
+            if machine.over:
+                break
             try:
                 self._alive()
-                arrived = self._transport.receive(_TURN)
+                self._listen()
             except FedSVDError as error:
                 self._do(machine.fail(error))
                 break
-            if arrived is not None:
-                self._hear(*arrived)
         failure = machine.failure or self._unsaid
         if failure is not None:
             raise failure
         return self._played
 
-    def _hear(self, speaker: Party, message: Message) -> None:
+    def _listen(self) -> None:
+        """Wait a moment for the next message."""
+        if (arrived := self._transport.receive(_TURN)) is not None:
+            self._heard.append(arrived)
+
+    def _hear(self, speaker: Party, message: Message) -> tuple[Effect, ...]:
+        """Take a message in; what is to be done then."""
         before = self._machine.state.name
-        effects = self._timed(before.lower(), lambda: self._machine.receive(speaker, message))
+        effects: tuple[Effect, ...] = self._timed(before.lower(), lambda: self._machine.receive(speaker, message))
         after = self._machine.state.name
         if after != before:
             _log.info(
@@ -88,22 +99,25 @@ class Player:
                 type(message).__name__,
             )
             self._watch(after.lower())
-        self._do(effects)
+        return effects
 
     def _do(self, effects: tuple[Effect, ...]) -> None:
         for effect in effects:
             # What was meant for a session that has failed meanwhile is not said after its end.
             if self._machine.failure is not None and not isinstance(effect, Abort):
                 return
-            match effect:
-                case Send(to, message):
-                    self._say(to, message)
-                case Finish(result):
-                    self._played.result = result
-                case Compute(label, work):
-                    self._compute(label, work)
-                case Abort(error):
-                    self._tell(error)
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Send(to, message):
+                self._say(to, message)
+            case Finish(result):
+                self._played.result = result
+            case Compute(label, work):
+                self._compute(label, work)
+            case Abort(error):
+                self._tell(error)
 
     def _say(self, to: Party, message: Message) -> None:
         try:
@@ -120,7 +134,7 @@ class Player:
         except FedSVDError as error:
             self._do(self._machine.fail(error))
             return
-        self._hear(self._machine.me, Computed(self._machine.plan.digest, label, value))
+        self._heard.append((self._machine.me, Computed(self._machine.plan.digest, label, value)))
 
     def _tell(self, error: FedSVDError) -> None:
         """Tell the others why, if they can still be reached: a user tells the CSP, the CSP tells everybody."""

@@ -17,6 +17,7 @@ from fedsvd.types import Array, expect_shape
 
 _EPS = 2.0**-53
 _ORTHOGONALITY = 1e-13  # of U^T U - I, entry by entry, times sqrt(m)
+_MOST_ENTRY = 2.0  # of vectors that are orthonormal: squares of larger numbers could overflow
 _MOST_ENERGY = 0.25  # of sum sigma^2 in units of F^2: what the choice of the unit leaves (exact_gram.unit)
 
 
@@ -97,8 +98,8 @@ def rank_shown(U: Array) -> int:
 def _fault(U: Array, sigma: Array | None) -> str:
     """What no honest answer shows, in words; empty where there is nothing of the kind."""
     xp = namespace(U) if sigma is None else namespace(U, sigma)
-    if not bool(xp.all(xp.isfinite(U))):
-        return "its singular vectors are not finite"
+    if not bool(xp.all(xp.abs(U) <= _MOST_ENTRY)):  # NaN fails too
+        return "its singular vectors are not orthonormal"
     rho = rank_shown(U)
     if not bool(xp.all(xp.any(U[:, :rho] != 0.0, axis=0))):
         return "a zero column stands before one that is not zero"

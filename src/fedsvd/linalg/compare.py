@@ -3,7 +3,7 @@
 Every metric is computed from differences of nearly equal things, never as a difference of squares, so that a
 distance of 1e-15 is reported as such: ``sqrt(2 r - 2 ||U^T U_hat||^2)`` would lose half of the digits and report
 1e-8. The sign-aligned RMSE means nothing inside a cluster of equal singular values, where vectors may rotate
-freely; ``projection_distance`` and ``subspace_angles`` do.
+freely; ``projection_distance`` does.
 """
 
 from fedsvd.errors import ShapeError
@@ -44,29 +44,6 @@ def projection_distance_spectral(U: Array, U_hat: Array) -> float:
     """``||U U^T - U_hat U_hat^T||_2`` for orthonormal columns: the largest sine between the subspaces."""
     sides = (_outside(U, U_hat), _outside(U_hat, U))
     return max(float(backend.svdvals(side)[0]) if side.shape[1] else 0.0 for side in sides)
-
-
-def subspace_angles(A: Array, B: Array) -> Array:
-    """The principal angles between the column spans of A and B, descending, in radians.
-
-    Both matrices have full column rank. Angles come from sine *and* cosine: the cosine alone cannot tell 1e-9 from
-    0, the sine alone cannot tell pi/2 - 1e-9 from pi/2.
-    """
-    wide, narrow = backend.qr(A)[0], backend.qr(B)[0]
-    if wide.shape[1] < narrow.shape[1]:
-        wide, narrow = narrow, wide
-    xp = namespace(wide, narrow)
-    sines = backend.svdvals(_outside(wide, narrow))
-    cosines = backend.svdvals(xp.matrix_transpose(wide) @ narrow)
-    # The largest sine belongs to the smallest cosine.
-    return xp.atan2(sines, xp.flip(cosines))
-
-
-def mae(X: Array, X_hat: Array) -> float:
-    """Mean absolute error of a reconstruction."""
-    _check_same(X, X_hat)
-    xp = namespace(X, X_hat)
-    return float(xp.mean(xp.abs(X_hat - X)))
 
 
 def rmse(X: Array, X_hat: Array) -> float:

@@ -6,14 +6,13 @@ of the same bits, because PyTorch does no arithmetic on unsigned integers. The k
 and two's complement numbers compare as unsigned ones do once their sign bits are flipped.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
-from fedsvd.linalg.backend import like, namespace, to_numpy
-from fedsvd.types import Array, Ring
+from fedsvd.linalg.backend import namespace
+from fedsvd.types import Array
 
 BITS = 128
 MOST_BITS = 125  # an opened sum beyond +-2^125 is an overflow: an honest one is four times smaller
@@ -55,18 +54,6 @@ def from_int64(values: Array, shift: int = 0) -> Array:
     return joined(xp, values << shift, values >> min(_HALF - shift, 63))
 
 
-def from_float(values: Array) -> Array:
-    """The words of float64 values that are whole numbers below 2^126 in magnitude; exact."""
-    xp = namespace(values)
-    # Both parts are some of the number's own 53 bits. The low one is signed, like the int64 that it becomes: half of
-    # all uint64 would not fit.
-    high = xp.round(values * 2.0**-64)
-    low = values - high * 2.0**64
-    high = cast(high, xp.int64) - cast(low < 0.0, xp.int64)
-    # The one that does not fit, 2^63, has the bits of its negative.
-    return joined(xp, cast(xp.where(low == 2.0**63, -low, low), xp.int64), high)
-
-
 def to_float(words: Array) -> Array:
     """The numbers as float64, correctly rounded (half to even); words must lie within +-2^126.
 
@@ -88,28 +75,6 @@ def to_float(words: Array) -> Array:
     step = 2.0 * (inner - (rounded - head))
     other = rounded + step  # the neighbour, where the last sum was a tie
     return xp.where((step * error > 0.0) & (other - rounded == step), other, rounded)
-
-
-def from_ints(values: Iterable[int]) -> Ring:
-    """Python integers modulo 2^128 as NumPy words, (n, 2)."""
-    raw = b"".join((int(value) % (1 << BITS)).to_bytes(16, "little") for value in values)
-    return np.frombuffer(bytearray(raw), "<u8").astype(np.uint64).reshape(-1, 2)
-
-
-def to_ints(words: Ring) -> list[int]:
-    """The signed Python integers of NumPy words, in C order."""
-    raw = np.ascontiguousarray(words, "<u8").tobytes()
-    return [int.from_bytes(raw[at : at + 16], "little", signed=True) for at in range(0, len(raw), 16)]
-
-
-def to_device(words: Ring, on: Array) -> Array:
-    """NumPy words in the library, and on the device, of ``on``."""
-    return words if isinstance(on, np.ndarray) else like(words.view(np.int64), on)
-
-
-def to_host(words: Array) -> Ring:
-    """Words of any library as NumPy's, in host memory."""
-    return to_numpy(words).view(np.uint64)
 
 
 def expect_within(words: Array, bits: int = MOST_BITS) -> None:

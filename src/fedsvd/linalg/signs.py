@@ -6,9 +6,15 @@ is positive, the first one where several share that magnitude. It is decided in 
 1-ulp differences between parties can break ties differently (02-protocol, step 6).
 """
 
+from collections.abc import Iterator
+
+import numpy as np
+
 from fedsvd.errors import ShapeError
 from fedsvd.linalg.backend import namespace
-from fedsvd.types import Array
+from fedsvd.types import Array, Float
+
+_TOGETHER = 1 << 22  # numbers
 
 
 def signs_of(U: Array) -> Array:
@@ -16,6 +22,29 @@ def signs_of(U: Array) -> Array:
     xp = namespace(U)
     if U.shape[0] == 0 or U.shape[1] == 0:
         return xp.ones(U.shape[1], dtype=U.dtype, device=U.device)
+    if not isinstance(U, np.ndarray) or U.flags.c_contiguous:
+        return _signs(U)
+    return np.concatenate([_signs(U[:, columns]) for columns in _groups(U.shape[1], U.shape[0])])
+
+
+def flip(U: Float, signs: Float) -> None:
+    """``U * signs`` in its place, some of it at a time in the order in which it lies: U may lie on disk."""
+    if U.flags.c_contiguous:
+        for rows in _groups(*U.shape):
+            U[rows] = U[rows] * signs
+        return
+    for columns in _groups(U.shape[1], U.shape[0]):
+        U[:, columns] = U[:, columns] * signs[columns]
+
+
+def _groups(count: int, length: int) -> Iterator[slice]:
+    """So many lines of this length, some together."""
+    step = max(1, _TOGETHER // max(length, 1))
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def _signs(U: Array) -> Array:
+    xp = namespace(U)
     # Largest and smallest entry rather than the argmax of |U|: no copy of U, and no gather, which the array API
     # standard lacks in its older versions.
     top, bottom = xp.max(U, axis=0), -xp.min(U, axis=0)

@@ -1,38 +1,68 @@
-"""Step 2 of the paper: ``Y_i = c P A_i Q_i``, panel by panel.
+"""Step 4 of the mask family (paper 2): ``Y_i = c P A_i T_i Q_i``, by panels of columns or of rows.
 
-A panel is one window of Q (columns) or one window of P (rows), so neither Y_i nor a zero of Q is ever stored whole.
-What is applied here is removed in ``remove.py``, in the same order.
+P comes from the left, T_i and Q_i from the right, labels beside A_i get P and c alone. In the ``paper`` scheme there is
+no T_i and c is 1; a panel is then one block of Q (columns) or one block of P (rows), so that no zero of a
+block-diagonal mask is stored. What is applied here is removed in ``remove.py``, in the same order.
 """
 
-from collections.abc import Iterator
-
 from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.right import RightMask
-from fedsvd.types import Array, expect_shape
+from fedsvd.masks.right import DealtRightMask, RightMask
+from fedsvd.types import Array
 
 
-def mask_columns(A_iw: Array, P: LeftMask, Q: RightMask, c: float, i: int, w: int) -> Array:
+def mask_left(A: Array, P: LeftMask) -> Array:
+    """``P A``; rows below P's own, which are the labels of a regression on split rows, pass as they are."""
+    if A.shape[0] == P.m:
+        return P.left(A)
+    return namespace(A).concat((P.left(A[: P.m, :]), A[P.m :, :]), axis=0)
+
+
+def mask_right(
+    rows: Array, Q: RightMask | DealtRightMask, i: int, c: float = 1.0, T_i: Orthogonal | None = None
+) -> Array:
+    """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that have met P, (rows, N + targets)."""
+    width = Q.windows[-1].columns[i].stop
+    A = rows[:, :width]
+    A = A if T_i is None else T_i.right(A)
+    parts = [Q.right(w, i, A[:, window.columns[i]]) for w, window in enumerate(Q.windows)]
+    if rows.shape[1] > width:
+        parts.append(rows[:, width:])
+    joined = parts[0] if len(parts) == 1 else namespace(rows).concat(parts, axis=1)
+    if c != 1.0:
+        joined *= c  # made here, so changed in place
+    return joined
+
+
+def mask_columns(A_iw: Array, P: LeftMask, Q: RightMask | DealtRightMask, i: int, w: int, c: float = 1.0) -> Array:
     """``c P A_iw Q_iw``: column window w of Y_i, (m, width of the window)."""
-    return Q.right(w, i, c * P.left(A_iw))
+    Y_iw = Q.right(w, i, mask_left(A_iw, P))
+    if c != 1.0:
+        Y_iw *= c
+    return Y_iw
 
 
-def mask_rows(A_i_rows: Array, P: LeftMask, Q: RightMask, c: float, i: int, w: int) -> Array:
-    """Row window w of Y_i, (rows of the window, N), from the same rows of A_i."""
-    rows = c * P.window(w).left(A_i_rows)
-    parts = [Q.right(v, i, rows[:, window.columns[i]]) for v, window in enumerate(Q.windows)]
-    return parts[0] if len(parts) == 1 else namespace(rows).concat(parts, axis=1)
+def mask_rows(
+    A_rows: Array,
+    P: LeftMask,
+    Q: RightMask | DealtRightMask,
+    i: int,
+    w: int,
+    c: float = 1.0,
+    T_i: Orthogonal | None = None,
+) -> Array:
+    """Row window w of ``[Y_i, c P y_i]``, from the same rows of ``[A_i, y_i]``."""
+    return mask_right(P.window(w).left(A_rows), Q, i, c, T_i)
 
 
-def masked_columns(A_i: Array, P: LeftMask, Q: RightMask, c: float, i: int) -> Iterator[tuple[slice, Array]]:
-    """Y_i by column windows: which columns of Y, and their values."""
-    expect_shape("A_i", A_i, P.m, Q.widths[i])
-    for w, window in enumerate(Q.windows):
-        yield window.outputs, mask_columns(A_i[:, window.columns[i]], P, Q, c, i, w)
-
-
-def masked_rows(A_i: Array, P: LeftMask, Q: RightMask, c: float, i: int) -> Iterator[tuple[slice, Array]]:
-    """Y_i by row windows: which rows of Y, and their values."""
-    expect_shape("A_i", A_i, P.m, Q.widths[i])
-    for w, rows in enumerate(P.windows):
-        yield rows, mask_rows(A_i[rows, :], P, Q, c, i, w)
+def written_out(Q: RightMask | DealtRightMask, i: int, c: float, T_i: Orthogonal, targets: int = 0) -> Array:
+    """``diag(c T_i Q_i, c I)`` as a matrix, (w_i + targets, N + targets): rows and labels pass in one product."""
+    right = c * Q.right(0, i, T_i.explicit())
+    if not targets:
+        return right
+    (width, N), xp, on = right.shape, namespace(right), right.device
+    both = xp.zeros((width + targets, N + targets), dtype=xp.float64, device=on)
+    both[:width, :N] = right
+    both[width:, N:] = c * xp.eye(targets, dtype=xp.float64, device=on)
+    return both

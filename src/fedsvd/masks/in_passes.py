@@ -83,7 +83,7 @@ class Passes:
 
     def _there(self, part: Float) -> Array:
         """Lines as columns, where they are computed with."""
-        columns = np.array(part).T
+        columns = np.ascontiguousarray(part).T
         return columns if self.on is None else like(columns, self.on)
 
     def _back(self, columns: Array) -> Float:

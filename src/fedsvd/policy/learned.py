@@ -113,7 +113,7 @@ def _authority(plan: SessionPlan) -> str:
         return f"{alone}; together with the CSP it learns no more than the CSP, for it adds nothing to this plan."
     if plan.mode is Mode.B:
         return f"{alone}; together with the CSP it could compute the joint Gram matrix, and alter no sum."
-    return f"{alone}; it could unmask only what the CSP showed it."
+    return f"{alone}; together with the CSP it could compute every party's Gram matrix, and alter no sum."
 
 
 def _csp(plan: SessionPlan) -> Iterator[str]:
@@ -128,9 +128,9 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
     elif plan.mode is Mode.B and plan.task is Task.LR:
         yield (
             f"The CSP learns the shapes ({shapes}), ratios of the features' singular values, how large the residual is "
-            "against the features, and the coefficients plus a secret shift, in an unknown basis."
+            "against the features, and the coefficients plus a secret shift, in an unknown basis; that these say no "
+            "more of the fit is tested, not proven."
         )
-        return
     elif plan.mode is Mode.B:
         yield f"The CSP learns the shapes ({shapes}) and ratios of the singular values; nothing else of the data."
     elif plan.published:
@@ -140,13 +140,13 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             yield "The CSP can compute every party's own masked share (eq. 6)."
     elif masks_are_haar(plan):
         rest = "nothing else of the features" if plan.task is Task.LR else "nothing else"
-        yield f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), {rest}."
+        yield f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {rest}."
     else:
         seen = "and, mixed over the whole side, what P does not hide of the left vectors"
         if plan.right is not Form.HAAR:
             seen = "and, mixed over both sides, what the masks do not hide of the vectors"
         yield (
-            f"The CSP learns the singular values up to one secret factor in [1, 2), shapes ({shapes}), {seen}; "
+            f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {seen}; "
             "that this is nothing more is tested, and assumed, not proven."
         )
     if plan.task is Task.LR:
@@ -157,13 +157,7 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
     if plan.published:
         yield "The CSP sees the labels under P alone: their norm in every block."
         return
-    if plan.mode is Mode.A:
-        return
-    if plan.mode is Mode.B:
-        yield (
-            "The CSP learns the sum of squared residuals relative to the features' norm, and the coefficients plus a "
-            "secret shift in a rotated basis; that these say no more is tested, not proven."
-        )
+    if plan.mode is not None:
         return
     yield (
         "The CSP learns the residual norm, and the null space when "
@@ -175,11 +169,9 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
     m, r = plan.m, components(plan)
     if plan.task in _FACTORS:
         spectrum = plan.releases(Item.SPECTRUM)
-        if plan.mode is Mode.A:
-            yield _joint_gram(plan)
         yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
         if plan.mode is Mode.A:
-            yield f"Every party opens the joint Gram matrix ({m} x {m}), and so has the sum of the others' alone."
+            yield _joint_gram(plan)
         elif full_outputs(plan):
             yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
         else:
@@ -199,16 +191,16 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         yield "Every party gets all coefficients and the intercept."
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
         yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
-    elif plan.task is Task.LR and plan.mode is Mode.A:
-        yield f"Every party opens the joint Gram matrix of features and labels ({plan.M} x {plan.M})."
     if plan.task is not Task.PREDICT:
         yield "Two runs whose inputs differ by one record can give that record to every party."
 
 
 def _joint_gram(plan: SessionPlan) -> str:
-    """What mode A means for everybody, in one sentence."""
+    """What mode A means for every party, in one sentence."""
+    of = " of features and labels" if plan.task is Task.LR else ""
     return (
-        f"All parties will hold the joint Gram matrix ({plan.M} x {plan.M}), with it all singular values and vectors."
+        f"All parties will hold the joint Gram matrix{of} ({plan.M} x {plan.M}), with it all singular values and "
+        "vectors, and each the sum of the others' alone."
     )
 
 

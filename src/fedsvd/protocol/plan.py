@@ -22,6 +22,9 @@ from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
 
+PANELS = 10
+"""Panels of rows that a role has room for in an upload: as read, masked, as words, on its way, and as it is folded."""
+
 WIDENING = 32
 """Columns beyond half of the rows that every share has at least (specification, section 3.4)."""
 
@@ -247,7 +250,7 @@ class SessionPlan:
         if self.published:
             return self.left_windows
         sizes = block_sizes(self.M, block_width(self.left, self.block)) if self.left is Form.MIXING else (1,) * self.M
-        most = max(self.memory // (8 * 8 * (self.N + self.targets)), sizes[0])
+        most = max(self.memory // (PANELS * 8 * (self.N + self.targets)), sizes[0])
         count = -(-self.M // most)
         ends = [0, *accumulate(sizes)]
         cuts = sorted({ends[len(sizes) * number // count] for number in range(count + 1)})

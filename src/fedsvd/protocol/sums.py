@@ -52,6 +52,8 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
     if own_vectors and (plan.reads_rows or plan.check is not Check.SAMPLE):
         found.append(_total("orthogonality", triangle))
+    if own_vectors and plan.check is not Check.NONE and plan.components is None:
+        found.append(_total("reconstruction", 1))
     if own_vectors and plan.check is Check.ALL:
         found.append(_total("verified", triangle))
     if plan.stacks_labels and plan.centre:

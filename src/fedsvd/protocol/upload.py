@@ -40,8 +40,8 @@ def batches(plan: SessionPlan) -> tuple[Batch, ...]:
         return (Batch(0, slice(0, plan.M), plan.N, last=True),)
     cut = []
     for panel, (rows, width) in enumerate(plan.panels):
-        # A quarter of the budget: a panel, its masked copy and the CSP's store want room as well.
-        slices = batch_rows(rows, width, max(plan.memory // 4, 1))
+        # A quarter of the budget, for all users' batches as they come: panels and their factor want room as well.
+        slices = batch_rows(rows, width, max(plan.memory // 4, 1), held=max(2, plan.k))
         cut += [Batch(panel, rows_, width, rows_ is slices[-1]) for rows_ in slices]
     return tuple(cut)
 

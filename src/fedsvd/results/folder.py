@@ -25,10 +25,12 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import StorageError
 from fedsvd.storage import private
+from fedsvd.storage.mapped_array import MappedArray
 
 MANIFEST = "manifest.json"
 UNFINISHED = "NOT-FINISHED.txt"  # there where the job of these results did not end well
 LONGEST_IN_MEMORY = 1 << 28  # bytes of a file; a longer one is mapped
+_WRITTEN = 1 << 25  # bytes of an array on disk that are copied at a time
 LONGEST_TABLE = 2_000_000
 """Entries beyond which an array is not written as text a second time: nobody reads it, and it takes minutes."""
 
@@ -109,7 +111,15 @@ def private_file(path: Path) -> Iterator[BinaryIO]:
 def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
     """``NAME.npy``."""
     with private_file(folder / f"{name}.npy") as file:
-        np.save(file, array, allow_pickle=False)
+        if not isinstance(array, MappedArray):
+            np.save(file, array, allow_pickle=False)
+            return
+        # Some lines of the file at a time, so that what lies on disk does not come into memory whole.
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        lines = array if array.flags.c_contiguous else array.T
+        step = max(1, _WRITTEN // max(1, lines[:1].nbytes))
+        for start in range(0, len(lines), step):
+            file.write(np.ascontiguousarray(lines[start : start + step]).data)
 
 
 def save_table(folder: Path, table: Table) -> None:

@@ -1,14 +1,13 @@
-"""Memory or disk: one rule for matrices and for mask blocks.
+"""Memory or disk: one rule.
 
 What fits its memory budget stays in memory, the rest goes to the scratch folder. The budget is the caller's:
-this room neither asks the machine how much memory it has nor keeps a sum over several stores.
+this file neither asks the machine how much memory it has nor adds up several stores.
 """
 
 import os
 
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.storage.access import Access, Layout
-from fedsvd.storage.block_spool import BlockSpool, DiskSpool, MemorySpool
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.mapped_store import MappedStore
 from fedsvd.storage.memory_store import MemoryStore
@@ -24,13 +23,6 @@ def choose_store(
     folder = _scratch(f"a {shape[0]} x {shape[1]} matrix", budget, directory)
     # A quarter of it: what a pass has left behind in memory is of no use to the next, which starts at the other end.
     return MappedStore(shape, access, folder, budget // 4)
-
-
-def choose_spool(nbytes: int, budget: int, directory: str | os.PathLike[str] | None = None) -> BlockSpool:
-    """A spool for blocks of ``nbytes`` together, in memory when they fit ``budget``."""
-    if _fits(nbytes, budget):
-        return MemorySpool()
-    return DiskSpool(_scratch(f"{byte_size(nbytes)} of blocks", budget, directory))
 
 
 def _fits(nbytes: int, budget: int) -> bool:

@@ -58,6 +58,15 @@ _ONLY_FOR = {
 }
 
 
+def applies(key: str, task: Task) -> bool:
+    """Whether a study of this task may say something by this key of ``[job]``."""
+    if key == "release":
+        return bool(_ON_REQUEST[task])
+    if task is Task.PCA and key in ("split", "sort_by_id", "ids"):
+        return False  # its samples are split over the parties, and no row is another party's too
+    return task in _ONLY_FOR.get(key, TASKS)
+
+
 def bytes_of(text: object) -> object:
     """A number of bytes, from a whole number or a text such as ``"512 MiB"``; anything else as it is."""
     if not isinstance(text, str):

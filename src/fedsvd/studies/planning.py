@@ -304,7 +304,7 @@ def _expect_memory(plan: SessionPlan) -> None:
     width = plan.N + plan.targets
     needed = {
         f"a column of {plan.masked_rows} rows under P": 32 * plan.masked_rows,
-        f"a row of {width} columns on its way up": 160 * width,
+        f"a row of {width} columns of {plan.k} users on its way up": max(160, 40 * plan.k) * width,
     }
     if plan.right is Form.HAAR:
         needed[f"Q, which is {plan.N} x {plan.N}"] = 12 * plan.N**2

@@ -1,6 +1,6 @@
 """What every block store and every spool must do, whatever it is made of: suites to subclass.
 
-Subclass ``BlockStoreTests`` or ``BlockSpoolTests``, say how one is made, and pytest runs the laws of the
+Subclass ``BlockStoreTests``, say how one is made, and pytest runs the laws of the
 interface against it. The reference is always a plain NumPy array (or list) in memory.
 """
 
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.storage.access import Access
-from fedsvd.storage.block_spool import BlockSpool
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.types import Array, Float
 
@@ -161,86 +160,3 @@ class BlockStoreTests(ABC):
             store.write(EVERYTHING, EVERYTHING, np.full((3, 4), 271.828))
             assert "3 x 4" in repr(store)
             assert "271" not in repr(store)
-
-
-class BlockSpoolTests(ABC):
-    """The laws of ``BlockSpool``."""
-
-    @abstractmethod
-    def make(self, scratch: Path) -> BlockSpool:
-        """A fresh spool."""
-
-    def test_blocks_come_back_in_order_as_often_as_asked(self, tmp_path: Path) -> None:
-        @settings(max_examples=30, deadline=None)
-        @given(
-            shapes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=6),
-            seed=st.integers(0, 99),
-        )
-        def agree(shapes: list[tuple[int, int]], seed: int) -> None:
-            rng = np.random.default_rng(seed)
-            blocks = [rng.normal(size=shape) for shape in shapes]
-            with self.make(tmp_path) as spool:
-                keys = [spool.append(block) for block in blocks]
-                assert keys == list(range(len(blocks))) == list(range(len(spool)))
-                assert spool.nbytes == sum(block.nbytes for block in blocks)
-                for _ in range(2):
-                    for got, block in zip(spool, blocks, strict=True):
-                        np.testing.assert_array_equal(got, block)
-                for key in reversed(keys):
-                    np.testing.assert_array_equal(spool.read(key), blocks[key])
-
-        agree()
-
-    def test_any_strides_and_any_number_of_axes_are_stored_by_value(self, tmp_path: Path) -> None:
-        A = np.arange(24.0).reshape(4, 6)
-        blocks = [A.T, A[::2, ::-1], A[0], A.reshape(2, 3, 4), np.array(5.0)]
-        expected = [np.array(block.tolist()) for block in blocks]
-        with self.make(tmp_path) as spool:
-            for block in blocks:
-                spool.append(block)
-            A[:] = -1.0
-            for got, block in zip(spool, expected, strict=True):
-                np.testing.assert_array_equal(got, block)
-                assert got.shape == block.shape
-
-    def test_appending_between_reads_disturbs_neither(self, tmp_path: Path) -> None:
-        with self.make(tmp_path) as spool:
-            spool.append(np.full((2, 2), 1.0))
-            spool.append(np.full((3, 1), 2.0))
-            first, second = iter(spool), iter(spool)
-            assert next(first)[0, 0] == next(second)[0, 0] == 1.0
-            spool.append(np.full((1, 1), 3.0))
-            assert next(second)[0, 0] == next(first)[0, 0] == 2.0
-            assert [block[0, 0] for block in spool] == [1.0, 2.0, 3.0]
-
-    def test_what_is_read_cannot_be_written_to(self, tmp_path: Path) -> None:
-        with self.make(tmp_path) as spool:
-            spool.append(np.ones((2, 2)))
-            with pytest.raises(ValueError, match="read-only"):
-                spool.read(0)[0, 0] = 2.0
-
-    def test_an_unknown_key_is_refused(self, tmp_path: Path) -> None:
-        with self.make(tmp_path) as spool:
-            spool.append(np.ones((2, 2)))
-            for key in (-1, 1):
-                with pytest.raises(ConfigError):
-                    spool.read(key)
-
-    def test_a_closed_spool_answers_nothing_and_leaves_nothing(self, tmp_path: Path) -> None:
-        spool = self.make(tmp_path)
-        spool.append(np.ones((2, 2)))
-        spool.close()
-        spool.close()
-        with pytest.raises(StorageError, match="closed"):
-            spool.read(0)
-        with pytest.raises(StorageError, match="closed"):
-            spool.append(np.ones((2, 2)))
-        with pytest.raises(StorageError, match="closed"):
-            list(spool)
-        assert list(tmp_path.iterdir()) == []
-
-    def test_repr_shows_counts_and_no_entry(self, tmp_path: Path) -> None:
-        with self.make(tmp_path) as spool:
-            spool.append(np.full((2, 3), 271.828))
-            assert "1 blocks, 48 bytes" in repr(spool)
-            assert "271" not in repr(spool)

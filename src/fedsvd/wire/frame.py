@@ -14,7 +14,7 @@ as TLS itself.
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,12 +52,6 @@ class Frame:
         return f"Frame(number={self.number}, part={self.part + 1}/{self.parts}, {len(self.body)} bytes)"
 
 
-def cut(session: SessionId, number: int, parts: Parts, frame: int = FRAME) -> Iterator[Frame]:
-    """The frames of an encoded message, made one at a time."""
-    count = frame_count(parts, frame)
-    return (one_frame(session, number, parts, part, frame) for part in range(count))
-
-
 def frame_count(parts: Parts, frame: int = FRAME) -> int:
     """How many frames a message takes."""
     if not SMALLEST_FRAME <= frame <= LARGEST_FRAME - OVERHEAD:
@@ -78,11 +72,6 @@ def one_frame(session: SessionId, number: int, parts: Parts, part: int, frame: i
 def length(parts: Parts) -> int:
     """Bytes of an encoded message."""
     return sum(memoryview(part).nbytes for part in parts)
-
-
-def encode_frame(frame: Frame) -> bytes:
-    """A frame as bytes."""
-    return b"".join(frame_pieces(frame))
 
 
 def frame_pieces(frame: Frame) -> tuple[bytes | memoryview, ...]:

@@ -19,7 +19,7 @@ def started(monkeypatch):
     """What was to be run on the local rung: jobs and policies."""
     kept = []
 
-    def keep(voice, job, out, overwrite, scratch, policy):
+    def keep(output, job, out, overwrite, scratch, policy):
         kept.append((job, policy))
 
     monkeypatch.setattr(local_run, "carry_out_locally", keep)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from tests.studies import CLOSE, FEATURES
 
 from fedsvd.cli import study
-from fedsvd.cli.job_options import named_parties
+from fedsvd.cli.tasks import named_parties
 from fedsvd.errors import ConfigError
 
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from fedsvd import FederatedSVD
+from fedsvd.engine import device as engine_device
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import ConfigError, MissingExtra, NoDevice
+from fedsvd.linalg.device import Device
 from fedsvd.service.enlist import file_of
 from fedsvd.service.site_file import SITE, SiteFile, read_site
 from fedsvd.studies.job_file import job_from
@@ -50,3 +52,10 @@ def test_an_engine_that_nobody_knows_is_refused_with_those_that_are():
         FederatedSVD(engine="spark").fit(np.eye(6))
     with pytest.raises(ConfigError, match="TLS"):
         FederatedSVD(engine="tcp://127.0.0.1:8786").fit(np.eye(6))
+
+
+def test_a_device_whose_products_are_not_exact_is_refused(monkeypatch):
+    monkeypatch.setattr(engine_device, "exact_products_hold", lambda on: False)
+    emulated = Device("emulated", np.zeros(0))
+    with pytest.raises(NoDevice, match="emulated are not exact"):
+        Engine.of(emulated)

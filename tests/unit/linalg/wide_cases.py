@@ -1,6 +1,7 @@
 """Joint tables that break Gram matrices, as the matrices of several users side by side; each is (features, columns)."""
 
 import numpy as np
+from tests.ring128 import from_ints, to_ints
 
 from fedsvd.linalg import exact_gram, ring128, widen
 
@@ -95,12 +96,12 @@ def opened(parts, rng, masked=False):
 
 def words_of(rows):
     """Words of the upper triangle of a symmetric matrix of Python integers."""
-    return ring128.from_ints([rows[i][j] for i in range(len(rows)) for j in range(i, len(rows))])
+    return from_ints([rows[i][j] for i in range(len(rows)) for j in range(i, len(rows))])
 
 
 def integers_of(G):
     """The symmetric matrix of Python integers of a triangle of words."""
-    flat = iter(ring128.to_ints(G))
+    flat = iter(to_ints(G))
     m = int((np.sqrt(8 * G.shape[0] + 1) - 1) / 2)
     upper = [[next(flat) for _ in range(i, m)] for i in range(m)]
     return [[upper[min(i, j)][abs(i - j)] for j in range(m)] for i in range(m)]

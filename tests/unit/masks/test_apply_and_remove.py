@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import explicit, tolerances
-from tests.explicit import FORMS, seed
+from tests.explicit import FORMS, masked_columns, masked_rows, seed
 
 from fedsvd.errors import ShapeError
 from fedsvd.linalg.windows import Form
-from fedsvd.masks.apply import mask_columns, mask_rows, masked_columns, masked_rows
+from fedsvd.masks.apply import mask_columns, mask_right, mask_rows, written_out
 from fedsvd.masks.left import LeftMask
-from fedsvd.masks.remove import unmask_left, unmask_right, unmask_weights
+from fedsvd.masks.orthogonal import local_rotation
+from fedsvd.masks.remove import unmask_left, unmask_right
 from fedsvd.masks.right import RightMask
 
 M, WIDTHS, C = 13, (7, 1, 12, 3), 1.375
@@ -60,10 +61,10 @@ def test_one_panel_alone_is_that_panel_of_the_users_product(forms):
     Q_i = explicit.right(Q)[8:20]
     Y_i = C * explicit.left(P) @ X_i @ Q_i
     for w, window in enumerate(Q.windows):
-        panel = mask_columns(X_i[:, window.columns[i]], P, Q, C, i, w)
+        panel = mask_columns(X_i[:, window.columns[i]], P, Q, i, w, C)
         tolerances.assert_close(panel, Y_i[:, window.outputs], tolerances.digits_lost(4))
     for w, rows in enumerate(P.windows):
-        tolerances.assert_close(mask_rows(X_i[rows], P, Q, C, i, w), Y_i[rows], tolerances.digits_lost(4))
+        tolerances.assert_close(mask_rows(X_i[rows], P, Q, i, w, C), Y_i[rows], tolerances.digits_lost(4))
 
 
 @every_pair
@@ -74,10 +75,8 @@ def test_masks_come_off_again(forms, library):
     back = library.numpy(unmask_left(library.array(dense_P @ U), P))
     np.testing.assert_allclose(back, U, rtol=0, atol=tolerances.product(23, 12))
     for i, V_i in enumerate(explicit.split(V, WIDTHS)):
-        back = library.numpy(unmask_right(library.array(V @ dense_Q), Q, i))
-        np.testing.assert_allclose(back, V_i, rtol=0, atol=tolerances.product(23, 12))
-        weights = library.numpy(unmask_weights(library.array(dense_Q.T @ V.T), Q, i))
-        np.testing.assert_allclose(weights, V_i.T, rtol=0, atol=tolerances.product(23, 12))
+        back = library.numpy(unmask_right(library.array(dense_Q.T @ V.T), Q, i))
+        np.testing.assert_allclose(back, V_i.T, rtol=0, atol=tolerances.product(23, 12))
 
 
 @settings(max_examples=40)
@@ -96,7 +95,7 @@ def test_what_is_masked_and_summed_is_unmasked_to_the_same_matrix(forms, m, widt
             Y[:, run] += values
     rows_alone = unmask_left(Y, P)
     for i, X_i in enumerate(explicit.split(X, widths)):
-        back = unmask_right(rows_alone, Q, i) / C
+        back = unmask_right(rows_alone.T, Q, i).T / C
         np.testing.assert_allclose(back, X_i, rtol=0, atol=tolerances.product(sum(widths), 12) * np.linalg.norm(X, 2))
 
 
@@ -110,9 +109,25 @@ def test_data_is_not_changed_by_masking(forms):
     np.testing.assert_array_equal(X_i, before)
 
 
-def test_shares_of_another_shape_are_refused_before_anything_is_masked():
+def test_a_share_of_another_width_is_refused_before_anything_is_masked():
     P, Q = masks((Form.HAAR, Form.HAAR))
-    for masked in (masked_columns, masked_rows):
-        for shape in ((M, 6), (M + 1, 7)):
-            with pytest.raises(ShapeError, match="A_i"):
-                next(masked(np.ones(shape), P, Q, C, 0))
+    with pytest.raises(ShapeError, match="A_iw"):
+        mask_rows(np.ones((M, 6)), P, Q, 0, 0, C)
+
+
+def test_labels_beside_the_rows_get_the_left_mask_and_the_scale_alone():
+    Q = masks((Form.HAAR, Form.HAAR))[1]
+    rng = np.random.default_rng(6)
+    A, y, T_i = rng.normal(size=(M, 12)), rng.normal(size=(M, 2)), local_rotation(12, seed(9))
+    expected = C * np.hstack([A @ T_i.explicit() @ explicit.right(Q)[8:20], y])
+    found = mask_right(np.hstack([A, y]), Q, 2, C, T_i)
+    tolerances.assert_close(found, expected, tolerances.digits_lost(4))
+    in_one_product = np.hstack([A, y]) @ written_out(Q, 2, C, T_i, targets=2)
+    tolerances.assert_close(in_one_product, expected, tolerances.digits_lost(4))
+
+
+def test_what_a_rotation_and_a_mask_did_to_own_columns_is_undone():
+    Q, T_i = masks((Form.HAAR, Form.MIXING))[1], local_rotation(12, seed(9))
+    W = np.random.default_rng(7).normal(size=(12, 3))
+    W_masked = (T_i.explicit() @ explicit.right(Q)[8:20]).T @ W
+    tolerances.assert_close(unmask_right(W_masked, Q, 2, T_i), W, tolerances.digits_lost(4))

@@ -21,14 +21,14 @@ def test_in_mode_a_the_csp_learns_shapes_and_the_parties_open_the_joint_gram_mat
     assert plan.mode is Mode.A
     assert "nothing of the data" in text
     assert "ratios" not in text
-    assert "Every party opens the joint Gram matrix (20 x 20)" in text
+    assert "All parties will hold the joint Gram matrix (20 x 20)" in text
 
 
 def test_in_mode_b_the_csp_learns_ratios_and_no_party_the_joint_gram_matrix():
     plan, text = told(Task.PCA, components=3)
     assert plan.mode is Mode.B
     assert "ratios of the singular values; nothing else of the data" in text
-    assert "opens the joint Gram matrix" not in text
+    assert "the joint Gram matrix" not in text
     plan, text = told(Task.LR, targets=1)
     assert plan.mode is Mode.B
     assert "coefficients plus a secret shift" in text
@@ -48,6 +48,7 @@ def test_a_coalition_with_the_csp_learns_a_sum_over_the_honest_and_may_alter_tot
     [
         ({}, "it adds nothing to this plan"),
         ({"components": 2}, "could compute the joint Gram matrix, and alter no sum"),
+        ({"components": 2, "scheme": "mask"}, "could compute every party's Gram matrix, and alter no sum"),
     ],
 )
 def test_an_authority_with_the_csp_opens_what_the_csp_sees_and_forges_nothing(options, line):

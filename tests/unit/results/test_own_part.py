@@ -138,8 +138,8 @@ def test_a_file_that_was_written_to_is_another_pass(tmp_path):
 
 
 def test_an_interrupted_command_goes_on_where_it_stopped(tmp_path, monkeypatch, capsys):
+    from fedsvd.cli.output import Format, Output
     from fedsvd.cli.study import carry_out
-    from fedsvd.cli.voice import Format, Voice
 
     monkeypatch.setattr(own_part, "LONGEST_TABLE", 1000)
     asked, target, read = job(memory=48 * 20 * 1000), tmp_path / "j", []
@@ -153,11 +153,11 @@ def test_an_interrupted_command_goes_on_where_it_stopped(tmp_path, monkeypatch, 
     columns = SyntheticSource.columns
     monkeypatch.setattr(SyntheticSource, "columns", counted)
     with pytest.raises(KeyboardInterrupt):
-        carry_out(Voice(Format.JSON, True), asked, target, False, None)
+        carry_out(Output(Format.JSON, True), asked, target, False, None)
     assert not target.exists()
     assert [path.name[:2] for path in sorted(Resumable(target).folder.iterdir())] == ["a-"]
     before = len(read)
-    carry_out(Voice(Format.JSON, False), asked, target, False, None)
+    carry_out(Output(Format.JSON, False), asked, target, False, None)
     output = capsys.readouterr()
     assert "going on" in output.err
     said = json.loads(output.out)

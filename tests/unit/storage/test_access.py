@@ -25,29 +25,6 @@ def test_a_matrix_read_by_columns_lies_column_after_column():
     assert stored(Layout((2, 3), Access.BY_COLUMNS), NUMBERS) == [0, 3, 1, 4, 2, 5]
 
 
-def test_a_matrix_read_by_tiles_lies_tile_after_tile_and_is_padded_to_near_equal_tiles():
-    layout = Layout((2, 3), Access.BY_TILES, tile=2)
-    assert layout.extent == (1, 2, 2, 2)
-    assert stored(layout, NUMBERS) == [0, 1, 3, 4, 2, -1, 5, -1]
-
-
-@pytest.mark.parametrize(
-    ("shape", "extent"),
-    [
-        ((512, 512), (1, 1, 512, 512)),
-        ((513, 1), (2, 1, 257, 1)),  # not 512 and 1
-        ((1000, 5000), (2, 10, 500, 500)),
-        ((1, 1), (1, 1, 1, 1)),
-    ],
-)
-def test_padding_is_less_than_one_row_and_column_a_tile(shape, extent):
-    layout = Layout(shape, Access.BY_TILES)
-    assert layout.extent == extent
-    assert layout.nbytes == 8 * np.prod(extent)
-    assert extent[0] * extent[2] - shape[0] < extent[0]
-    assert extent[1] * extent[3] - shape[1] < extent[1]
-
-
 def test_a_whole_slice_has_both_its_ends():
     assert whole("rows", slice(None), 7) == slice(0, 7)
     assert whole("rows", slice(3, None), 7) == slice(3, 7)
@@ -63,8 +40,3 @@ def test_a_slice_that_python_would_cut_short_is_refused_by_name():
 def test_spans_cover_the_length_once():
     assert list(spans(7, 3)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
     assert list(spans(6, 3)) == [slice(0, 3), slice(3, 6)]
-
-
-def test_a_tile_of_no_width_is_refused():
-    with pytest.raises(ConfigError):
-        Layout((2, 2), Access.BY_TILES, tile=0)

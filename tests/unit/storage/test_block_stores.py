@@ -3,7 +3,6 @@
 import gc
 import os
 import shutil
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -12,27 +11,21 @@ import pytest
 from fedsvd.errors import StorageError
 from fedsvd.storage import private_file
 from fedsvd.storage.access import Access
-from fedsvd.storage.block_spool import DiskSpool
 from fedsvd.storage.mapped_store import MappedStore
 from fedsvd.storage.memory_store import MemoryStore
 from fedsvd.testing.stores import EVERYTHING
 
 
-@pytest.fixture(params=["mapped store", "disk spool"])
-def make_on_disk(request):
-    """Either kind of thing that keeps numbers on a disk, holding 800 bytes of them."""
+@pytest.fixture
+def make_on_disk():
+    """A store on disk that holds 800 bytes."""
 
     def store(scratch):
         made = MappedStore((10, 10), Access.BY_ROWS, scratch)
         made.write(EVERYTHING, EVERYTHING, np.ones((10, 10)))
         return made
 
-    def spool(scratch):
-        made = DiskSpool(scratch)
-        made.append(np.ones((10, 10)))
-        return made
-
-    return store if request.param == "mapped store" else spool
+    return store
 
 
 @pytest.mark.parametrize("store_class", [MemoryStore, MappedStore])
@@ -41,7 +34,6 @@ def make_on_disk(request):
     [
         (Access.BY_ROWS, slice(100, 300), EVERYTHING),
         (Access.BY_COLUMNS, EVERYTHING, slice(100, 300)),
-        (Access.BY_TILES, slice(5, 400), slice(520, 900)),
     ],
 )
 def test_what_is_read_along_the_layout_is_a_view(store_class, access, rows, cols, tmp_path):
@@ -98,32 +90,8 @@ def test_a_scratch_folder_that_is_not_there_is_an_error_and_is_not_made(make_on_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_spool_that_failed_to_append_still_holds_what_it_held(tmp_path, monkeypatch):
-    with DiskSpool(tmp_path) as spool:
-        spool.append(np.ones((2, 2)))
-        full = shutil.disk_usage(tmp_path)._replace(free=0)
-        with monkeypatch.context() as patch:
-            patch.setattr(shutil, "disk_usage", lambda path: full)
-            with pytest.raises(StorageError):
-                spool.append(np.zeros((2, 2)))
-        spool.append(np.full((1, 1), 2.0))
-        assert [block.tolist() for block in spool] == [[[1.0, 1.0], [1.0, 1.0]], [[2.0]]]
-
-
-def test_a_spool_keeps_no_block_in_memory_that_was_read_from_disk(tmp_path):
-    with DiskSpool(tmp_path) as spool:
-        for number in range(3):
-            spool.append(np.full((4, 4), float(number)))
-        blocks = iter(spool)
-        seen = weakref.ref(next(blocks))
-        assert seen() is None
-        assert next(blocks)[0, 0] == 1.0
-
-
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="resident memory is read from /proc")
-@pytest.mark.parametrize(
-    ("access", "axis"), [(Access.BY_ROWS, 0), (Access.BY_COLUMNS, 1), (Access.BY_TILES, 0), (Access.BY_TILES, 1)]
-)
+@pytest.mark.parametrize(("access", "axis"), [(Access.BY_ROWS, 0), (Access.BY_COLUMNS, 1)])
 def test_a_matrix_far_larger_than_the_budget_never_fills_the_memory(access, axis, tmp_path):
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

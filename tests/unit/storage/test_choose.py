@@ -4,8 +4,7 @@ import pytest
 
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.storage.access import Access
-from fedsvd.storage.block_spool import DiskSpool, MemorySpool
-from fedsvd.storage.choose import choose_spool, choose_store
+from fedsvd.storage.choose import choose_store
 from fedsvd.storage.mapped_store import MappedStore
 from fedsvd.storage.memory_store import MemoryStore
 
@@ -19,25 +18,9 @@ def test_a_matrix_of_800_bytes_is_in_memory_from_a_budget_of_800_on(access, budg
         assert store.layout.access is access
 
 
-def test_the_padding_of_tiles_counts_against_the_budget(tmp_path):
-    # 513 x 1 becomes two tiles of 257: 514 cells.
-    with choose_store((513, 1), Access.BY_TILES, 8 * 513, tmp_path) as store:
-        assert type(store) is MappedStore
-    with choose_store((513, 1), Access.BY_TILES, 8 * 514, tmp_path) as store:
-        assert type(store) is MemoryStore
-
-
-@pytest.mark.parametrize(("budget", "kind"), [(64, MemorySpool), (63, DiskSpool)])
-def test_blocks_of_64_bytes_are_in_memory_from_a_budget_of_64_on(budget, kind, tmp_path):
-    with choose_spool(64, budget, tmp_path) as spool:
-        assert type(spool) is kind
-
-
 def test_without_a_scratch_folder_what_does_not_fit_is_refused_with_a_fix():
     with pytest.raises(StorageError, match=r"10 x 10 matrix.*budget of 799 B.*Fix: name a scratch folder"):
         choose_store((10, 10), Access.BY_ROWS, 799)
-    with pytest.raises(StorageError, match="Fix: name a scratch folder"):
-        choose_spool(64, 63)
 
 
 def test_a_negative_budget_is_refused(tmp_path):

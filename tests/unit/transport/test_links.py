@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.wire.frames import encode_frame
 
 from fedsvd.errors import LocalProtocolError, MalformedFrame
 from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox
 from fedsvd.types import SessionId
-from fedsvd.wire.frame import Frame, decode_frame, encode_frame
+from fedsvd.wire.frame import Frame, decode_frame
 
 SESSION, OTHER = SessionId("5e" * 16), SessionId("07" * 16)
 FRAME = 1024

@@ -10,20 +10,11 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.wire.frames import cut, encode_frame
 
 from fedsvd.errors import ConfigError, MalformedFrame
 from fedsvd.types import SessionId
-from fedsvd.wire.frame import (
-    LARGEST_FRAME,
-    OVERHEAD,
-    Assembly,
-    Frame,
-    cut,
-    decode_frame,
-    encode_frame,
-    one_frame,
-    session_of,
-)
+from fedsvd.wire.frame import LARGEST_FRAME, OVERHEAD, Assembly, Frame, decode_frame, one_frame, session_of
 
 SESSION = SessionId("5e" * 16)
 CONTENT = np.random.default_rng(1).bytes(10_000)

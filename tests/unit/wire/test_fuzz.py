@@ -11,13 +11,14 @@ import tracemalloc
 from collections import Counter
 
 import pytest
+from tests.unit.wire.frames import cut, encode_frame
 from tests.unit.wire.said import EXAMPLES, body
 
 from fedsvd.errors import MalformedFrame
 from fedsvd.protocol.messages import Message
 from fedsvd.types import SessionId
 from fedsvd.wire import codec
-from fedsvd.wire.frame import Assembly, Frame, cut, decode_frame, encode_frame
+from fedsvd.wire.frame import Assembly, Frame, decode_frame
 from fedsvd.wire.reader import Reader
 
 INPUTS = 100_000

@@ -4,7 +4,8 @@ One run gives one p-value, and one small p-value is luck. So the same study is r
 same attack looks at what the CSP saw, and the p-values are tested for uniformity. The attack is one-sided whitened
 FastICA, on features and on records in turn, and looks at the *size* of what it finds: where energy lies survives block
 masks even when signs do not. It treats the entries along the other side as samples in no order, so that its p-values
-are exact under haar masks (``score.py``), and any departure from uniform is a leak, not an artefact.
+are exact under haar masks (``score.py``), and any departure from uniform is a leak, not an artefact. A mixing mask on a
+side shorter than two of its blocks *is* a Haar matrix: such a side shows nothing of the form, and is left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from fedsvd.lab.attacks.score import score, uniformity
 from fedsvd.lab.attacks.unmix import Cuts, unmixed_rows
 from fedsvd.lab.attacks.view import record_tables
-from fedsvd.linalg.windows import Form
+from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
 from fedsvd.protocol.tasks import Item
 from fedsvd.types import Float
 
@@ -47,18 +48,23 @@ class Calibration:
     @property
     def leaks(self) -> bool:
         """Whether uniformity is rejected on either side."""
-        return min(self.uniform.values()) < LEVEL
+        return min(self.uniform.values(), default=1.0) < LEVEL
 
     def record(self) -> dict[str, Any]:
         return {
             "dataset": self.dataset,
             "scheme": self.scheme,
             "b": self.b,
-            "repeats": len(next(iter(self.p.values()))),
+            "repeats": max(map(len, self.p.values()), default=0),
             "uniformity": self.uniform,
             "leaks": self.leaks,
             "p": {side: [round(value, 4) for value in values] for side, values in self.p.items()},
         }
+
+
+def mixes(length: int) -> bool:
+    """Whether a mixing mask over so many lines has several blocks, and is no Haar matrix."""
+    return len(block_sizes(length, MIXING_BLOCK)) > 1
 
 
 def side_p_values(Y: Float, X: Float, b: int, seed: int, draws: int = 99) -> dict[str, float]:
@@ -92,7 +98,8 @@ def calibrate(
         study = {**SCHEMES[scheme], **release, **({"block_size": b} if scheme == "blocks" else {})}
         run = record_tables(tables, random_state=repeat, **study)
         for side, value in side_p_values(run.csp.Y, X, b, repeat, draws).items():
-            p.setdefault(side, []).append(value)
+            if scheme != "mask" or mixes(X.shape[0 if side == "features" else 1]):
+                p.setdefault(side, []).append(value)
         if told is not None:
             told(f"{dataset} {scheme}", repeat + 1, repeats)
     return Calibration(dataset, scheme, b, p)

@@ -66,6 +66,8 @@ def expect_rows(plan: SessionPlan, asked: Fetch, message: FactorRows) -> None:
     window = plan.row_panels[asked.panel]
     _expect(message.panel == asked.panel, "rows of U' that were not asked for")
     _expect_array("a panel of U'", message.U_masked, window.stop - window.start, asked.r)
+    if not plan.published:
+        _expect(float(np.abs(message.U_masked).max(initial=0.0)) <= 2.0, "vectors that are not orthonormal")
 
 
 def expect_products(plan: SessionPlan, message: Product) -> None:

@@ -4,6 +4,9 @@ With ``e = y - A w`` and ``h = A g``, g secret, the normal equations say ``<e, h
 upload their parts under P, padded, user 1 with a secret z on top of h; the CSP answers ``<P e, P (h + z)>``; the label
 holder compares it with ``<e, z>``, a sum for it alone. z is spread over all rows and as long as h in the space of A's
 columns, so that the CSP cannot tell them apart there, and knows e but not which part of the product to hide.
+
+Where an answer has a null space N, w is moved along it by a secret amount first: ``A (w + N gamma) = A w`` iff ``A N``
+is zero, so that a false null space fails the same check before the sum that projects w along it.
 """
 
 import math
@@ -12,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import VerificationFailed
-from fedsvd.linalg.backend import norm
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING
 from fedsvd.roles.user.columns import Columns
@@ -96,6 +98,9 @@ def _multiply(work: Work, vectors: Float, units: tuple[float, float]) -> Multipl
     return Multiply(batch, len(plan.row_panels))
 
 
-def solution_norm(w_masked: Float, scale: float) -> float:
-    """``||w||`` in the units of A and of the labels, which no mask changes."""
-    return norm(w_masked) * scale
+def moved_along(work: Work, null_masked: Float, size: float) -> Float:
+    """A secret combination of the null basis in an answer, (N, targets): as large as what it is later used for."""
+    lost, targets = null_masked.shape[1], work.plan.targets
+    weights = Keystream(work.checks.derive("gamma", "columns")).normal((lost, targets))
+    moved: Float = null_masked @ weights * (2.0 + size / math.sqrt(work.plan.N))
+    return moved

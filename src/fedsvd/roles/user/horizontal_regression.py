@@ -21,7 +21,7 @@ from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.masking import Operand
-from fedsvd.roles.user.opening import joint_factor, upload_gram
+from fedsvd.roles.user.opening import joint_factor, rest_in_zeros, upload_gram
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
@@ -46,10 +46,12 @@ def script(work: Work) -> Script:
     plan, f = work.plan, work.plan.m
     about: Prepared = yield from in_common_unit(work, (yield from (centred if plan.centre else uncentred)(work)))
     if about.zero:
+        yield from rest_in_zeros(work, "bound", _answer_bytes(work))
         return _without_features(work, about, np.zeros(plan.M))
     energy: Float = yield from joint_energy(work, about)
     deviation = _deviations(work, about, energy)
     if not deviation.any():
+        yield from rest_in_zeros(work, "energy", _answer_bytes(work))
         return _without_features(work, about, deviation)
     rows = _scales(work, about, energy, deviation)
     prepared: Prepared = yield Local("scale", lambda: _prepared(work, about, rows))
@@ -163,13 +165,18 @@ def _by_users(work: Work, prepared: Prepared, rows: _Rows) -> Script:
         w = _least_norm(rows, fit.null, fit.w) if fit.null.shape[1] else fit.w
         return np.append(w.ravel(), float(fit.rank)).astype("<f8").tobytes()
 
-    content: bytes = yield Common("answer", solved, 8 * (f * t + 1))
-    if len(content) != 8 * (f * t + 1):
+    content: bytes = yield Common("answer", solved, _answer_bytes(work))
+    if len(content) != _answer_bytes(work):
         raise UnexpectedMessage("user 1's answer has another length than the plan says")
     numbers = np.frombuffer(content, "<f8").astype(np.float64)
     w, found = numbers[:-1].reshape(f, t), int(numbers[-1])
     residual: float = yield Local("acceptance", lambda: _expect_normal_equations(R, w, f))
     return Fit(w, np.zeros((f, 0)), found, residual)
+
+
+def _answer_bytes(work: Work) -> int:
+    """Of user 1's answer in mode A: w and its rank."""
+    return 8 * (work.plan.m * work.plan.targets + 1)
 
 
 def _expect_normal_equations(R: Float, w: Float, f: int) -> float:

@@ -41,7 +41,7 @@ class RowsUnderP:
             masked = self._whole[rows, :]
         else:
             assert self._lines is not None
-            masked = self._passes.last(rows, work.put(np.array(self._lines[:, rows]).T))
+            masked = self._passes.last(rows, work.put(np.ascontiguousarray(self._lines[:, rows]).T))
         if w == len(work.plan.row_panels) - 1:
             self._whole, self._lines, self._over = None, None, True
             del self._A

@@ -1,4 +1,4 @@
-"""One user's masks in one session (step 2 of the paper).
+"""One user's masks in one session, as the plan wants them drawn; ``masks.apply`` applies them.
 
     Y_i = c P (A_i T_i) Q_i
 
@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.block_diagonal import Orthogonal
+from fedsvd.masks import apply
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation, secret_scale
+from fedsvd.masks.remove import unmask_right
 from fedsvd.masks.right import DealtRightMask, RightMask
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import writes_out
@@ -80,67 +81,38 @@ class Masks:
 
     @cached_property
     def written_out(self) -> Array | None:
-        """``c T_i Q_i`` as a matrix, (w_i, N), where it pays; None where reflectors and mixing are the better way."""
+        """``diag(c T_i Q_i, c I)`` as a matrix, where it pays; None where reflectors and mixing are the better way."""
         if self.T_i is None or not writes_out(self.plan, self.i):
             return None
-        return self.c * self.Q.right(0, self.i, self.T_i.explicit())
-
-    @cached_property
-    def _written_out_with_labels(self) -> Array | None:
-        """``diag(c T_i Q_i, c I)``, so that rows and labels pass in one product and are not put together after it."""
-        if self.written_out is None:
-            return None
-        (width, N), xp, on = self.written_out.shape, namespace(self.written_out), self.written_out.device
-        both = xp.zeros((width + self.plan.targets, N + self.plan.targets), dtype=xp.float64, device=on)
-        both[:width, :N] = self.written_out
-        both[width:, N:] = self.c * xp.eye(self.plan.targets, dtype=xp.float64, device=on)
-        return both
+        return apply.written_out(self.Q, self.i, self.c, self.T_i, self.plan.targets)
 
     def forget_right(self) -> None:
         """Drop T_i and Q, which are drawn again should they be needed; slices that were dealt stay."""
-        for drawn in ("Q", "T_i", "written_out", "_written_out_with_labels"):
+        for drawn in ("Q", "T_i", "written_out"):
             self.__dict__.pop(drawn, None)
 
     def under_right(self, rows: Array) -> Array:
         """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that P has met already."""
-        if self._written_out_with_labels is not None:
-            return rows @ self._written_out_with_labels
-        xp, width = namespace(rows), self.plan.widths[self.i]
-        A = rows[:, :width]
-        A = A if self.T_i is None else self.T_i.right(A)
-        windows = self.plan.right_windows
-        parts = [self.Q.right(v, self.i, A[:, window.columns[self.i]]) for v, window in enumerate(windows)]
-        if rows.shape[1] > width:
-            parts.append(rows[:, width:])
-        joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
-        if self.c != 1.0:
-            joined *= self.c  # made here, so changed in place
-        return joined
+        if self.written_out is not None:
+            return rows @ self.written_out[: rows.shape[1], : self._outputs(rows.shape[1])]
+        return apply.mask_right(rows, self.Q, self.i, self.c, self.T_i)
+
+    def _outputs(self, given: int) -> int:
+        """Columns of Y for so many of ``[A, y]``: all of N, and a column for each label."""
+        return self.plan.N + given - self.plan.widths[self.i]
 
     def column_panel(self, A_i: Operand, w: int) -> Array:
         """Column window w of Y_i, in the paper's scheme."""
         own = self.plan.right_windows[w].columns[self.i]
-        return self.Q.right(w, self.i, self._from_left(A_i.columns(own.start, own.stop)))
-
-    def _from_left(self, A_iw: Array) -> Array:
-        """``P A_iw``; the label rows of a horizontal regression below it pass as they are, blinded before."""
-        rows = self.plan.masked_rows
-        if A_iw.shape[0] == rows:
-            return self.P.left(A_iw)
-        return namespace(A_iw).concat((self.P.left(A_iw[:rows, :]), A_iw[rows:, :]), axis=0)
+        return apply.mask_columns(A_i.columns(own.start, own.stop), self.P, self.Q, self.i, w)
 
     def row_panel(self, rows: Array, w: int) -> Array:
         """Row window w of ``[Y_i, c P y_i]``, from the same rows of ``[A_i, y_i]``, in the paper's scheme."""
-        return self.under_right(self.P.window(w).left(rows))
+        return apply.mask_rows(rows, self.P, self.Q, self.i, w)
 
     def own_part(self, W_masked: Array) -> Array:
         """``T_i Q_i W'``: rows of the users' columns, back from under the masks, (N, t) to (n_i, t)."""
         if self.written_out is not None:
-            return (self.written_out @ W_masked) / self.c
-        xp = namespace(W_masked)
-        parts = []
-        for v, window in enumerate(self.plan.right_windows):
-            block = W_masked[window.outputs, :]
-            parts.append(xp.matrix_transpose(self.Q.right_t(v, self.i, xp.matrix_transpose(block))))
-        joined = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-        return joined if self.T_i is None else self.T_i.left(joined)
+            width = self.plan.widths[self.i]
+            return (self.written_out[:width, : self.plan.N] @ W_masked) / self.c
+        return unmask_right(W_masked, self.Q, self.i, self.T_i)

@@ -7,6 +7,7 @@ which none contains more of the spectrum than is released (``checks.py``).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,12 +20,14 @@ from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.linalg.signs import signs_of
 from fedsvd.linalg.wide_factor import WideFactor, factor
 from fedsvd.protocol.messages import Factors
+from fedsvd.protocol.sums import planned_sums
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.checks import Checked, check_factors
 from fedsvd.roles.user.requests import Common, Local, Script, Sum, Upload
 from fedsvd.roles.user.share import Unit, batches_of, common_unit, share
 from fedsvd.roles.user.statistics import Prepared, in_data_units
 from fedsvd.roles.user.work import Dense, Work
+from fedsvd.secagg.sums import PlannedSum
 from fedsvd.types import Array, Float, Ring
 
 
@@ -77,6 +80,26 @@ def _shared(work: Work, prepared: Prepared) -> Script:
         return unit, batches_of(work, share(work, L_i[0], prepared.F1, unit))
 
     return (yield Local("share", made))
+
+
+def rest_in_zeros(work: Work, after: str, answer: int) -> Script:
+    """The sums after this one, and user 1's answer of so many bytes, all zero: there is nothing to open.
+
+    In mode A all that the CSP learns is the plan. A session that ended here would show it that the data is constant. In
+    mode B it opens the Gram matrix, and would see zeros in any case.
+    """
+    if work.plan.mode is not Mode.A:
+        return
+    planned = planned_sums(work.plan)
+    place = [each.name for each in planned].index(after) + 1
+    for each in planned[place:]:
+        yield Sum(each.name, partial(_zeros, each))
+        if each.name == "gram":
+            yield Common("answer", lambda: bytes(answer), max(answer, work.plan.relay_bytes))
+
+
+def _zeros(planned: PlannedSum, batch: int) -> Ring:
+    return np.zeros(planned.shape(batch), np.uint64)
 
 
 # --- mode A -----------------------------------------------------------------------------------------------------------

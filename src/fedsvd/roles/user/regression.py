@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.linalg.backend import namespace, norm, to_numpy
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Split
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
-from fedsvd.roles.user.challenge import Sizes, check_solution, solution_norm
+from fedsvd.roles.user.challenge import Sizes, check_solution, moved_along
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.masked_rows import Beside, RowsUnderP
@@ -61,8 +61,10 @@ def vertical(work: Work) -> Script:
     scale = B_y / B if B else 1.0
     scaled_i = to_numpy(masks.own_part(work.put(solution.w_masked))) * scale
     if plan.challenges:
-        sizes = Sizes(F1, F_y, solution_norm(solution.w_masked, scale))
-        yield from check_solution(work, columns, y_i, scaled_i, sizes)
+        # Along a true null space a solution stays one, however far it is moved: both are checked before either is used.
+        moved = solution.w_masked * scale + moved_along(work, solution.null_masked, norm(solution.w_masked) * scale)
+        moved_i = to_numpy(masks.own_part(work.put(moved)))
+        yield from check_solution(work, columns, y_i, moved_i, Sizes(F1, F_y, norm(moved)))
     w_i = (scaled_i - a_i) * columns.inverse[:, None]
     null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
     w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)

@@ -13,7 +13,7 @@ from fedsvd.linalg.dense_svd import rank
 from fedsvd.masks import blind
 from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.checks import Checked
-from fedsvd.roles.user.opening import Opened, open_factors
+from fedsvd.roles.user.opening import Opened, open_factors, rest_in_zeros
 from fedsvd.roles.user.requests import Recover, Script
 from fedsvd.roles.user.right_vectors import Verified, own_vectors
 from fedsvd.roles.user.statistics import Prepared, in_common_unit, uncentred, with_norm
@@ -44,6 +44,7 @@ def script(work: Work) -> Script:
     plan = work.plan
     prepared: Prepared = yield from in_common_unit(work, (yield from uncentred(work)))
     if prepared.zero:
+        yield from rest_in_zeros(work, "bound", 8 * (plan.M + 1) * plan.planned_rank)
         return FactorsResult(np.zeros((plan.m, 0)), np.zeros(0), np.zeros((0, work.n_i)), 0, 0.0, 0.0)
     prepared = yield from with_norm(work, prepared)
     opened: Opened = yield from (open_factors if plan.compress else open_masked)(work, prepared)

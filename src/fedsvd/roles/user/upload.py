@@ -14,7 +14,9 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.signs import flip
 from fedsvd.linalg.widen import unit
+from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.protocol.upload import batches
@@ -54,7 +56,7 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
     if not plan.published:
         checked = yield from check_factors(work, prepared, U, sigma)
     signs: Float = yield from common_signs(work, U)
-    U *= signs
+    flip(U, signs)
     trace = None if checked is None else checked.trace
     if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
         trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
@@ -155,7 +157,7 @@ def left_vectors(work: Work, factors: Factors) -> Script:
     if plan.tall:
         return (yield from _in_lines(work))
     rho = factors.U_masked.shape[1] if plan.published else rank_shown(factors.U_masked)
-    return (yield Local("unmask", lambda: to_numpy(P.left_t(work.put(factors.U_masked[:, :rho])))))
+    return (yield Local("unmask", lambda: to_numpy(unmask_left(work.put(factors.U_masked[:, :rho]), P))))
 
 
 def _in_blocks(work: Work, r: int) -> Script:

@@ -58,10 +58,6 @@ class Work:
         """Whether this is user 1, who decides where somebody must."""
         return self.i == 0
 
-    @property
-    def holds_labels(self) -> bool:
-        return self.i + 1 == self.plan.label_user
-
     def commitment(self) -> bytes:
         """A salted commitment to the data: to its contents where the source hashes them, else to its shape."""
         content = self.source.content_digest()

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fedsvd.cli.voice import Voice, duration, size
+from fedsvd.cli.output import Output, duration, size
 from fedsvd.service.records import JobState, Progress, WatchedJob
 
 _WORTH_A_LINE = 2.0  # seconds that a stage lasts
@@ -104,16 +104,16 @@ class Pace:
 
 
 @contextmanager
-def watched(voice: Voice) -> Iterator[Callable[[WatchedJob], None]]:
+def watched(output: Output) -> Iterator[Callable[[WatchedJob], None]]:
     """What is called with a job whenever it has changed."""
     pace = Pace()
-    if voice.quiet:
+    if output.quiet:
         yield lambda record: None
     elif sys.stderr.isatty():
         with Live(console=Console(stderr=True, highlight=False), transient=True, refresh_per_second=4) as live:
             yield lambda record: live.update(_table(record, pace.rows(record, monotonic())))
     else:
-        yield _Lines(voice, pace)
+        yield _Lines(output, pace)
 
 
 def _recruited(record: WatchedJob, role: str) -> str:
@@ -137,8 +137,8 @@ def _table(record: WatchedJob, rows: list[Row]) -> Table:
 class _Lines:
     """A line when a role stays in a stage for a while or is done, and one for every ten per cent of a stage."""
 
-    def __init__(self, voice: Voice, pace: Pace) -> None:
-        self._voice = voice
+    def __init__(self, output: Output, pace: Pace) -> None:
+        self._voice = output
         self._pace = pace
         self._state = ""
         self._since: dict[str, tuple[str, float]] = {}  # which stage a role is in, and from when

@@ -1,4 +1,4 @@
-"""How a command speaks: its result on standard output, everything else on standard error.
+"""What a command prints: its result on standard output, everything else on standard error.
 
 With ``--format json`` standard output carries one JSON object and nothing more, so that a program may read it; with
 ``text`` it is written for a person. Warnings of ours are shown as notices, whatever the filters of Python's warnings
@@ -39,8 +39,8 @@ class Format(StrEnum):
     JSON = "json"
 
 
-class Voice:
-    """What one command says."""
+class Output:
+    """What one command prints."""
 
     def __init__(self, format: Format, quiet: bool = False) -> None:
         self.format = format
@@ -48,7 +48,7 @@ class Voice:
         self.notices: list[str] = []
 
     @contextmanager
-    def heeding(self, names: tuple[str, ...] = ()) -> Iterator[None]:
+    def notices_of_warnings(self, names: tuple[str, ...] = ()) -> Iterator[None]:
         """Warnings of ours in this block are notices, in which parties are called by their names."""
         with warnings.catch_warnings():
             for kind in _HEADS:

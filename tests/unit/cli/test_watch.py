@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from fedsvd.cli import watching
-from fedsvd.cli.voice import Format, Voice
-from fedsvd.cli.watching import Pace, watched
+from fedsvd.cli import watch
+from fedsvd.cli.output import Format, Output
+from fedsvd.cli.watch import Pace, watched
 from fedsvd.service.enlist import plan_of
 from fedsvd.service.records import EnlistedFacts, ProposedPlan, WatchedJob
 from fedsvd.studies.job_file import job_from
@@ -86,8 +86,8 @@ def test_who_is_done_has_no_rate():
 def log(monkeypatch):
     """A function that shows a record at a second to a watcher whose standard error is no terminal."""
     clock = [0.0]
-    monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
-    with watched(Voice(Format.JSON)) as seen:
+    monkeypatch.setattr(watch, "monotonic", lambda: clock[0])
+    with watched(Output(Format.JSON)) as seen:
 
         def at(now, *state, **progress):
             clock[0] = now
@@ -133,7 +133,7 @@ def test_a_terminal_gets_a_table(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with watched(Voice(Format.TEXT)) as seen:
+    with watched(Output(Format.TEXT)) as seen:
         seen(record(a={"stage": "compress", "done": 3, "total": 4, "sent": 2048}))
     for word in ("study (01234567): running", "party/a", "compress", "75 %", "2.0 KiB"):
         assert word in terminal.getvalue()
@@ -142,7 +142,7 @@ def test_a_terminal_gets_a_table(monkeypatch):
 def test_quiet_is_quiet(monkeypatch):
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
-    with watched(Voice(Format.TEXT, quiet=True)) as seen:
+    with watched(Output(Format.TEXT, quiet=True)) as seen:
         seen(record())
     assert log.getvalue() == ""
 
@@ -161,8 +161,8 @@ def test_progress_of_a_wrong_type_is_no_progress_and_no_error(who, said):
 def test_nothing_that_a_peer_says_reaches_a_terminal_as_a_command(monkeypatch):
     log, clock = io.StringIO(), [0.0]
     monkeypatch.setattr(sys, "stderr", log)
-    monkeypatch.setattr(watching, "monotonic", lambda: clock[0])
-    with watched(Voice(Format.TEXT)) as seen:
+    monkeypatch.setattr(watch, "monotonic", lambda: clock[0])
+    with watched(Output(Format.TEXT)) as seen:
         for clock[0] in (0.0, 3.0):
             seen(record(a={"stage": "up\x1b[2J\u202eloading\n", "sent": 1}))
     assert log.getvalue().splitlines() == ["study (01234567): running", "party/a: up?[2J?loading, 1 B sent"]

@@ -1,0 +1,136 @@
+"""``fedsvd svd``, ``pca``, ``lsa`` and ``lr``: a study without a job file, with the options that a job file has.
+
+The commands are made from the model of the job file (``studies.job_file``): a key of ``[job]`` is an option of every
+task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedsvd.cli import options
+from fedsvd.cli.main import VERBS
+from fedsvd.cli.output import Format, Output
+from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
+from fedsvd.data.open import is_address
+from fedsvd.errors import ConfigError
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
+from fedsvd.studies.job_faults import NAME_RULE
+from fedsvd.studies.job_file import NAME, Job, StudySection, applies, job_from
+
+_STUDY: dict[str, Any] = {
+    "label": options.Label,
+    "components": options.Components,
+    "split": options.SplitOption,
+    "label_party": options.LabelParty,
+    "alpha": options.Alpha,
+    "intercept": options.Intercept,
+    "unit_variance": options.UnitVariance,
+    "id": options.Id,
+    "sort_by_id": options.SortById,
+    "ids": options.IdsOption,
+    "full_matrices": options.FullMatrices,
+    "release": options.Release,
+    "memory": options.Memory,
+    "device": options.DeviceOption,
+    "engine": options.EngineOption,
+    "write": options.WriteOption,
+    "verify": options.VerifyOption,
+}
+_MASKS: dict[str, tuple[Any, Any]] = {
+    "scheme": (options.SchemeOption, options.SchemeName.AUTO),
+    "mode": (options.ModeOption, None),
+    "block_size": (options.BlockSize, None),
+}
+_RUN: dict[str, tuple[Any, Any]] = {
+    "trust": (options.TrustOption, Trust.PEERS),
+    "name": (options.Name, None),
+    "env": (Env, Environment.SIM),
+    "policy": (PolicyOption, None),
+    "consent": (Consent, False),
+    "out": (options.Out, None),
+    "overwrite": (options.Overwrite, False),
+    "scratch": (options.Scratch, None),
+    "quiet": (options.Quiet, False),
+    "format": (options.FormatOption, Format.TEXT),
+}
+
+
+def command(verb: str) -> Callable[..., None]:
+    """The function behind ``fedsvd VERB``, with the signature that Typer reads."""
+    task = Task(verb)
+    study = [key for key in _STUDY if applies(key, task)]
+
+    def run(party: list[str], **given: Any) -> None:
+        section = {key: given[key] for key in study}
+        masks = {key: given[key] for key in _MASKS}
+        job = job_from_options(task, party, section, masks, given["trust"], given["name"])
+        output = Output(given["format"], given["quiet"])
+        run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent"))
+        carry_out_on(given["env"], output, job, *run_options)
+
+    keys = {"party": (options.Parties, inspect.Parameter.empty)}
+    keys |= {key: (_STUDY[key], _default(key)) for key in study} | _MASKS | _RUN
+    kind = inspect.Parameter.KEYWORD_ONLY
+    signature = [inspect.Parameter(key, kind, default=default, annotation=it) for key, (it, default) in keys.items()]
+    run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    run.__annotations__ = {key: annotation for key, (annotation, _) in keys.items()}
+    run.__name__, run.__doc__ = verb, VERBS[verb]
+    return run
+
+
+def _default(key: str) -> Any:
+    """The job file's own default; a regression cannot do without a label."""
+    return inspect.Parameter.empty if key == "label" else StudySection.model_fields[key].default
+
+
+def job_from_options(
+    task: Task,
+    parties: Sequence[str],
+    study: dict[str, Any],
+    masks: dict[str, Any],
+    trust: Trust,
+    name: str | None,
+) -> Job:
+    """The job that a job file with these options would describe; options that were left out are left out there."""
+    section = {key: value for key, value in study.items() if value not in (None, [], ())}
+    named = [word.strip() for words in section.pop("release", ()) for word in words.split(",") if word.strip()]
+    if named:
+        default = [str(item) for item in RELEASED_BY_DEFAULT[task] if item is not Item.OWN_PART]
+        section["release"] = [*default, *(word for word in named if word not in default)]
+    record: dict[str, Any] = {
+        "job": {"name": name or str(task), "task": str(task), **section},
+        "masks": {key: value for key, value in masks.items() if value is not None},
+        "party": named_parties(parties),
+    }
+    if trust is Trust.AUTHORITY:
+        record["authority"] = {"name": "ta"}
+    return job_from(record, Path())
+
+
+def has_name(word: str) -> bool:
+    """Whether this is ``NAME=FILE``, not a file with such a name, nor an address with settings."""
+    return "=" in word.partition("://")[0] and not Path(word).exists()
+
+
+def named_parties(words: Sequence[str]) -> list[dict[str, str]]:
+    """Names and files from ``[NAME=]FILE``; without a name, that of the file, numbered where it is taken."""
+    parties: list[dict[str, str]] = []
+    for word in words:
+        name, _, file = word.partition("=")
+        if not has_name(word):
+            stem = word.partition("://")[0] if is_address(word) else Path(word).name.partition(".")[0]
+            file, name = word, re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:60]
+            taken = [party["name"].lower() for party in parties]
+            name, number = name or "party", 1
+            while (numbered := name if number == 1 else f"{name}-{number}").lower() in taken:
+                number += 1
+            name = numbered
+        elif re.fullmatch(NAME, name) is None:
+            raise ConfigError(f"{name!r} cannot be the name of a party", NAME_RULE)
+        elif name in [party["name"] for party in parties]:
+            raise ConfigError(f"two parties are named {name}", "give every party a name of its own")
+        parties.append({"name": name, "data": file})
+    return parties
