@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import pytest
 from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table, until
+from tests.network import unpin
 from typer.testing import CliRunner
 
 from fedsvd.cli.main import cli
 from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
-from fedsvd.identity.pins import unpin
 from fedsvd.policy.rules import Policy
 from fedsvd.results.signed_certificate import verify_certificate
 from fedsvd.roles.service_provider.role import ServiceProvider

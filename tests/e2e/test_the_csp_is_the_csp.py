@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from tests.network import Network, listening, make_kits, no_answer
+from tests.network import Network, listening, make_kits, no_answer, unpin
 
 from fedsvd.errors import NotAuthenticated
 from fedsvd.identity.authority import Authority
 from fedsvd.identity.certificates import make_certificate
 from fedsvd.identity.kit import accept, accept_revocations
-from fedsvd.identity.pins import unpin
 from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key, renew
 from fedsvd.identity.temporary import LOOPBACK
 from fedsvd.protocol.messages import BatchRequest

@@ -91,10 +91,6 @@ class Kit:
         return self.directory / CERTIFICATE
 
     @property
-    def ca_path(self) -> Path:
-        return self.directory / CA
-
-    @property
     def certificate_pem(self) -> bytes:
         return self.certificate.public_bytes(Encoding.PEM)
 
@@ -213,11 +209,6 @@ def accept_revocations(kit_dir: Path, list_pem: bytes) -> None:
     if old is not None and list_number(new) < list_number(old):
         raise NotAuthenticated("this revocation list is older than the kit's", "ask the operator for the current one")
     private.replace(kit_dir / REVOKED, list_pem)
-
-
-def peer_identity(certificate: bytes | x509.Certificate) -> Identity:
-    """Who a certificate (PEM or DER) says it is; that it may say so is for ``check_peer``."""
-    return read_claim(load_certificate(certificate)).identity
 
 
 def check_peer(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, StorageError
+from fedsvd.errors import FedSVDError, NotAuthenticated, StorageError
 from fedsvd.identity.names import expect_id, grouped, key_fingerprint, ungrouped
 from fedsvd.storage import private
 
@@ -27,14 +27,6 @@ def pin(kit_dir: Path, party_id: str, fingerprint: str, *, instead: bool = False
             f"{party_id} is pinned to another key", "ask its owner whether the key was changed, then pin it anew"
         )
     _write(kit_dir, {**pins, party_id: digits})
-
-
-def unpin(kit_dir: Path, party_id: str) -> None:
-    """This id has no pin any more."""
-    pins = read_pins(kit_dir)
-    if party_id not in pins:
-        raise ConfigError(f"{party_id[:80]!r} is not pinned", "see pins.toml for the ids")
-    _write(kit_dir, {name: digits for name, digits in pins.items() if name != party_id})
 
 
 def read_pins(kit_dir: Path) -> dict[str, str]:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.network import unpin
 
 from fedsvd.identity.authority import Authority, init_federation
 from fedsvd.identity.kit import Kit, accept, accept_revocations
-from fedsvd.identity.pins import pin, unpin
+from fedsvd.identity.pins import pin
 from fedsvd.identity.request import make_request
 from fedsvd.service.csp import CspNode
 from fedsvd.service.doctor import examine
