@@ -18,8 +18,7 @@ from fedsvd.service.client import Connection, Results
 from fedsvd.service.failures import first_cause
 from fedsvd.service.records import Failure, JobRecord, JobState
 from fedsvd.service.site import Site
-from fedsvd.studies.job_data import study_of
-from fedsvd.studies.job_file import read_job
+from fedsvd.studies.job_file import read_job, study_of
 
 
 class _Jobs(Lazy):
@@ -116,7 +115,7 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
 
 
 def _show_results(output: Output, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
-    rows = how_rows_belong(study_of(record.job, 0))
+    rows = how_rows_belong(study_of(record.job))
     told = {
         **_short(record),
         "rows": rows or None,

@@ -23,8 +23,7 @@ from fedsvd.service.failures import first_cause, not_finished
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, JsonObject, Progress, WatchedJob
 from fedsvd.service.site import Site
 from fedsvd.studies.doubts import doubts, warn_of
-from fedsvd.studies.job_data import study_of
-from fedsvd.studies.job_file import Job, job_from, read_job, submitted_file
+from fedsvd.studies.job_file import Job, job_from, read_job, study_of, submitted_file
 from fedsvd.transport.calls import ASK
 from fedsvd.transport.grpc_client import PinnedConnection
 
@@ -168,7 +167,7 @@ class Connection:
             job = read_job(Path(job))
         elif not isinstance(job, Job):
             job = job_from(job, Path())
-        warn_of(doubts(study_of(job, 0), ()))
+        warn_of(doubts(study_of(job), ()))
         return self._client.submit(submitted_file(job)).id
 
     def jobs(self) -> list[JobRecord]:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, DataError, PlanMismatch
+from fedsvd.errors import ConfigError, PlanMismatch
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
-from fedsvd.studies.job_data import feature_names, party_data, party_named, study_of
-from fedsvd.studies.job_file import Job
-from fedsvd.studies.parties import PartyData, expect_distinct
+from fedsvd.studies.job_data import feature_names, party_data, party_named
+from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
 from fedsvd.types import SessionId
 
@@ -54,9 +54,11 @@ def open_data(job: Job, name: str, path: Path | str, scratch: Path | None = None
     """This party's table as the job wants it: labels and ids taken out, rows sorted by id where asked."""
     with party_named(name):
         source = open_source(path, scratch=scratch)
-        here = _labels_here(job, name, source.names or ())
+        study = job.study
+        present = bool(set(study.label) & set(source.names or ()))
+        here = brings_labels(study.task, study.split, name, present, study.label_party)
         data = party_data(source, job.study.label if here else (), job.study.id, job.study.sort_by_id)
-        if data.ids is not None and study_of(job, 0).check_ids:
+        if data.ids is not None and study_of(job).check_ids:
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
         rows, columns = data.table.shape
@@ -96,18 +98,17 @@ def plan_of(
     if absent:
         raise ConfigError(f"{absent[0]} has not enlisted", "stop and ask the CSP")
     facts = [enlisted[party_caller(name)] for name in names]
+    extents = {name: Extent(fact.rows, fact.columns, fact.features) for name, fact in zip(names, facts, strict=True)}
+    expect_fitting(job.study.split, extents)
     rows, columns = [fact.rows for fact in facts], [fact.columns for fact in facts]
     vertical = job.study.split is Split.VERTICAL
     shared, counts = (rows, columns) if vertical else (columns, rows)
-    if len(set(shared)) > 1:
-        what = "rows" if vertical else "columns"
-        raise DataError(f"parties have different numbers of {what}", f"give every party the same {what}")
-    if not vertical and len({fact.features for fact in facts}) > 1:
-        raise DataError("parties have columns of other names, or in another order", "agree on the columns first")
     identities = tuple(enlisted[member].signing for member in member_callers(job))
     if len(set(identities)) < len(identities):
         raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")
-    study = replace(study_of(job, _label_user(job, facts)), certain_bound=certain_bound)
+    holding = [fact.label for fact in facts]
+    holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
+    study = replace(study_of(job, holder), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
     names_digest = "" if vertical else facts[0].features
     plan = replace(plan, csp_identity=csp_identity, column_names=names_digest)
@@ -127,27 +128,6 @@ def expect_same_plan(record: JobRecord) -> SessionPlan:
     if ours.digest != record.plan_digest:
         raise PlanMismatch("the CSP's plan is not the one that follows from the job", "stop and ask the CSP")
     return ours
-
-
-def _label_user(job: Job, facts: Sequence[EnlistedFacts]) -> int:
-    if job.study.task is not Task.LR or job.study.split is not Split.VERTICAL:
-        return 0
-    holders = [i + 1 for i, fact in enumerate(facts) if fact.label]
-    if len(holders) != 1:
-        raise ConfigError(f"{len(holders)} parties have the label column", 'say who: label_party = "NAME"')
-    return holders[0]
-
-
-def _labels_here(job: Job, name: str, columns: Sequence[str]) -> bool:
-    """Whether this party brings the labels: every party where rows are split, else the one that has the column."""
-    if job.study.task is not Task.LR:
-        return False
-    if job.study.split is Split.HORIZONTAL or job.study.label_party == name:
-        return True
-    present = bool(set(job.study.label) & set(columns))
-    if present and job.study.label_party is not None:
-        raise ConfigError("a column here has the name of the label, which another party holds", "rename or remove it")
-    return present
 
 
 def _digest(names: Sequence[str]) -> str:

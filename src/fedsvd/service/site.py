@@ -41,8 +41,8 @@ from fedsvd.service.site_file import SITE as SITE
 from fedsvd.service.site_file import SiteFile, read_site
 from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
-from fedsvd.studies.job_data import Prepared, study_of
-from fedsvd.studies.job_file import Job
+from fedsvd.studies.job_data import Prepared
+from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.planning import guard
 from fedsvd.transport.grpc_client import Dialling
 from fedsvd.transport.grpc_server import Listening

@@ -26,8 +26,8 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import Session, assemble, certificate_of
+from fedsvd.studies.study import Study
 from fedsvd.testing.links import Meddle, MeddledHub
 from fedsvd.transport.loopback import Pick, first_sent
 
