@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fedsvd.errors import ApprovalSpent, SourceChanged, StorageError
+from fedsvd.errors import ApprovalSpent, ReleaseRefused, SourceChanged, StorageError
+from fedsvd.policy.earlier_studies import Brought
 from fedsvd.service.enlist import plain_id
 from fedsvd.service.records import JobRecord
 from fedsvd.storage import private
@@ -145,6 +146,23 @@ class Approvals:
 
     def _path(self, id: str) -> Path:
         return self._folder / f"{plain_id(id)}.json"
+
+
+def expect_covered(approval: Approval | None, brought: Brought) -> None:
+    """Raise where data is below the policy, or cannot be compared with earlier data, and the owner was not asked."""
+    if brought.found:
+        records = "bring the records of the earlier study, or many new ones, or "
+        rule = brought.found[0].rule
+        raise ReleaseRefused(
+            f"this study is below your policy: {brought.found[0]}",
+            f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
+        )
+    if approval is not None and set(brought.unlike) - set(approval.unlike):
+        raise ReleaseRefused(
+            "re-run: all columns of this data have other values than an earlier study's of the same names, so that its "
+            "records cannot be compared",
+            "approve it yourself if these are other records: fedsvd job approve",
+        )
 
 
 def job_digest(record: JobRecord) -> str:

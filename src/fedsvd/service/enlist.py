@@ -14,6 +14,8 @@ from pathlib import Path
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, PlanMismatch
+from fedsvd.identity.certificates import organisation_of
+from fedsvd.policy.earlier_studies import ORGANISATION
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
@@ -70,6 +72,13 @@ def open_data(job: Job, name: str, path: Path | str, scratch: Path | None = None
 def authority_deals(job: Job) -> bool:
     """Whether a Trusted Authority takes part, to whom every party leaves a prekey."""
     return len(member_callers(job)) > len(job.parties)
+
+
+def organisation(record: JobRecord, caller: str) -> str:
+    """Who a party is for the release guard: its organisation where the operator named one, else itself."""
+    certificate = record.enlisted.get(caller, EnlistedFacts()).certificate
+    named = organisation_of(certificate.encode()) if certificate else None
+    return caller if named is None else f"{ORGANISATION}{named}"
 
 
 def plain_id(id: str) -> str:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 from fedsvd.data.open import is_address
 from fedsvd.engine.memory import peak_memory
-from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, ReleaseRefused
-from fedsvd.identity.certificates import expect_here, organisation_of
+from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
+from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
-from fedsvd.policy.earlier_studies import ORGANISATION, Asked, Brought, EarlierStudies
+from fedsvd.policy.earlier_studies import Asked, Brought, EarlierStudies
 from fedsvd.policy.learned import full_outputs
 from fedsvd.policy.policy_file import POLICY, read_policy
 from fedsvd.policy.rules import Policy, organisation_findings
@@ -33,8 +33,8 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_unfinished
 from fedsvd.results.stored import Draw, with_accounts
-from fedsvd.service.approvals import Approval, Approvals
-from fedsvd.service.enlist import OpenedData, party_caller, plain_id
+from fedsvd.service.approvals import Approval, Approvals, expect_covered
+from fedsvd.service.enlist import OpenedData, organisation, party_caller, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
 from fedsvd.service.records import EnlistedFacts, JobRecord, Progress
 from fedsvd.service.site_file import SITE as SITE
@@ -198,7 +198,7 @@ class Site:
     def compare(self, record: JobRecord, own: OpenedData, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
         job, policy = record.job, self.policy()
-        roster = frozenset(_organisation(record, party_caller(party.name)) for party in job.parties)
+        roster = frozenset(organisation(record, party_caller(party.name)) for party in job.parties)
         full = plan is not None and full_outputs(plan)
         complete = all(party_caller(party.name) in record.enlisted for party in job.parties)
         asked = Asked(plain_id(record.id), job.study.split, roster, full, complete)
@@ -220,20 +220,8 @@ class Site:
     def _fresh(self, record: JobRecord, own: OpenedData, plan: SessionPlan | None) -> Brought:
         """This data is what was approved, and gives no record or party away with that of an earlier study."""
         brought, approval = self.compare(record, own, plan), self._approval(record)
-        if brought.found:
-            records = "bring the records of the earlier study, or many new ones, or "
-            rule = brought.found[0].rule
-            raise ReleaseRefused(
-                f"this study is below your policy: {brought.found[0]}",
-                f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
-            )
+        expect_covered(approval, brought)
         if approval is not None:
-            if set(brought.unlike) - set(approval.unlike):
-                raise ReleaseRefused(
-                    "re-run: all columns of this data have other values than an earlier study's of the same names, so "
-                    "that its records cannot be compared",
-                    "approve it yourself if these are other records: fedsvd job approve",
-                )
             self._approvals().bring(approval, brought.source)
         return brought
 
@@ -359,10 +347,3 @@ class Site:
 
     def _failure(self, id: str) -> Path:
         return self.state / "failures" / f"{plain_id(id)}.json"
-
-
-def _organisation(record: JobRecord, caller: str) -> str:
-    """Who a party is for the guard: its organisation where the operator named one, else itself."""
-    certificate = record.enlisted.get(caller, EnlistedFacts()).certificate
-    named = organisation_of(certificate.encode()) if certificate else None
-    return caller if named is None else f"{ORGANISATION}{named}"
