@@ -155,9 +155,12 @@ class House:
         return np.load(max(found, key=lambda path: path.stat().st_mtime_ns))
 
     def approve_again(self, record):
-        """Owners whose parties have finished agree once more: their approvals are spent."""
-        for member in record.finished:
-            if member.startswith("party/"):
+        """Owners whose parties have results agree once more: their approvals are spent.
+
+        What their own folders say counts: a CSP may have forgotten who had finished.
+        """
+        for member in record.members:
+            if member.startswith("party/") and Site.at(self.kits[member]).has_results(record):
                 Site.at(self.kits[member]).approve(record)
 
 

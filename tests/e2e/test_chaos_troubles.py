@@ -260,6 +260,7 @@ def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, recor
     house.start("csp/csp")  # what it could not write down it has forgotten, but not that the job is not done
     with house.client() as client:
         settled(client, id, {"broken"})
+        house.approve_again(client.job(id))
         client.resume(id)
         ended_right(house, client, id, 2)
     record_property("outcome", f"{spoken(codes)}; resumed, right")

@@ -53,11 +53,11 @@ def failures(node, id):
 )
 def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(tmp_path):
     with two(tmp_path) as house, csp_here(house) as node, member_here(house, "party/a"):
-        node.hold_at("party/b", "uploading")
+        node.hold_at("party/b", "summing")
         house.start("party/b")
         with house.connect() as researcher:
             id = researcher.submit(file_of("svd", ("a", "b")))
-            until(lambda: stage_of(node, id, "party/b") == "uploading")
+            until(lambda: stage_of(node, id, "party/b") == "summing")
             house.kill("party/b")
             killed = monotonic()
             until(lambda: "party/a" in failures(node, id), "the other party was never told")
