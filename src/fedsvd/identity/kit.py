@@ -6,7 +6,7 @@
     policy.toml                what a party allows to be released
 
 Keys are checked against certificates when a kit is read. Pins and the revocation list are read at every check of a
-peer, so that whoever is revoked stops at the next connection, without a restart.
+peer, so that a revoked peer stops at the next connection, without a restart.
 """
 
 from collections.abc import Collection, Sequence
@@ -108,7 +108,7 @@ class Kit:
         return private.read_secret(self.key_path)
 
     def pins(self) -> dict[str, str]:
-        """Id to fingerprint as they stand in the file now, and our own: nobody else is us."""
+        """Id to fingerprint as they stand in the file now, and our own: no one else is us."""
         return {**read_pins(self.directory), self.identity.party_id: self.identity.fingerprint}
 
     def expect_pinned(self, party_id: str, key: bytes | x509.Certificate | Identity) -> None:
@@ -178,7 +178,7 @@ def accept(
 ) -> Kit:
     """The kit, with the certificate that its request was for; everything is checked before anything is written.
 
-    The operator's certificate comes with a fingerprint that was told on another way. A renewal needs neither: the
+    The operator's certificate comes with a fingerprint that was given out of band. A renewal needs neither: the
     operator is the one accepted before, and stays it.
     """
     asked = read_request(private.read(kit_dir / REQUEST)).claim
@@ -242,7 +242,7 @@ def _accepted_ca(kit_dir: Path, ca_pem: bytes | None, fingerprint: str | None) -
     if fingerprint is not None and fingerprint_of(ca) != ungrouped(fingerprint):
         raise NotAuthenticated(
             "the operator's certificate does not have the fingerprint that was told",
-            "ask again; if it differs still, somebody is posing as the operator",
+            "ask again; if it differs still, another person is posing as the operator",
         )
     if ours is not None and fingerprint_of(ours) != fingerprint_of(ca):
         raise NotAuthenticated("this kit belongs to another operator", "make a new kit for another federation")

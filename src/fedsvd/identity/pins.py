@@ -1,6 +1,6 @@
-"""Pins: which key is whose, as its owner said on another way than through the federation.
+"""Pins: which key is whose, as its owner said out of band.
 
-A pin outranks every signature. The operator can sign a certificate in anybody's name, and the CSP relays everybody's
+A pin outranks every signature. The operator can sign a certificate in any name, and the CSP relays all members'
 keys; neither can make an owner believe in a key that is not the pinned one. The file is ``pins.toml``, a line to each
 id, and is read anew at every check, so that a pin counts from the moment it is made.
 """
@@ -15,7 +15,7 @@ from fedsvd.identity.names import expect_id, grouped, key_fingerprint, ungrouped
 from fedsvd.storage import private
 
 PINS = "pins.toml"
-_HEAD = "# Fingerprints of other owners' keys, as they were told in person or by telephone; see fedsvd join pin.\n"
+_HEAD = "# Fingerprints of other owners' keys, as they were read out in person or by telephone; see fedsvd join pin.\n"
 
 
 def pin(kit_dir: Path, party_id: str, fingerprint: str, *, instead: bool = False) -> None:
@@ -56,7 +56,7 @@ def expect_pin(pins: Mapping[str, str], party_id: str, signing_public: bytes) ->
     if pins[party_id] != key_fingerprint(signing_public):
         raise NotAuthenticated(
             f"this is not the key that {party_id} is pinned to",
-            "ask its owner on another way; if the key was not changed, somebody is posing as that party",
+            "ask its owner out of band; if the key was not changed, another person is posing as that party",
         )
 
 

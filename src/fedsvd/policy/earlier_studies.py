@@ -87,7 +87,7 @@ class EarlierStudies:
         self._set_old_aside()
 
     def compare(self, asked: Asked, data: Table, policy: Policy, now: datetime | None = None) -> Brought:
-        """Read all of the data, once, and say what a study with it would give away beside the earlier ones."""
+        """Read all of the data, once, and say what a study with it would give away together with the earlier ones."""
         digest = hmac.new(self._key().derive("source").reveal(), digestmod=hashlib.sha256)
         if data.table.made_up:
             digest.update(data.table.content_digest())
@@ -217,7 +217,7 @@ class EarlierStudies:
 
 
 def _compared(old: Hashes, new: Hashes, ours: Hashes, asked: Asked) -> Compared | None:
-    """This version beside an earlier one; None where they have no column in common, and are of other tables."""
+    """This version against an earlier one; None where they have no column in common, and are of other tables."""
     if not len(new.columns):
         return None
     found = difference(old, new)
@@ -229,7 +229,7 @@ def _compared(old: Hashes, new: Hashes, ours: Hashes, asked: Asked) -> Compared 
 
 
 def _panels(data: Table) -> Iterator[Float]:
-    """The table with its labels beside it, by panels of rows."""
+    """The table and its labels, by panels of rows."""
     rows, columns = data.table.shape
     height = max(1, _PANEL_BYTES // (8 * columns))
     for start in range(0, rows, height):

@@ -1,6 +1,6 @@
 """What an owner looks at before it approves a job: what would leave the site, who the others are, what all can derive.
 
-The plan is not made yet: it follows from everybody's shapes, and the others may not have said theirs. Where one has
+The plan is not made yet: it follows from all parties' shapes, and the others may not have said theirs. Where one has
 not, it is taken to be as large as ours, and the approval says so; the plan itself is judged by the owner's policy once
 more when all shapes are known, before anything of the data leaves.
 """
@@ -74,7 +74,7 @@ class Considered:
             )
 
     def expect_everybody(self) -> None:
-        """Raise while the key of a member is not known: it could be anybody's."""
+        """Raise while the key of a member is not known: it could be of any key holder."""
         unseen = [peer.member for peer in self.peers if peer.standing is Standing.UNSEEN]
         if unseen:
             raise NotAuthenticated(

@@ -101,7 +101,7 @@ def plan_of(
     ticket: str = "",
     csp_identity: str = "",
 ) -> SessionPlan:
-    """The plan that follows from a job file and everybody's facts; one without a ticket is for looking at."""
+    """The plan that follows from a job file and all members' facts; one without a ticket is for looking at."""
     names = [party.name for party in job.parties]
     absent = [member for member in member_callers(job) if member not in enlisted]
     if absent:

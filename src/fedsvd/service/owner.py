@@ -47,7 +47,7 @@ class Owner(Protocol):
         """Raise ``ApprovalSpent`` where the approval of this job is used up."""
 
     def expect_fresh(self, record: JobRecord, own: OpenedData) -> None:
-        """Read the data; raise where it is not what was approved, or gives records or parties away beside an earlier
+        """Read the data; raise where it is not what was approved, or gives records or parties away with an earlier
         study's."""
 
     def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:

@@ -2,7 +2,7 @@
 
 One file serves every rung; what a rung does not need (an address, say) is accepted and left alone. The sections below
 are the file's tables, and no other key is taken: a misspelt key is an error that names its nearest neighbour, because
-an option that is silently ignored may be the one that protects somebody. ``docs/job-file.md`` describes every key. All
+an option that is silently ignored may be the one that protects a person. ``docs/job-file.md`` describes every key. All
 lengths are limited: a submitted job is stored by the CSP and read by every member, and none of them may choke on it.
 """
 

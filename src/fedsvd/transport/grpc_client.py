@@ -120,7 +120,7 @@ class Dialled:
                 self._changed.wait(0.2)
 
     def close(self) -> None:
-        """Hang up once the CSP has everything we said; it is told whether all was well."""
+        """Hang up once the CSP has everything we said; the message says whether all was well."""
         with self._changed:
             if self._closing:
                 return

@@ -106,12 +106,12 @@ class Exchange:
         self._server.start()
 
     def stop(self, grace: float = 2.0) -> None:
-        """Hang up on everybody."""
+        """Hang up on all callers."""
         with self._lock:
             sessions = list(self._sessions.values())
         for links in sessions:
             links.close()
-        # A call may sit in somebody's disk; it is not waited for, or stopping could take as long as that.
+        # A call may sit in a slow disk; it is not waited for, or stopping could take as long as that.
         self._server.stop(grace).wait(grace + _LONGEST_STOP)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -170,7 +170,7 @@ class Exchange:
         return links
 
     def _sweep(self) -> None:
-        """Forget sessions that are over, once nothing is left in them to fetch or nobody came for it."""
+        """Forget sessions that are over, once nothing is left in them to fetch or no member came for it."""
         for session, links in list(self._sessions.items()):
             if links.closed is not None and (links.fetched or monotonic() - links.closed > _KEEP_UNFETCHED):
                 self._over.add(session)
