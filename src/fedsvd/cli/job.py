@@ -60,10 +60,11 @@ def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Form
     """The jobs that this kit submitted or takes part in."""
     with Connection(kit, csp) as connection:
         jobs, site = connection.jobs(), connection.site
-    shown = [{**_short(record), "approved": _approved(site, record)} for record in jobs]
+    here = [_approved(site, record) for record in jobs]
+    shown = [{**_short(record), "approved": approved} for record, approved in zip(jobs, here, strict=True)]
     rows = [
-        (each["job"][:8], each["name"], each["task"], each["state"], each["submitter"], each["approved"])
-        for each in shown
+        (record.short, record.name, record.task, record.state, record.submitter, approved)
+        for record, approved in zip(jobs, here, strict=True)
     ]
     header = ("job", "name", "task", "state", "submitted by", "here")
     Output(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
@@ -116,13 +117,14 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
 
 def _show_results(output: Output, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
     rows = how_rows_belong(study_of(record.job))
+    report = None if found.folder is None else drawn(found.folder)
     told = {
         **_short(record),
         "rows": rows or None,
         "finished": list(found.finished),
         "awaited": list(found.awaited),
         "folder": None if found.folder is None else str(found.folder),
-        "report": None if found.folder is None else drawn(found.folder),
+        "report": report,
         "warning": found.warning,
         "plan_digest": record.plan_digest,
         "failures": [failure.model_dump() for failure in failures],
@@ -136,8 +138,8 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
         shown["rows"] = rows
     if found.warning:
         shown["warning"] = found.warning
-    if told["report"]:
-        shown["report"] = told["report"]
+    if report:
+        shown["report"] = report
     for failure in failures:
         shown[f"failed: {failure.who}"] = f"{failure.code} in {failure.stage or 'starting'}: {failure.text}"
     output.answer(told, lambda console: console.print(facts(shown)))

@@ -73,7 +73,7 @@ class Considered:
                 f"this job is below your policy: {'; '.join(below)}", "refuse it, or change policy.toml and ask again"
             )
 
-    def expect_everybody(self) -> None:
+    def expect_all_known(self) -> None:
         """Raise while the key of a member is not known: it could be of any key holder."""
         unseen = [peer.member for peer in self.peers if peer.standing is Standing.UNSEEN]
         if unseen:
@@ -153,7 +153,7 @@ def assumed_plan(
 
 def agree(site: Site, considered: Considered, compared: Collection[str]) -> None:
     """The owner says yes: the new keys, all of which it compared, are pinned; the job is approved as it stands."""
-    considered.expect_everybody()
+    considered.expect_all_known()
     considered.expect_allowed()
     considered.expect_compared(compared)
     for peer in considered.new:
