@@ -12,7 +12,7 @@ author = "the FedSVD contributors"
 copyright = "the FedSVD contributors, Apache License 2.0"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "house"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "fedsvd_pages"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext", "README.md"]
 myst_enable_extensions = ["colon_fence", "deflist"]  # formulas are code: a site that loads nothing from elsewhere
@@ -29,7 +29,7 @@ numpydoc_xref_param_type = False
 html_theme = "pydata_sphinx_theme"
 html_title = f"FedSVD {__version__}"
 html_static_path = ["_static"]
-html_css_files = ["house.css"]
+html_css_files = ["fedsvd.css"]
 html_copy_source = False
 html_show_sourcelink = False
 # Pages that stand alone have no list of neighbours: without this their sidebar is there and empty.

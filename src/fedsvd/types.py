@@ -1,6 +1,6 @@
 """The few type aliases everybody shares, and how a number of bytes is written for a person.
 
-Shapes are not part of a type: they stand in docstrings and are checked once, at the door of a room, by
+Shapes are not part of a type: they stand in docstrings and are checked once, at the entry of a package, by
 ``expect_shape``. ``Array`` is an array of whatever namespace the caller computes in (NumPy, PyTorch,
 CuPy); ``Float`` and ``Ring`` are always NumPy.
 """

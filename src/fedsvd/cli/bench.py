@@ -1,4 +1,4 @@
-"""``fedsvd bench scale``: studies of growing size, how their time grows, and what the cost model foretold.
+"""``fedsvd bench scale``: studies of growing size, how their time grows, and what the cost model estimated.
 
 Every size is predicted before it is run: by the cost model at this machine's measured rates and the time that making
 the data takes; after the first size also by what that one took beside its work, and how its work differed. JSON
@@ -89,10 +89,10 @@ def _run(output: Output, cases: list[Case], alone: bool) -> list[Step]:
     for case in cases:
         made = generation(case) / 2  # two parties make their halves at the same time
         model = modelled(case, machine)
-        foretold = beside + made + factor * model
-        output.line(f"{case.task} {case.short:,} x {case.long:,}: about {duration(foretold)} foretold")
+        estimated = beside + made + factor * model
+        output.line(f"{case.task} {case.short:,} x {case.long:,}: about {duration(estimated)} estimated")
         with watched(output) as seen:
-            step = measured(case, foretold, alone=alone, seen=seen)
+            step = measured(case, estimated, alone=alone, seen=seen)
         output.line(f"{case.task} {case.short:,} x {case.long:,}: {duration(step.seconds)} measured")
         beside, factor = step.seconds - step.busy, max(step.busy - made, 0.01) / model
         steps.append(step)
@@ -116,7 +116,7 @@ def _record(cases: list[Case], steps: list[Step]) -> dict[str, Any]:
 
 def _show(console: Console, record: dict[str, Any], out: Path) -> None:
     table = Table(
-        "size", "foretold", "measured", "measured / foretold", "making data", "bytes", "peak memory of a role"
+        "size", "estimated", "measured", "measured / estimated", "making data", "bytes", "peak memory of a role"
     )
     for step in record["steps"]:
         ratio = step["seconds"] / step["predicted"]
@@ -134,7 +134,7 @@ def _show(console: Console, record: dict[str, Any], out: Path) -> None:
 
 
 def _plot(record: dict[str, Any], path: Path) -> str | None:
-    """Measured and foretold times over sizes, both axes logarithmic; None without matplotlib."""
+    """Measured and estimated times over sizes, both axes logarithmic; None without matplotlib."""
     try:
         from matplotlib.backends.backend_svg import FigureCanvasSVG as _  # noqa: F401  part of any installation
         from matplotlib.figure import Figure
@@ -144,7 +144,7 @@ def _plot(record: dict[str, Any], path: Path) -> str | None:
     axes = figure.subplots()
     sizes = [step["long"] for step in record["steps"]]
     axes.loglog(sizes, [step["seconds"] for step in record["steps"]], "o-", label="measured")
-    axes.loglog(sizes, [step["predicted"] for step in record["steps"]], "x--", label="foretold")
+    axes.loglog(sizes, [step["predicted"] for step in record["steps"]], "x--", label="estimated")
     axes.loglog(sizes, [step["generation"] / 2 for step in record["steps"]], ":", label="of it, making the data")
     axes.set(xlabel="length of the growing side", ylabel="seconds", title=record["what"])
     axes.legend(title=f"growth n^{record['exponent']:.2f}")

@@ -1,6 +1,6 @@
 """Exit codes and errors, the same for every command.
 
-0 is success, 1 an error of the house with its code (``FSVD-nnn: fault. Fix: what to do.``), 2 misuse of the command
+0 is success, 1 an error of fedsvd with its code (``FSVD-nnn: fault. Fix: what to do.``), 2 misuse of the command
 line, 3 something unexpected, which is a defect: its text may hold anything, so only its type is shown unless
 ``FEDSVD_DEBUG`` is set, and 130 is Ctrl-C, with what was written and what not. With ``--format json`` every error is
 one JSON object on standard output: ``{"error": {...}}``.

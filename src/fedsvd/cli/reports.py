@@ -14,7 +14,7 @@ from fedsvd.results.stored import REPORT
 if TYPE_CHECKING:
     from fedsvd.results.stored import Draw
 
-WITHOUT = "none, for want of jinja2: pip install 'fedsvd[report]'"
+WITHOUT = "none, because jinja2 is missing: pip install 'fedsvd[report]'"
 
 
 def artist() -> "Draw | None":

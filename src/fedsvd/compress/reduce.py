@@ -34,7 +34,7 @@ class Reduced:
     """The factor of one user's data: ``L_i`` (m, r) and, when centred, the local mean.
 
     With a mean, L_i is the factor of the data less *its own* mean; ``centre.at_offset`` moves it to the joint one.
-    ``offset_i`` is the same mean counted from the shift: it keeps the digits that ``mean_i`` has no room for.
+    ``offset_i`` is the same mean counted from the shift: it keeps the digits that ``mean_i`` has no space for.
     """
 
     L_i: Array
@@ -62,7 +62,7 @@ def panel_width(m: int, budget: int | None = None) -> int:
 
 
 def device_width(m: int, memory: int) -> int:
-    """Columns per panel on a device of this much memory, in bytes: long products, and room for what is made of them."""
+    """Columns per panel on a device of this much memory: long products, and space for what is made of them."""
     many, enough = memory // (16 * 8 * m), min(2 * m, memory // (6 * 8 * m))
     return max(1, many, enough)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedsvd.data.door import to_float
+from fedsvd.data.checks import to_float
 from fedsvd.data.source import Reopen
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.types import Float

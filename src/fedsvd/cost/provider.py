@@ -132,13 +132,13 @@ def _krylov(provider: Account, plan: SessionPlan, r: int) -> None:
 def authority_steps(plan: SessionPlan) -> list[Step]:
     """The TA: seeds, and in the paper's scheme the slices of Q, drawn again for every user who has a part of one."""
     authority = Account()
-    work, letter = Work(keys=3.0 * plan.k), 0.0
+    work, sealed = Work(keys=3.0 * plan.k), 0.0
     if plan.published:
         for window in plan.right_windows:
             holders = sum(own.stop > own.start for own in window.columns)
             block = draw(Form.HAAR, window.width).work + apply(Form.HAAR, window.width, window.width).work
             work += block * holders + Work(aes=8.0 * window.width**2, memory=40.0 * window.width**2)
-            letter += window.width**2
-    # All letters are sealed before the first is sent.
-    authority.step("deal", work, 2 * letter)
+            sealed += window.width**2
+    # All messages are sealed before the first is sent.
+    authority.step("deal", work, 2 * sealed)
     return authority.steps

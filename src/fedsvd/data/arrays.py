@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.door import expect_matrix, expect_numeric, first_text_column
+from fedsvd.data.checks import expect_matrix, expect_numeric, first_text_column
 from fedsvd.data.index import Index, pick
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import RaggedRows, UnknownFormat

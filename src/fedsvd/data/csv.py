@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.data.checks import not_numeric, to_text
 from fedsvd.data.csv_layout import Layout, lay_out
 from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
-from fedsvd.data.door import not_numeric, to_text
 from fedsvd.data.index import Index, pick
 from fedsvd.data.source import MatrixSource
 from fedsvd.storage.spool import spooled

@@ -1,7 +1,7 @@
 """How a text table is laid out: delimiter, header, names, which columns are text. Found from its first lines.
 
-A number is what ``float`` reads, written in ASCII and without underscores; a missing entry is one of a few
-spellings, all of which become NaN and are refused later, at the door. Nothing here keeps a cell's content.
+A number is what ``float`` reads, written in ASCII and without underscores; a missing entry is one of a few spellings,
+all of which become NaN and are refused later, by the checks of every source. Nothing here keeps a cell's content.
 """
 
 import csv
@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
-from fedsvd.data.door import expect_names
+from fedsvd.data.checks import expect_names
 from fedsvd.errors import ConfigError, EmptyData, RaggedRows, UnknownFormat
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "none", "-")

@@ -1,6 +1,6 @@
 """Matrices that Dask holds: an array of blocks on the workers of a cluster, or still to be made by them.
 
-A panel asked for here is computed there and brought here. Whoever has work to do on all of it sends the work to the
+A panel asked for here is computed there and brought here. Anyone who has work to do on all of it sends the work to the
 blocks instead (``lazy``, ``engine.cluster``).
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.door import expect_numeric
+from fedsvd.data.checks import expect_numeric
 from fedsvd.data.index import Index
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import DataError, NotFinite

@@ -14,7 +14,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from fedsvd.data.arrays import ArraySource
-from fedsvd.data.door import expect_matrix, not_numeric
+from fedsvd.data.checks import expect_matrix, not_numeric
 from fedsvd.errors import UnknownFormat
 
 

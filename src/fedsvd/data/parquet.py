@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.door import not_numeric, to_text
+from fedsvd.data.checks import not_numeric, to_text
 from fedsvd.data.index import Index, pick
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import MissingExtra, UnknownFormat

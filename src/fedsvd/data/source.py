@@ -1,9 +1,9 @@
-"""A matrix at rest: the one interface through which the rest of the house reads data.
+"""A matrix at rest: the one interface through which the rest of fedsvd reads data.
 
 A source knows its shape and hands out panels: runs of whole rows or of whole columns, as float64 NumPy arrays.
 The matrix is never loaded whole. A panel is read-only, and a view of the data wherever one can serve; what was
 integers or float32 at rest is converted panel by panel (integers beyond 2^53 round to the nearest float64).
-Each panel passes the checks in ``door.py``.
+Each panel passes the checks in ``checks.py``.
 
 A format implements one method, ``_cells``: a rectangular piece, as it lies at rest. The views at the end of the
 file (transposed, some columns left out, rows in another order) are sources themselves and copy nothing ahead.
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsvd.data.door import expect_matrix, expect_names, to_column, to_float
+from fedsvd.data.checks import expect_matrix, expect_names, to_column, to_float
 from fedsvd.data.index import Index, as_run
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
 from fedsvd.types import Array, Digest, Float
@@ -125,7 +125,7 @@ class MatrixSource(ABC):
         return None
 
     def inspect(self) -> None:
-        """Read everything once, keep nothing: what no panel can be made of is refused now, not in mid-study."""
+        """Read everything once, keep nothing: what no panel can be made of is refused now, not during a study."""
         axis = int(self._by_columns)
         for _ in self.panels(axis, max(1, _INSPECTED_BYTES // (8 * self.shape[1 - axis]))):
             pass
@@ -160,7 +160,7 @@ class MatrixSource(ABC):
 
         Hashed are a domain label, rows and columns (uint64), then the entries (float64, both little-endian, -0.0
         as 0.0): row after row, or column after column where there are more columns than rows, so that a panel
-        across the short side bounds the memory. Neither format, type at rest nor panel width enters. Whoever
+        across the short side bounds the memory. Neither format, type at rest nor panel width enters. Anyone who
         knows a small matrix but for one entry can find that entry from it by trying: it stays with its owner.
         """
         digest = hashlib.sha256(_FINGERPRINT_DOMAIN)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from fedsvd.data.door import expect_matrix, expect_numeric, not_finite
+from fedsvd.data.checks import expect_matrix, expect_numeric, not_finite
 from fedsvd.data.index import Index
 from fedsvd.data.source import MatrixSource, Transposed
 from fedsvd.errors import UnknownFormat

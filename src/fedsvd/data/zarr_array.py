@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.door import expect_numeric
+from fedsvd.data.checks import expect_numeric
 from fedsvd.data.index import Index
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import MissingExtra, UnknownFormat

@@ -32,7 +32,7 @@ _REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)
 
 
 class NotFitted(NotFittedError, UnfittedInSklearn):  # type: ignore[misc]
-    """Not fitted yet: the house's error and scikit-learn's at once."""
+    """Not fitted yet: the error of fedsvd and scikit-learn's at once."""
 
 
 class Federated(BaseEstimator):  # type: ignore[misc]

@@ -6,7 +6,8 @@
     DNS names and IP addresses           where the CSP listens; no other role has any
 
 All stand in the subject's alternative names, in a request and in the certificate alike. The proof is why pinning the
-Ed25519 key pins the TLS key as well: a signer of certificates cannot join a pinned key to a TLS key of their own.
+Ed25519 key pins the TLS key as well: an operator who signs certificates cannot join a pinned key to a TLS key of their
+own.
 """
 
 import ipaddress

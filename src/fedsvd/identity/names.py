@@ -2,7 +2,7 @@
 
 A name is ``fedsvd://<federation>/<role>/<id>`` and is never used for two things: an id belongs to one role. The role
 ``authority`` is the Trusted Authority that deals masks; the operator who signs certificates has no role in a study and
-no name here, only the federation's. Fingerprints are SHA-256, read aloud in groups of four.
+no name here, only the federation's. Fingerprints are SHA-256, read out in groups of four.
 
 There are three, and none passes for another. The *key's* stays the same for life and is what owners pin. The
 *request's* is that of one request and is what the applicant reads to the operator. The *federation's* is that of the

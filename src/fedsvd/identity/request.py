@@ -36,7 +36,7 @@ CA_KEY = "ca-key.pem"  # lies in the operator's folder alone
 
 @dataclass(frozen=True)
 class Request:
-    """What goes to the operator (``pem``) and what is read aloud."""
+    """What goes to the operator (``pem``) and what is read out."""
 
     pem: bytes
     claim: Claim

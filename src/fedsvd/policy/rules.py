@@ -168,8 +168,8 @@ def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         agreed = ", ".join(f'"{scheme}"' for scheme in (*policy.schemes, plan.scheme))
         yield Finding(
             "scheme",
-            f"the scheme {plan.scheme} is not among those allowed ({allowed}); an owner who agrees to what it shows "
-            f"writes schemes = [{agreed}] into policy.toml",
+            f"the scheme {plan.scheme} is not among those allowed ({allowed}); if you agree to what it shows, write "
+            f"schemes = [{agreed}] into policy.toml",
         )
     if plan.published:
         yield from (Finding(rule, text, below) for rule, text in _published(plan))

@@ -45,7 +45,7 @@ def commitment(seed: Seed) -> bytes:
 
 
 class SessionKeys:
-    """One party's session key, and its letters to and from the others once it has read their keys."""
+    """One party's session key, and its sealed messages to and from the others once it has read their keys."""
 
     def __init__(
         self, me: Party, plan: SessionPlan, secret: Seed, identity: SigningKey, prekey: AgreementKey | None = None
@@ -88,14 +88,14 @@ class SessionKeys:
             self.publics[party.index] = public
             self._commitments[party] = commits_to
 
-    def seal(self, to: Party, letter: bytes) -> bytes:
-        """A letter that only ``to`` can read."""
+    def seal(self, to: Party, plaintext: bytes) -> bytes:
+        """A sealed message that only ``to`` can read."""
         if to not in self._sealers:
             self._sealers[to] = Sealer(self._pair(to), self.me.index, to.index)
-        return self._sealers[to].seal(letter)
+        return self._sealers[to].seal(plaintext)
 
     def open(self, origin: Party, sealed: bytes) -> bytes:
-        """The letter ``origin`` wrote, or ``NotSealed``."""
+        """The message that ``origin`` sealed, or ``NotSealed``."""
         if origin not in self._openers:
             self._openers[origin] = Opener(self._pair(origin), origin.index, self.me.index)
         return self._openers[origin].open(sealed)
@@ -113,7 +113,7 @@ class SessionKeys:
     def _pair(self, other: Party) -> Seed:
         mine = self.prekey if other == TA else self.mine
         if mine is None:
-            raise NotSealed("a letter from a TA, and no prekey to open it with", "stop and ask the CSP")
+            raise NotSealed("a sealed message from a TA, and no prekey to open it with", "stop and ask the CSP")
         return pair_key(
             mine,
             self.publics[other.index],

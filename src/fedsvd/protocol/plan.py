@@ -23,7 +23,7 @@ from fedsvd.types import Digest, SessionId
 PROTOCOL = 2
 
 PANELS = 10
-"""Panels of rows that a role has room for in an upload: as read, masked, as words, on its way, and as it is folded."""
+"""Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
 
 WIDENING = 32
 """Columns beyond half of the rows that every share has at least (specification, section 3.4)."""
@@ -128,7 +128,7 @@ class SessionPlan:
 
     @property
     def planned_rank(self) -> int:
-        """r: columns of U that the plan makes room for; columns beyond the rank found are zero."""
+        """r: columns of U that the plan has space for; columns beyond the rank found are zero."""
         return self.components or min(self.m, self.n)
 
     @property

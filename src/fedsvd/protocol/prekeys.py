@@ -1,9 +1,11 @@
-"""Prekeys: what users leave behind for the TA, so that it can seal its letters and go before they come (step 1).
+"""Prekeys: what users leave behind for the TA, so that it can seal its messages and go before they come (step 1).
 
-A prekey is a user's X25519 key for one letter, the TA's, in one attempt at one job. Its user signs it together with the
+A prekey is a user's X25519 key for one sealed message, the TA's, in one attempt at one job. Its user signs it together
+with the
 *ticket* that names job and attempt, and all prekeys stand in the plan, whose digest covers them. The TA seals to a key
 only if the identity that the plan pins signed it: a CSP that puts in a key of its own, or an old one, is caught before
-anything is sealed. Pads and letters between users never use prekeys, whose private halves lie on disk for a while.
+anything is sealed. Pads and sealed messages between users never use prekeys, whose private halves lie on disk for a
+while.
 """
 
 from fedsvd.errors import NotSealed

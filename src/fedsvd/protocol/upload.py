@@ -40,7 +40,7 @@ def batches(plan: SessionPlan) -> tuple[Batch, ...]:
         return (Batch(0, slice(0, plan.M), plan.N, last=True),)
     cut = []
     for panel, (rows, width) in enumerate(plan.panels):
-        # A quarter of the budget, for all users' batches as they come: panels and their factor want room as well.
+        # A quarter of the budget, for all users' batches as they come: panels and their factor needs space as well.
         slices = batch_rows(rows, width, max(plan.memory // 4, 1), held=max(2, plan.k))
         cut += [Batch(panel, rows_, width, rows_ is slices[-1]) for rows_ in slices]
     return tuple(cut)

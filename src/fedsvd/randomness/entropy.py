@@ -1,4 +1,4 @@
-"""The one door through which chance enters the house.
+"""The one source of entropy.
 
 Law of this file: it is the only one that may ask the operating system for random bytes, and it asks nothing
 else. Everything random elsewhere follows from a ``Seed`` by computation.

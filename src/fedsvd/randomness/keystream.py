@@ -53,7 +53,7 @@ class Keystream:
         if out.size < 2:
             out[:] = self.words(out.size)
             return
-        # update_into wants room for one more cipher block than it writes: the last words go through a buffer.
+        # update_into needs space for one more cipher block than it writes: the last words go through a buffer.
         for start in range(0, size - 16, 8 * _LONG):
             end = min(start + 8 * _LONG, size - 16)
             self._cipher.update_into(memoryview(_MANY_ZEROS)[: end - start], view[start:])
@@ -61,8 +61,8 @@ class Keystream:
 
     def pieces(self, count: int) -> Iterator[Ring]:
         """The next ``count`` words in pieces that stay in a cache; each is overwritten by the following one."""
-        room = np.empty(_PIECE + 2, np.uint64)  # update_into wants room for one more cipher block than it writes
-        view, zeros, words = room.view(np.uint8).data, memoryview(_MANY_ZEROS), room[:_PIECE]
+        buffer = np.empty(_PIECE + 2, np.uint64)  # update_into needs space for one more cipher block than it writes
+        view, zeros, words = buffer.view(np.uint8).data, memoryview(_MANY_ZEROS), buffer[:_PIECE]
         update, whole = self._cipher.update_into, memoryview(_MANY_ZEROS)[: 8 * _PIECE]
         for _ in range(count // _PIECE):
             update(whole, view)
@@ -73,7 +73,7 @@ class Keystream:
 
     def words(self, count: int) -> Ring:
         """The next ``count`` words, uniform on 0 .. 2^64 - 1."""
-        # update_into wants room for one more cipher block than it writes.
+        # update_into needs space for one more cipher block than it writes.
         buffer = np.empty(8 * count + 16, np.uint8)
         view = buffer.data
         for start in range(0, 8 * count, 8 * _CHUNK):

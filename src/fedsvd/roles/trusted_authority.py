@@ -47,15 +47,15 @@ class TrustedAuthority(Machine):
     def _on_begin(self, sender: Party, message: Begin) -> Step:
         """Step 1 of the paper: seal each user its seed, or its slices, to the prekey it left, and be done.
 
-        Nobody is waited for: the CSP keeps the letters until the users come, by when the TA may be gone.
+        Nobody is waited for: the CSP keeps the sealed messages until the users come, by when the TA may be gone.
         """
         self._keys.read_prekeys()
         digest = self.plan.digest
-        letters = tuple(
+        sealed = tuple(
             Send(CSP, Relay(digest, user, self._keys.seal(user, self._letter(user)))) for user in self.plan.users
         )
         self.__dict__.pop("_Q", None)  # gigabytes where masks are dealt whole, and nobody will ask again
-        return State.DONE, (Send(CSP, self._keys.offer(commitment(self._seed))), *letters, Finish(None))
+        return State.DONE, (Send(CSP, self._keys.offer(commitment(self._seed))), *sealed, Finish(None))
 
     def _letter(self, user: Party) -> bytes:
         """The mask seed; in the paper's scheme Q_i behind it, window after window, and P where it is dealt whole."""

@@ -1,9 +1,9 @@
 """Keys that two parties share: X25519 (RFC 7748), then HKDF-SHA256 (RFC 5869); step 1 of the protocol.
 
-A pair key belongs to one session, one plan, one pair of parties and one purpose: all four enter the
-derivation together with both public keys, in an order that does not depend on who computes. Public keys are
-taken as given; that they are their owners' is for ``sign`` to show. There are no dice here: a private key is
-made of a seed that the caller hands in and uses for nothing else.
+A pair key belongs to one session, one plan, one pair of parties and one purpose: all four enter the derivation together
+with both public keys, in an order that does not depend on who computes. Public keys are taken as given; that they are
+their owners' is for ``sign`` to show. There is no source of randomness here: a private key is made of a seed that the
+caller hands in and uses for nothing else.
 """
 
 from typing import NoReturn
@@ -40,7 +40,7 @@ def shared_secret(mine: AgreementKey, theirs_public: bytes) -> Seed:
     """The X25519 secret of two key pairs, the same from either end; for ``pair_key`` only.
 
     It is a curve point, not a uniform string, and it is the same for all purposes: never derive from it.
-    A point of low order makes it zero whoever holds the private key, and is refused.
+    A point of low order makes it zero whichever party holds the private key, and is refused.
     """
     try:
         return Seed(mine._private.exchange(X25519PublicKey.from_public_bytes(theirs_public)))

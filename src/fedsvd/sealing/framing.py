@@ -13,7 +13,7 @@ def framed(*parts: bytes) -> bytes:
 
 
 def refusal() -> NotSealed:
-    """The one error of this room; it carries no detail, for a detail would be an oracle."""
+    """The one error of this package; it carries no detail, for a detail would be an oracle."""
     return NotSealed(
         "a key, seal or signature does not verify",
         "start a new session; if it happens again, compare certificate fingerprints with the sender",

@@ -3,7 +3,7 @@
 Nonce discipline, the law of this file: the nonce *is* the message number, and one key never seals one number
 twice, for two messages under one nonce give away both and the authentication key. Therefore each direction of
 a pair has a key of its own (both ends count from zero), a ``Sealer`` only counts up, and a key has one
-``Sealer`` in its life; random nonces would need dice, which this room does not have. A sealed message is
+``Sealer`` in its life; random nonces would need randomness, which this package does not have. A sealed message is
 
     version (1 byte) | number (8 bytes, big-endian) | ciphertext | tag (16 bytes)
 

@@ -1,7 +1,7 @@
 """A matrix kept in blocks, somewhere: what every store promises.
 
 Section 3.4 of the paper, part 2 (X, P X Q, U, Vt when they are larger than the memory). A store is filled
-block by block and read back block by block or panel by panel; whoever reads does not know whether the
+block by block and read back block by block or panel by panel; a reader does not know whether the
 numbers lie in memory or on a disk, and the store does not know what the matrix means.
 
 Laws, held for every store by one conformance suite: what was never written reads as zero; the last write
@@ -79,12 +79,12 @@ class BlockStore(ABC):
 
     @abstractmethod
     def _write(self, rows: slice, cols: slice, block: Float) -> None:
-        """``write`` behind the door: slices and shapes are right."""
+        """``write`` after the checks: slices and shapes are right."""
 
     @abstractmethod
     def _read(self, rows: slice, cols: slice) -> Float:
-        """``read`` behind the door: slices are right; the result is a fresh array object."""
+        """``read`` after the checks: slices are right; the result is a fresh array object."""
 
     @abstractmethod
     def _release(self) -> None:
-        """``close`` behind the door: called once."""
+        """``close`` after the checks: called once."""

@@ -1,7 +1,7 @@
 """A block store on a device: for a matrix that fits there, whatever the budget of the host.
 
 It holds the one array it was given and hands out views of it. The library behind the array has no read-only views, so
-that whoever reads must not write; the CSP, the only reader, does not.
+that a reader must not write; the CSP, the only reader, does not.
 """
 
 from collections.abc import Callable

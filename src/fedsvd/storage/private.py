@@ -121,7 +121,7 @@ def erase(path: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One at a time: whoever else asks waits."""
+    """One at a time: any other caller waits."""
     try:
         descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:

@@ -209,7 +209,7 @@ def _expect_memory(plan: SessionPlan) -> None:
     for what, size in needed.items():
         if plan.memory < size:
             raise StorageError(
-                f"a memory budget of {plan.memory} bytes holds no room for {what}", f"allow at least {size} bytes"
+                f"a memory budget of {plan.memory} bytes has no space for {what}", f"allow at least {size} bytes"
             )
     expect_route(plan)
 

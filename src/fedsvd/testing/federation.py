@@ -5,7 +5,8 @@
         assert_allclose(found.U * found.sigma @ found.Vt_i, X_i)
     assert Factors not in federation.views.kinds(CSP)
 
-The roles, messages and checks are those of a real session; only the dice are loaded, so nothing here protects anybody.
+The roles, messages and checks are those of a real session; only the random bits are fixed, so nothing here protects
+anybody.
 """
 
 from collections.abc import Sequence

@@ -86,7 +86,7 @@ def plans_otherwise(_: str = "") -> None:
 
 
 def clock(seconds: str) -> None:
-    """From now on, it is so much later, or earlier, wherever this house looks at the clock."""
+    """From now on, it is so much later, or earlier, wherever fedsvd looks at the clock."""
 
     class Shifted(datetime):
         @classmethod

@@ -4,7 +4,7 @@
 
 A field's type follows from the message's type, so the bytes carry values only: fixed-width integers and floats,
 length-prefixed text and bytes, arrays with a header (``arrays.py``), counted tuples, and a presence byte where a value
-may be missing. Types that a role says only to itself have no number and cannot be said aloud.
+may be missing. Types that a role says only to itself have no number and cannot be sent.
 """
 
 import struct

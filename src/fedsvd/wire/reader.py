@@ -1,6 +1,6 @@
 """A cursor over a peer's bytes that cannot run past their end.
 
-Law of this room: every malformed byte is the one error ``MalformedFrame``, with one text. An error that said what was
+Law of this file: every malformed byte is the one error ``MalformedFrame``, with one text. An error that said what was
 wrong would answer questions a peer has no business asking.
 """
 

@@ -1,4 +1,4 @@
-"""Columns of zeros and ones in the span of U: found without anybody's data, whoever holds them.
+"""Columns of zeros and ones in the span of U: found without anybody's data, whichever party holds them.
 
 A binary column of X lies in the span of U, and almost no other vector there is binary. Of few components every choice
 of zeros and ones in as many well-placed rows is tried, which decides the other rows. Of many, ICA proposes directions:

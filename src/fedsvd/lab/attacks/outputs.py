@@ -59,7 +59,7 @@ def single_record(gram: Float) -> Float:
 
 
 def difference(before: UserView, after: UserView) -> Float:
-    """The record that the second of two runs has and the first has not, up to its sign: whoever brought it."""
+    """The record that the second of two runs has and the first has not, up to its sign: whichever party brought it."""
     first, second = ((view.held.U * view.held.sigma**2) @ view.held.U.T for view in (before, after))
     return single_record(second - first)
 

@@ -62,8 +62,8 @@ def unit(rows: Float) -> Float:
     """Rows centred and of unit length; constant rows become zero and correlate with nothing."""
     centred = rows - rows.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(centred, axis=1, keepdims=True)
-    floor = 1e-12 * np.abs(rows).max(axis=1, keepdims=True, initial=1e-300)
-    units: Float = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > floor)
+    least = 1e-12 * np.abs(rows).max(axis=1, keepdims=True, initial=1e-300)
+    units: Float = np.divide(centred, norms, out=np.zeros_like(centred), where=norms > least)
     return units
 
 

@@ -111,7 +111,7 @@ def _mean(subject: Audited, view: UserView) -> Finding:
 
 
 def _binary(subject: Audited, view: UserView) -> Finding:
-    """Columns of zeros and ones, found in the span of U whoever holds them."""
+    """Columns of zeros and ones, found in the span of U whichever party holds them."""
     found = binary_columns(view.held.U)
     theirs = np.concatenate([subject.X_i(i) for i in range(2, len(subject.tables) + 1)], axis=1).T
     there = int(np.sum([np.isin(column, (0.0, 1.0)).all() for column in theirs]))

@@ -2,7 +2,7 @@
 
 The host encrypts its part of the predictions; the guest, who has the labels, adds its own part and gets the encrypted
 residuals d; each side computes ``X_i^T d`` under the encryption; the arbiter decrypts the gradients. A step costs two
-modular powers for every row and one for every entry of X, so a step at a small size foretells one at a large size. It
+modular powers for every row and one for every entry of X, so a step at a small size predicts one at a large size. It
 stands for FATE, which is not installed: its time per step is measured, its time for many epochs is extrapolated.
 """
 

@@ -3,8 +3,8 @@ Mascolo, NeurIPS 2020), written from the paper.
 
 Each client perturbs its covariance with a *non-symmetric* Gaussian matrix (Streaming MOD-SuLQ, their lemma 2), which
 lets it work through the covariance a block of columns at a time in O(d c) memory; subspaces are merged pairwise, and
-the order does not matter. Privacy holds for samples of norm at most 1: whoever skips ``scaled`` has no guarantee, and
-less noise.
+the order does not matter. Privacy holds for samples of norm at most 1: anyone who skips ``scaled`` has no guarantee,
+and less noise.
 """
 
 import math

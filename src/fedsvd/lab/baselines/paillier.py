@@ -26,7 +26,7 @@ def gmp() -> Any:
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Whoever has it can encrypt, and work on what is encrypted."""
+    """Anyone who has it can encrypt, and work on what is encrypted."""
 
     n: Number
 

@@ -1,7 +1,7 @@
 """The files of the public data sets: what they are called, where they come from officially, and their checksums.
 
 A checksum is over the *content*, not over an archive, so that a folder may hold files plain or gzipped. MovieLens may
-not be passed on (its licence): it is fetched by whoever needs it, or not at all.
+not be passed on (its licence): it is fetched by those who need it, or not at all.
 """
 
 from dataclasses import dataclass

@@ -35,9 +35,9 @@ def _peers(n: int, settings: Mapping[str, Any], context: Context) -> Callable[[]
     def run() -> Iterator[Measurement]:
         for peer in measured_peers(settings["peers"], context):
             for m in settings["m"]:
-                foretold = settings["epochs"] * peer.seconds(m, n)
+                estimated = settings["epochs"] * peer.seconds(m, n)
                 yield Measurement(
-                    peer.method(settings["epochs"]), TIME, foretold, "s", {"m": m}, EXTRAPOLATED, note=peer.note
+                    peer.method(settings["epochs"]), TIME, estimated, "s", {"m": m}, EXTRAPOLATED, note=peer.note
                 )
 
     return run

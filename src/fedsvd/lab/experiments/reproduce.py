@@ -8,7 +8,7 @@
         tables.md               all tables and notes in one text
         reproduce.html          all of it in one page
 
-An error of the house in one case (a data set that is not here, an extra that is missing) is noted and the rest goes on;
+An error of fedsvd in one case (a data set that is not here, an extra that is missing) is noted and the rest goes on;
 the case is run again next time.
 """
 

@@ -83,8 +83,8 @@ def _rival(
         yield Measurement(rival.name, TRAFFIC, found.bytes_sent, "bytes", note=note)
         for rows, columns in beyond:
             case = {"m": rows, "n": columns}
-            foretold = extrapolated(found, m, (X_1.shape[1], X_2.shape[1]), rows, columns)
-            yield Measurement(rival.name, TIME, foretold, "s", case, EXTRAPOLATED, note=f"from {m} x {n}")
+            estimated = extrapolated(found, m, (X_1.shape[1], X_2.shape[1]), rows, columns)
+            yield Measurement(rival.name, TIME, estimated, "s", case, EXTRAPOLATED, note=f"from {m} x {n}")
 
     return run
 

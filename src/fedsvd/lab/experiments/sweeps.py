@@ -56,11 +56,11 @@ def _peers(
     def run() -> Iterator[Measurement]:
         for peer in measured_peers(settings["peers"], context):
             for condition in conditions:
-                foretold = _over(peer, m, n, settings["epochs"], condition)
+                estimated = _over(peer, m, n, settings["epochs"], condition)
                 yield Measurement(
                     peer.method(settings["epochs"]),
                     TIME,
-                    foretold,
+                    estimated,
                     "s",
                     _case(condition),
                     EXTRAPOLATED,

@@ -131,4 +131,4 @@ def _plain(value: object) -> str:
 
 
 def _tex(text: str) -> str:
-    return "".join(_ESCAPES.get(letter, letter) for letter in text)
+    return "".join(_ESCAPES.get(character, character) for character in text)

@@ -138,7 +138,7 @@ class NamespaceLink:
         self._keeper = subprocess.Popen([*command, str(rate), str(round_trip)], pass_fds=[theirs.fileno()])
         theirs.close()
         self._asking = threading.Lock()
-        self._doors: dict[int, _Door] = {}
+        self._entries: dict[int, _Door] = {}
         line = b""
         while not line.endswith(b"\n") and (more := self._control.recv(1)):
             line += more
@@ -161,10 +161,10 @@ class NamespaceLink:
         return f"{FAR}:{port}"
 
     def from_here(self, port: int) -> str:
-        """A door on 127.0.0.1 whose other side is in the members' namespace: we go over the link as they do."""
-        if port not in self._doors:
-            self._doors[port] = _Door(lambda: self._dial(port))
-        return self._doors[port].address
+        """An entry point on 127.0.0.1 whose other side is in the members' namespace: we go over the link as they do."""
+        if port not in self._entries:
+            self._entries[port] = _Door(lambda: self._dial(port))
+        return self._entries[port].address
 
     def _dial(self, port: int) -> socket.socket:
         with self._asking:
@@ -176,8 +176,8 @@ class NamespaceLink:
         return dialled
 
     def close(self) -> None:
-        for door in self._doors.values():
-            door.close()
+        for entry in self._entries.values():
+            entry.close()
         self._control.close()
         self._keeper.wait()
 
@@ -189,7 +189,7 @@ class _Door:
         self._dial = dial
         self._server = socket.create_server((LOOPBACK, 0))
         self.address = f"{LOOPBACK}:{self._server.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True, name="door").start()
+        threading.Thread(target=self._accept, daemon=True, name="entry").start()
 
     def close(self) -> None:
         with suppress(OSError):
@@ -200,11 +200,11 @@ class _Door:
         with suppress(OSError):
             while True:
                 near, _ = self._server.accept()
-                threading.Thread(target=self._serve, args=(near,), daemon=True, name="door").start()
+                threading.Thread(target=self._serve, args=(near,), daemon=True, name="entry").start()
 
     def _serve(self, near: socket.socket) -> None:
         with near, suppress(OSError), self._dial() as far:
-            back = threading.Thread(target=_pump, args=(far, near), daemon=True, name="door")
+            back = threading.Thread(target=_pump, args=(far, near), daemon=True, name="entry")
             back.start()
             _pump(near, far)
             back.join()

@@ -176,7 +176,7 @@ class _Way:
         self._coming: deque[tuple[float, bytes]] = deque()
 
     def take(self) -> None:
-        """Packets that wait to be read; those for which the queue has no room are lost."""
+        """Packets that wait to be read; those for which the queue has no space are lost."""
         with suppress(BlockingIOError):
             for _ in range(_BURST):
                 packet = os.read(self.source, self._size)
@@ -217,7 +217,7 @@ def _answer(control: socket.socket) -> bool:
     if len(request) < 4:
         return False
     with socket.socket() as dialled:
-        dialled.setblocking(False)  # whoever asked waits for it; we have packets to carry
+        dialled.setblocking(False)  # the caller waits for it; we have packets to carry
         with suppress(BlockingIOError):
             dialled.connect((FAR, struct.unpack("<I", request)[0]))
         socket.send_fds(control, [b"s"], [dialled.fileno()])

@@ -1,6 +1,6 @@
 """What a link truly does: its rate each way and its round trip, by two processes at its ends that talk plain TCP.
 
-``python -m fedsvd.lab.network.probe listen HOST`` says its port and serves whoever calls; ``... dial HOST:PORT S`` says
+``python -m fedsvd.lab.network.probe listen HOST`` says its port and serves every caller; ``... dial HOST:PORT S`` says
 what it has measured in S seconds, over several connections, since one alone may not fill a long line.
 """
 
@@ -22,7 +22,7 @@ _WARM_UP = 0.3  # of the time, which is TCP's to find the rate
 
 
 def listen(host: str) -> None:
-    """Serve whoever calls: echo, take in, or give out; until our parent kills us."""
+    """Serve every caller: echo, take in, or give out; until our parent kills us."""
     with socket.create_server((host, 0)) as server:
         print(server.getsockname()[1], flush=True)  # noqa: T201
         while True:

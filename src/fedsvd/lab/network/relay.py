@@ -70,7 +70,7 @@ class Relay:
             end.close()
 
     def _carry(self, source: socket.socket, sink: socket.socket, line: Shaper) -> None:
-        """Take in what comes as long as the line's queue has room for it; deliver when it is due."""
+        """Take in what comes as long as the line's queue has space for it; deliver when it is due."""
         carried: Carried = queue.Queue(_MOST_CARRIED)
         deliver = threading.Thread(target=_deliver, args=(carried, source, sink), daemon=True, name="relay")
         deliver.start()
@@ -89,7 +89,7 @@ def _deliver(carried: Carried, source: socket.socket, sink: socket.socket) -> No
     while True:
         due, data = carried.get()
         if broken and data:
-            continue  # the other thread must not wait for room in a queue that nobody empties
+            continue  # the other thread must not wait for space in a queue that nobody empties
         sleep(max(due - monotonic(), 0.0))
         try:
             if not data:

@@ -32,9 +32,9 @@ class Shaper:
         return self._free + self.delay
 
     def offer(self, size: int, now: float) -> float | None:
-        """The same, or None where the queue has no room left for it: the packet is lost."""
+        """The same, or None where the queue has no space left for it: the packet is lost."""
         return self.admit(size, now) if self.waiting(now) + size <= self.queue else None
 
     def room_in(self, now: float) -> float:
-        """Seconds until the queue has room again."""
+        """Seconds until the queue has space again."""
         return max(self.waiting(now) - self.queue, 0.0) * 8 / self.rate

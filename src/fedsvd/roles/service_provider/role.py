@@ -103,7 +103,7 @@ class ServiceProvider(Machine):
             expect_route(plan)
             self._batches = batches(plan)
 
-    # --- keys, letters, rows --------------------------------------------------------------------------------------
+    # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
     def _on_offer(self, sender: Party, message: KeyOffer) -> Step:
         """Step 1: gather the signed keys, hand everybody the book of them."""
@@ -113,19 +113,19 @@ class ServiceProvider(Machine):
         return self._keys_gathered()
 
     def _on_deposit(self, sender: Party, message: Relay) -> Step:
-        """Keep a letter of the TA, which does not wait for its reader, until the readers are here."""
+        """Store a sealed message of the TA, which does not wait for the users, until they are here."""
         if message.to in self._deposited:
-            raise RepeatedShare(f"{sender} left two letters for {message.to}")
+            raise RepeatedShare(f"{sender} left two sealed messages for {message.to}")
         if message.to not in self.plan.users:
-            raise UnexpectedMessage(f"a letter from {sender} to {message.to}")
+            raise UnexpectedMessage(f"a sealed message from {sender} to {message.to}")
         self._deposited[message.to] = message.sealed
         return self._keys_gathered()
 
     def _keys_gathered(self) -> Step:
-        """Everybody's keys and, where a TA deals, all its letters: hand them out, the book before the letter."""
+        """All keys and, where a TA deals, all its sealed messages: relay them, the key directory first."""
         holders = [party for party in self.plan.parties if party != CSP]
-        letters = self.plan.k if TA in holders else 0
-        if len(self._offers) < len(holders) or len(self._deposited) < letters:
+        expected = self.plan.k if TA in holders else 0
+        if len(self._offers) < len(holders) or len(self._deposited) < expected:
             return State.NEW, ()
         digest = self.plan.digest
         book = KeyBook(digest, tuple((party, *self._offers[party]) for party in holders))

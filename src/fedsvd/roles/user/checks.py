@@ -109,7 +109,7 @@ def check_solution(work: Work, prepared: Prepared, w: Float, features: int) -> S
     F = unit(F1)
     own = yield Local("checks", lambda: _normal_residual(work, prepared.A_i, w, features))
     size = 1.0 + float(np.linalg.norm(w, axis=0).max(initial=0.0))
-    # A large solution has a large residual in rounding, and the sum has room for 2^57 units.
+    # A large solution has a large residual in rounding, and the sum has space for 2^57 units.
     scale = math.ldexp(1.0, math.frexp(size)[1])
     deviation = math.ldexp((F1 / F) ** 2, -52)
     total = yield from checked_sum(plan, "residual", own / (F**2 * scale), work.own, deviation)

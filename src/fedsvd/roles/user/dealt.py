@@ -1,6 +1,6 @@
 """The masks that a Trusted Authority deals in the paper's scheme: Q_i as slices, and P too where it is dealt whole.
 
-They follow the group seed in the TA's letter, as bytes: the slices of Q window after window, then P.
+They follow the group seed in the TA's sealed message, as bytes: the slices of Q window after window, then P.
 """
 
 from collections.abc import Callable
@@ -31,17 +31,17 @@ class Dealt:
 NOTHING = Dealt()
 
 
-def dealt_masks(plan: SessionPlan, i: int, letter: bytes, allocate: Allocate = np.empty) -> Dealt:
-    """User i's masks, i from 0, from what follows the seed in the TA's letter.
+def dealt_masks(plan: SessionPlan, i: int, content: bytes, allocate: Allocate = np.empty) -> Dealt:
+    """User i's masks, i from 0, from what follows the seed in the TA's sealed message.
 
     Where half of the memory does not hold them they are put aside at once and met block by block (section 3.4, 1).
     """
     shapes = [(window.columns[i].stop - window.columns[i].start, window.width) for window in plan.right_windows]
     m = plan.masked_rows if plan.dense_masks else 0
-    if 8 * (sum(rows * width for rows, width in shapes) + m * m) != len(letter):
-        raise NotSealed("the letter of masks has another length")
-    numbers = np.frombuffer(letter, "<f8")
-    if len(letter) > plan.memory // 2:
+    if 8 * (sum(rows * width for rows, width in shapes) + m * m) != len(content):
+        raise NotSealed("the sealed message of masks has another length")
+    numbers = np.frombuffer(content, "<f8")
+    if len(content) > plan.memory // 2:
         aside = allocate((1, numbers.size))[0]
         aside[:] = numbers
         numbers = aside

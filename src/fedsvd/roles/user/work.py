@@ -1,7 +1,7 @@
 """What a task's script works on: the plan, this user's data and masks, and A_i in the forms it takes.
 
 A_i stands for X_i wherever a Gram matrix is all that matters: compressed to m columns, or the data itself, centred and
-scaled as it is read. Nothing here is ever said aloud.
+scaled as it is read. Nothing here is ever sent.
 """
 
 import hashlib

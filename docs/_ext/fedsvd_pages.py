@@ -23,7 +23,7 @@ _STEP = 48
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Sphinx's door."""
+    """Sphinx's entry point."""
     app.connect("config-inited", lambda app, config: write_reference(Path(app.srcdir) / "reference"))
     app.connect("html-page-context", lambda app, name, template, context, tree: whole_words(context))
     app.add_directive("mermaid", StateDiagram)

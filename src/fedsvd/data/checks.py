@@ -1,6 +1,6 @@
 """What every matrix must pass before a panel of it is handed out.
 
-Law of this room: a panel is a real, finite, two-dimensional float64 array, whatever it was at rest. The checks
+Law of this file: a panel is a real, finite, two-dimensional float64 array, whatever it was at rest. The checks
 stand here, once, so that each format refuses the same fault with the same words. No message carries an entry
 of the matrix: only names, shapes, counts and indices.
 """
