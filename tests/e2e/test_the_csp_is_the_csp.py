@@ -150,7 +150,7 @@ def test_a_revoked_csp_is_refused_at_once_and_by_open_lines_too(network, folder)
     accept_revocations(network.kits["party/a"], revoked)
     with pytest.raises(NotAuthenticated, match="csp/csp was revoked"):
         ask(network)
-    line._channels._looked = 0.0  # a second later
+    line._channels._checked_at = 0.0  # a second later
     with pytest.raises(NotAuthenticated, match="csp/csp was revoked"):
         line.call(ASK, b"{}")
     line.close()
