@@ -36,6 +36,15 @@ FITTED_BAR = 1e-12
 RESULT_BAR = 1e-12
 """Everything else a study returns (components, scores, coefficients), relative to the largest entry."""
 
+STATISTIC_BAR = 1e-10
+"""Every statistic of a regression table, relative to itself, against statsmodels on the joint data."""
+
+GLM_BAR = 1e-8
+"""The same for models that are found by iteration, whose ends differ between packages."""
+
+TEN_DIGITS, SEVEN_DIGITS = 1e-10, 1e-7
+"""How many digits of NIST's certified values must agree."""
+
 A_FIFTH_OF_A_PIXEL = 0.2
 """How far a length in a drawing may be from the number it stands for: one decimal is written."""
 
@@ -97,6 +106,11 @@ def assert_close(found: Any, expected: Any, bar: float, scale: float | None = No
     if size == 0.0 and scale is None and np.any(found):
         raise AssertionError("all expected entries are 0, so the test must pass the scale of the data")
     np.testing.assert_allclose(found, expected, rtol=0, atol=bar * size)
+
+
+def assert_each_close(found: Any, expected: Any, bar: float) -> None:
+    """Every entry of ``found`` is that of ``expected`` to ``bar`` times that entry itself, so that zeros are zeros."""
+    np.testing.assert_allclose(found, expected, rtol=bar, atol=0)
 
 
 # Exact Gram matrices and their factors.

@@ -23,7 +23,8 @@
     │  ├─ FixedPointOverflow                 FSVD-301  An entry is larger than the bound of the fixed point
     │  ├─ PrecisionLost                      FSVD-303  A route would lose more digits than it promises
     │  ├─ NotConverged                       FSVD-304  An iteration ended before its residual was small enough
-    │  └─ VerificationFailed                 FSVD-305  The result did not pass its check, and nothing was released
+    │  ├─ VerificationFailed                 FSVD-305  The result did not pass its check, and nothing was released
+    │  └─ Separated                          FSVD-306  A generalised linear model has no finite coefficients here
     ├─ StorageError (OSError)                FSVD-350  A disk, a file or a budget stands in the way
     ├─ ProtocolError                         FSVD-400  The session is not what it should be
     │  ├─ LocalProtocolError                 FSVD-401  Our own side asked for something illegal
@@ -190,6 +191,10 @@ class NotConverged(NumericalError, code="FSVD-304"):
 
 class VerificationFailed(NumericalError, code="FSVD-305"):
     """The result did not pass its check, and nothing was released."""
+
+
+class Separated(NumericalError, code="FSVD-306"):
+    """A generalised linear model has no finite coefficients here."""
 
 
 class StorageError(FedSVDError, OSError, code="FSVD-350"):

@@ -21,10 +21,10 @@ LAYERS = {
     9: ("engine", "cost"),
     8: ("transport",),
     7: ("roles", "identity"),
-    6: ("wire", "policy"),
+    6: ("wire", "policy", "prepare"),
     5: ("protocol",),
     4: ("masks", "secagg", "compress"),
-    3: ("linalg",),
+    3: ("linalg", "statistics"),
     2: ("data", "sealing"),
     1: ("types", "randomness", "storage"),
     0: ("errors",),
@@ -59,9 +59,11 @@ REACH_RULES = (
             "secagg.tagged",
             "compress",
             "data",
+            "prepare",
+            "statistics",
             *ROLES[1:],
         ),
-        "the CSP neither makes nor removes a mask",
+        "the CSP neither makes nor removes a mask, and computes no statistic of a party",
     ),
     Forbidden(
         ("roles.trusted_authority",),
@@ -73,7 +75,7 @@ REACH_RULES = (
 # What a file itself mentions.
 MENTION_RULES = (
     Forbidden(
-        ("protocol", "roles", "masks", "secagg", "linalg"),
+        ("protocol", "roles", "masks", "secagg", "linalg", "statistics"),
         ("asyncio", "socket", "ssl", "threading", "time", "logging", "os"),
         "the core is a function of its inputs",
     ),

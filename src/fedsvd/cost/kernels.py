@@ -94,7 +94,7 @@ def dense_svd(m: int, n: int) -> Kernel:
     if long >= 2 * short:
         work = Work(qr=4 * size * short - 4 / 3 * square * short, svd=22 * square * short, gemm=2 * size * short)
         return Kernel(work + check, max(4 * size, size + 9 * square, checking))
-    return Kernel(Work(svd=14 * size * short + 8 * square * short) + check, max(3 * size + 4.5 * square, checking))
+    return Kernel(Work(svd=14 * size * short + 8 * square * short) + check, max(3 * size + 6 * square, checking))
 
 
 def factor_svd(m: int, n: int, *, wants_v: bool, corrected: bool) -> Kernel:

@@ -41,6 +41,7 @@ def _open(provider: Account, plan: SessionPlan) -> None:
     provider.step("add up", Work(memory=24 * plan.k * words), words + 2 * batch + words * several, keeps=words)
     R, size = wide_factor(plan.M), float(plan.M) ** 2
     provider.step("factorise", R.work, R.numbers, keeps=size)
+    provider.held -= words
     side = plan.m if plan.task is Task.LR else plan.M
     found = dense_svd(side, side)
     extra = Work(qr=4 / 3 * plan.M**3) if plan.task is Task.LR else Work(gemm=2.0 * plan.M * plan.planned_rank**2)

@@ -13,7 +13,7 @@ _FIRST = 4096  # columns of a user's own shift
 
 
 class SumUser(User):
-    """One user of the sum family; ``held`` has L_i from its compression to the end of the checks."""
+    """One user of the sum family; ``held`` has L_i from its compression to the share, in mode B to the last check."""
 
     def run(self) -> None:
         """Steps 3 to 8."""
@@ -24,11 +24,12 @@ class SumUser(User):
                 self.sum(planned)
         self.share()
         if plan.mode is Mode.A:
+            self.held -= self.L_i
             self.open()
         else:
             self.upload()
-        if plan.task is not Task.LR:
             self.held -= self.L_i
+        if plan.task is not Task.LR:
             self.own_part()
 
     @property
@@ -81,7 +82,8 @@ class SumUser(User):
         size = float((M + 1) * plan.planned_rank)
         if self.i == 0:
             found = dense_svd(M, M)
-            self.step("factorise", found.work, found.numbers + 3 * size, keeps=size)
+            # Then U, with its signs, is copied into the message.
+            self.step("factorise", found.work, max(found.numbers, 2.0 * M * M + 3 * size), keeps=size)
         else:
             tested = acceptance(M, plan.planned_rank)
             self.step("acceptance", tested.work + Work(aes=8 * size), 2 * size + tested.numbers, keeps=size)
@@ -107,10 +109,9 @@ class SumUser(User):
             return
         size = float(plan.m * plan.planned_rank)
         kernel = apply(Form.HAAR, plan.m, plan.planned_rank)
-        self.step("unmask", kernel.work + Work(memory=16 * size), size + kernel.numbers, keeps=2 * size)
+        self.step("unmask", kernel.work + Work(memory=16 * size), size + kernel.numbers, keeps=size)
         self.held -= self.P_held
         self.check(3.0 * plan.planned_rank)
-        self.held -= size
 
     def check(self, columns: float) -> None:
         """The checks of step 7: products of L_i with so many columns, and their sums."""
@@ -118,4 +119,8 @@ class SumUser(User):
         width = self.plan.factor_widths[self.i]
         self.step("checks", products, (width + 2.0 * self.plan.m) * columns / 2)
         for planned in self.checks:
+            if planned.name == "C":  # U S^-1, turned, times L_i, and its Gram matrix; then the sum's triangle
+                r = float(self.plan.planned_rank)
+                self.step("checks", Work(), 2 * self.plan.m * r + width * r + r * r)
+                self.step("sums", Work(), 2 * r * r + 4.0 * max(planned.batches) * planned.kind.columns)
             self.sum(planned)

@@ -78,6 +78,36 @@ def to_float(panel: NDArray[Any], place: Callable[[int, int], str]) -> Float:
     return numbers
 
 
+def to_gapped(panel: NDArray[Any], place: Callable[[int, int], str]) -> Float:
+    """The panel as a read-only float64 array with NaN where an entry is missing; infinite entries are refused."""
+    if isinstance(panel, np.ma.MaskedArray):
+        panel = np.ma.filled(panel.astype(np.float64), np.nan)
+    with np.errstate(over="ignore"):
+        numbers: Float = np.asarray(panel, dtype=np.float64).view()
+    numbers.flags.writeable = False
+    bad = np.isinf(numbers)
+    if bad.any():
+        row, column = divmod(int(np.argmax(bad)), panel.shape[1])
+        fault = f"{int(np.count_nonzero(bad))} entries are infinite, the first at {place(row, column)} (counted from 0)"
+        raise NotFinite(fault, "correct these entries, or leave them empty to have them filled in as missing values")
+    return numbers
+
+
+def numbers_as_text(values: Float) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """Numbers as text, whole ones without a point, empty where they are missing; and which are missing."""
+    missing = np.isnan(values)
+    whole = ~missing & (np.abs(values) < 2.0**53) & (values == np.floor(values))
+    out = np.where(missing, "", values.astype(np.str_))
+    out = np.where(whole, np.where(whole, values, 0.0).astype(np.int64).astype(np.str_), out)
+    return out.astype(np.str_), missing
+
+
+def text_with_gaps(values: Sequence[object], missing: NDArray[np.bool_]) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """Cells as text without outer blanks, empty where they are missing; and which are missing."""
+    shown = ["" if gap else str(value) for value, gap in zip(values, missing.tolist(), strict=True)]
+    return np.strings.strip(np.array(shown, dtype=np.str_)), missing
+
+
 def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
     # A finite sum has only finite terms, and it needs no mask as large as the panel. A sum that overflowed
     # proves nothing, so entries are counted before anything is refused.

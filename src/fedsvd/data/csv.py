@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.checks import not_numeric, to_text
-from fedsvd.data.csv_layout import Layout, lay_out
+from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
+from fedsvd.data.csv_layout import MISSING, Layout, lay_out
 from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
 from fedsvd.data.index import Index, pick
 from fedsvd.data.source import MatrixSource
@@ -32,10 +32,14 @@ class CsvSource(MatrixSource):
         names: Iterable[object] | None = None,
         *,
         delimiter: str | None = None,
+        decimal: str | None = None,
         header: bool | None = None,
         scratch: Path | None = None,
     ) -> None:
-        self._layout = lay_out(path, delimiter, header, names)
+        self._read(lay_out(path, delimiter, header, names, decimal), scratch)
+
+    def _read(self, layout: Layout, scratch: Path | None) -> None:
+        self._layout = layout
         self._table, self._text = _parsed(self._layout, scratch)
         super().__init__(self._table.shape, np.dtype(np.float64), self._layout.names)
 
@@ -50,17 +54,25 @@ class CsvSource(MatrixSource):
             raise not_numeric(
                 f"column {name} of {self._layout.path}",
                 f"text on line {self._text[column]}",
-                "write numbers with a decimal point and no other marks (cells were taken to be separated by "
-                f"{self._layout.delimiter!r})",
+                self._layout.how_numbers_are_written(),
                 None if self.names is None else self.names[column],
             )
         return pick(self._table, rows, columns)
 
-    def _values(self, position: int) -> NDArray[Any]:
+    def _texts(self, position: int) -> list[str]:
         try:
-            cells = arrow_cells(self._layout, position)
+            return arrow_cells(self._layout, position)
         except ArrowGaveUp:
-            cells = plain_cells(self._layout, position)
+            return plain_cells(self._layout, position)
+
+    def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        if position not in self._text:
+            return super()._text_values(position)
+        cells = self._texts(position)
+        return text_with_gaps(cells, np.array([cell.strip() in MISSING for cell in cells]))
+
+    def _values(self, position: int) -> NDArray[Any]:
+        cells = self._texts(position)
         name = str(position if self.names is None else self.names[position])
         if position not in self._text and not all(cell.strip().lstrip("-").isdecimal() for cell in cells):
             return self._table[:, position]

@@ -37,32 +37,36 @@ def plain_chunks(layout: Layout, text: dict[int, int]) -> Iterator[Float]:
         lines.append(line)
         chunk.append(cells)
         if len(chunk) == height:
-            yield _numbers(chunk, lines, text)
+            yield _numbers(chunk, lines, text, layout.decimal)
             lines, chunk = [], []
     if chunk:
-        yield _numbers(chunk, lines, text)
+        yield _numbers(chunk, lines, text, layout.decimal)
 
 
-def _numbers(chunk: list[list[str]], lines: list[int], text: dict[int, int]) -> Float:
+def _numbers(chunk: list[list[str]], lines: list[int], text: dict[int, int], decimal: str) -> Float:
     width = len(chunk[0])
     keep = np.array([column not in text for column in range(width)])
     out = np.full((len(chunk), width), np.nan)
     cells = list(chain.from_iterable(compress(row, keep) for row in chunk))
     joined = "".join(cells)
     try:
-        if "_" in joined or not joined.isascii():
+        if "_" in joined or not joined.isascii() or (decimal != "." and "." in joined):
             raise ValueError
+        if decimal != ".":
+            cells = [cell.replace(decimal, ".") for cell in cells]
         out[:, keep] = np.fromiter(map(float, cells), np.float64, len(cells)).reshape(len(chunk), -1)
     except ValueError:
         # A missing entry or a text: slower, cell by cell, which tells the two apart and finds the line.
         for column in np.flatnonzero(keep):
-            _numbers_of_column([row[column] for row in chunk], lines, int(column), text, out)
+            _numbers_of_column([row[column] for row in chunk], lines, int(column), text, out, decimal)
     return out
 
 
-def _numbers_of_column(cells: list[str], lines: list[int], column: int, text: dict[int, int], out: Float) -> None:
+def _numbers_of_column(
+    cells: list[str], lines: list[int], column: int, text: dict[int, int], out: Float, decimal: str
+) -> None:
     for row, cell in enumerate(cells):
-        value = number(cell)
+        value = number(cell, decimal)
         if value is None:
             text[column] = lines[row]
             return
@@ -99,7 +103,7 @@ def _arrow_batches(layout: Layout, columns: list[int], kind: str) -> Iterator[An
     except ImportError:
         raise ArrowGaveUp from None
     block = min(max(_ARROW_BLOCK, _ROWS_WANTED * layout.longest_line), _ARROW_BLOCK_MOST)
-    if not columns or block < _ROWS_NEEDED * layout.longest_line:
+    if not layout.plain_utf8 or not columns or block < _ROWS_NEEDED * layout.longest_line:
         raise ArrowGaveUp
     wanted = [f"c{column}" for column in columns]
     names = [f"c{column}" for column in range(layout.width)]
@@ -115,6 +119,7 @@ def _arrow_batches(layout: Layout, columns: list[int], kind: str) -> Iterator[An
                 column_types=dict.fromkeys(wanted, pyarrow.type_for_alias(kind)),
                 null_values=list(MISSING),
                 strings_can_be_null=False,
+                decimal_point=layout.decimal,
             ),
         )
     except (pyarrow.ArrowException, OSError):

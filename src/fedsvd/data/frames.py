@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.checks import expect_names, not_numeric, to_text
+from fedsvd.data.checks import expect_names, not_numeric, text_with_gaps, to_text
 from fedsvd.data.index import Index
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import DuplicateNames, MissingExtra, UnknownFormat
@@ -30,6 +30,14 @@ class FrameSource(MatrixSource):
         import narwhals
 
         return index_labels(narwhals.maybe_get_index(self._frame))
+
+    @property
+    def label_name(self) -> str | None:
+        """The name of the index, where it has one."""
+        import narwhals
+
+        name = getattr(narwhals.maybe_get_index(self._frame), "name", None)
+        return None if name is None else str(name)
 
     @property
     def text_names(self) -> frozenset[str]:
@@ -58,6 +66,12 @@ class FrameSource(MatrixSource):
             return to_text(column.to_list(), missing, self._name(position))
         values: NDArray[Any] = column.to_numpy()
         return values if values.dtype.kind in "biuf" else _as_float(column)
+
+    def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        if position not in self._text:
+            return super()._text_values(position)
+        column = self._frame[:, position]
+        return text_with_gaps(column.to_list(), column.is_null().to_numpy().astype(np.bool_))
 
     def _name(self, column: int) -> str:
         return str(self._frame.columns[column])

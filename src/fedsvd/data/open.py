@@ -1,7 +1,7 @@
 """The one way in: whatever holds a matrix becomes a ``MatrixSource``.
 
-Files are told apart by their suffix, objects by their type. A library is imported only when the data needs it:
-an array needs NumPy and nothing else.
+Files are known by their suffix (``files.py``), objects by their type. A library is imported only when the data
+needs it: an array needs NumPy and nothing else.
 """
 
 import os
@@ -14,13 +14,12 @@ import numpy as np
 import scipy
 
 from fedsvd.data.arrays import ArraySource, from_array_like, from_rows
-from fedsvd.data.csv import CsvSource
-from fedsvd.data.npy import NpySource
+from fedsvd.data.files import TextSettings, files_of, named_already, open_file
 from fedsvd.data.source import MatrixSource
-from fedsvd.data.sparse import SparseSource, from_npz
-from fedsvd.errors import ConfigError, UnknownFormat
+from fedsvd.data.sparse import SparseSource
+from fedsvd.errors import UnknownFormat
 
-_SUFFIXES = (".npy", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".npz")
+DUCKDB = "duckdb://"
 
 
 def open_source(
@@ -29,23 +28,31 @@ def open_source(
     names: Iterable[object] | None = None,
     drop: Collection[str] = (),
     delimiter: str | None = None,
+    decimal: str | None = None,
     header: bool | None = None,
+    part: str | None = None,
     scratch: str | os.PathLike[str] | None = None,
 ) -> MatrixSource:
     """A table as the estimators take it, with settings that a path or an array alone cannot carry.
 
     Parameters
     ----------
-    data : path, array, nested list, sparse matrix, data frame, Dask array or source
+    data : path, array, nested list, sparse matrix, data frame, AnnData, Dask array or source
         A folder is read as one table: the Parquet files in it, one below the other, or a Zarr store (``.zarr``). A
-        text ``synthetic://...`` or ``synthetic-ratings://...`` is the address of a matrix that is made as it is read.
+        path with ``*`` is every file that fits, read by DuckDB as one table. A text ``duckdb://FILE?query=SELECT ...``
+        is the answer of a DuckDB database; ``synthetic://...`` and ``synthetic-ratings://...`` are the addresses of
+        matrices that are made as they are read.
     names : iterable, optional
         Column names for data that has none.
     drop : collection of str
         Columns to leave out of the matrix (ids, labels, text): they need not be numbers, and ``source.column(name)``
         still reads them.
-    delimiter, header : optional
-        What is otherwise found from the first lines of a text table.
+    delimiter, decimal, header : optional
+        What is otherwise found from the first lines of a text table; ``decimal`` is ``"."`` or ``","``. ``header``
+        also says whether the first row of an Excel sheet names the columns.
+    part : str, optional
+        Which table of a file that holds several: the sheet of an ``.xlsx``, the array of an ``.npz``, the layer of an
+        ``.h5ad`` or an AnnData. ``FILE#PART`` says the same where only a text is given.
     scratch : path, optional
         Folder for the private temporary file that text tables, and reordered Parquet files, need (8 bytes for each
         entry); the system's own, which may be in memory, where left out.
@@ -69,19 +76,19 @@ def open_source(
     Lists of sources are given to an estimator as lists of tables are: ``FederatedPCA().fit([source, other])``.
     """
     names = None if names is None else tuple(names)
+    text = TextSettings(delimiter, decimal, header)
     if is_address(data):
-        source = _named_already(_open_address(str(data)), names)
-        source._reopen = partial(open_source, str(data))
-        if delimiter is not None or header is not None:
-            raise ConfigError("delimiter and header describe text tables only", "leave them out for other data")
+        text.expect_none(str(data).partition("://")[0] + "://", part)
+        source = named_already(_open_address(str(data), scratch), names)
+        source._reopen = partial(open_source, str(data), scratch=scratch)
     elif isinstance(data, str | os.PathLike):
-        source = _open_file(Path(data), names, delimiter, header, None if scratch is None else Path(scratch))
-        again = partial(open_source, Path(data).absolute(), names=names, delimiter=delimiter, header=header)
-        source._reopen = partial(again, scratch=scratch)
-    elif delimiter is not None or header is not None:
-        raise ConfigError("delimiter and header describe text tables only", "leave them out for other data")
+        source = open_file(Path(data), names, text, part, None if scratch is None else Path(scratch))
+        again = partial(open_source, Path(data).absolute(), names=names, part=part, scratch=scratch)
+        source._reopen = partial(again, delimiter=delimiter, decimal=decimal, header=header)
     else:
-        source = _open_object(data, names)
+        is_anndata = type(data).__module__.startswith("anndata")
+        text.expect_none("data in memory", None if is_anndata else part)
+        source = _open_object(data, names, part)
     return source.without(drop)
 
 
@@ -90,7 +97,33 @@ def is_address(data: object) -> bool:
     return isinstance(data, str) and "://" in data
 
 
-def _open_address(text: str) -> MatrixSource:
+def located(data: str, folder: Path) -> Path | str:
+    """Data as a file in ``folder`` names it: a path is relative to that folder, also inside of a DuckDB address."""
+    if not is_address(data):
+        return folder / data
+    if data.startswith(DUCKDB):
+        from fedsvd.data.duckdb_query import within_folder
+
+        return within_folder(data, folder)
+    return data
+
+
+def files_behind(data: Path | str) -> tuple[Path, ...]:
+    """The files that a path, ``FILE#PART``, a path with ``*`` or a DuckDB address reads; none for what is generated.
+
+    Files that a query names itself are not seen here.
+    """
+    if is_address(data):
+        if not str(data).startswith(DUCKDB):
+            return ()
+        from fedsvd.data.duckdb_query import database_of
+
+        found = database_of(str(data))
+        return () if found is None else (found,)
+    return files_of(Path(data))
+
+
+def _open_address(text: str, scratch: str | os.PathLike[str] | None) -> MatrixSource:
     from fedsvd.data.ratings import SCHEME as RATINGS
     from fedsvd.data.ratings import RatingsSource
     from fedsvd.data.synthetic import SCHEME as NORMALS
@@ -100,53 +133,27 @@ def _open_address(text: str) -> MatrixSource:
         return RatingsSource(text)
     if text.startswith(NORMALS):
         return SyntheticSource(text)
-    raise UnknownFormat(f"no reader for {text.partition('://')[0]}://", f"{NORMALS}... or {RATINGS}..., or a file")
+    if text.startswith(DUCKDB):
+        from fedsvd.data.duckdb_query import from_address
+
+        return from_address(text, None if scratch is None else Path(scratch))
+    known = f"{DUCKDB}FILE?query=..., {NORMALS}... or {RATINGS}..., or a file"
+    raise UnknownFormat(f"no reader for {text.partition('://')[0]}://", known)
 
 
-def _open_file(
-    path: Path, names: Sequence[object] | None, delimiter: str | None, header: bool | None, scratch: Path | None
-) -> MatrixSource:
-    if path.is_dir():
-        return _open_folder(path, names, scratch)
-    suffix = next((end for end in _SUFFIXES if path.name.lower().endswith(end)), None)
-    if suffix is None:
-        raise UnknownFormat(f"no reader for {path.name}", f"use one of {', '.join(_SUFFIXES)}")
-    if not path.is_file():
-        raise UnknownFormat(f"there is no file {path}", "check the path")
-    if suffix.startswith((".csv", ".tsv")):
-        delimiter = delimiter or ("\t" if suffix.startswith(".tsv") else None)
-        return CsvSource(path, names, delimiter=delimiter, header=header, scratch=scratch)
-    if delimiter is not None or header is not None:
-        raise ConfigError(f"delimiter and header do not apply to {path.name}", "leave them out")
-    if suffix == ".npy":
-        return NpySource(path, names)
-    if suffix == ".npz":
-        return from_npz(path, names)
-    from fedsvd.data.parquet import ParquetSource
-
-    return _named_already(ParquetSource(path, scratch=scratch), names)
-
-
-def _open_folder(path: Path, names: Sequence[object] | None, scratch: Path | None) -> MatrixSource:
-    if path.name.lower().endswith(".zarr"):
-        from fedsvd.data.zarr_array import ZarrSource
-
-        return ZarrSource(path, names)
-    from fedsvd.data.parquet import ParquetSource
-    from fedsvd.data.parts import open_parts
-
-    return _named_already(open_parts(path, ".parquet", lambda part: ParquetSource(part, scratch=scratch)), names)
-
-
-def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
+def _open_object(data: Any, names: Sequence[object] | None, part: str | None) -> MatrixSource:
     if isinstance(data, MatrixSource):
-        return _named_already(data, names)
+        return named_already(data, names)
     if isinstance(data, np.ndarray):
         return ArraySource(data, names)
     if scipy.sparse.issparse(data):
         return SparseSource(data, names)
     if isinstance(data, list | tuple):
         return from_rows(data, names)
+    if type(data).__module__.startswith("anndata"):
+        from fedsvd.data.annotated import from_anndata
+
+        return named_already(from_anndata(data, part), names)
     if type(data).__module__.startswith("dask.array"):
         from fedsvd.data.dask_array import DaskSource
 
@@ -154,7 +161,7 @@ def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
     if _is_frame(data):
         from fedsvd.data.frames import FrameSource
 
-        return _named_already(FrameSource(data), names)
+        return named_already(FrameSource(data), names)
     if hasattr(data, "__array__"):
         return from_array_like(data, names)
     raise UnknownFormat(
@@ -166,12 +173,3 @@ def _open_object(data: Any, names: Sequence[object] | None) -> MatrixSource:
 def _is_frame(data: Any) -> bool:
     # Asked of the type, not the object: the columns of a lazy frame would be computed.
     return any(hasattr(type(data), mark) for mark in ("columns", "__narwhals_dataframe__", "__dataframe__"))
-
-
-def _named_already(source: MatrixSource, names: Sequence[object] | None) -> MatrixSource:
-    if names is not None:
-        raise ConfigError(
-            "names were given for data that brings its own",
-            "give names=[...] to arrays, .npy, sparse matrices and text tables without a header only",
-        )
-    return source

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.checks import not_numeric, to_text
+from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
 from fedsvd.data.index import Index, pick
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import MissingExtra, UnknownFormat
@@ -30,7 +30,8 @@ _OPEN_CURSORS = 4
 class ParquetSource(MatrixSource):
     """The table in one Parquet file; columns that are not numbers are refused only when they are read."""
 
-    def __init__(self, path: Path, *, scratch: Path | None = None) -> None:
+    def __init__(self, path: Path, *, scratch: Path | None = None, file: Any = None) -> None:
+        """``file`` is an open file of the same content, for a table that has no path of its own."""
         try:
             import pyarrow.parquet as parquet
         except ImportError:
@@ -38,7 +39,7 @@ class ParquetSource(MatrixSource):
         import pyarrow
 
         try:
-            self._file = parquet.ParquetFile(path, memory_map=True, pre_buffer=False)
+            self._file = parquet.ParquetFile(file or path, memory_map=file is None, pre_buffer=False)
         except (pyarrow.ArrowException, OSError):
             raise UnknownFormat(f"{path} is not a Parquet file", "write it again as Parquet") from None
         schema, metadata = self._file.schema_arrow, self._file.metadata
@@ -106,6 +107,13 @@ class ParquetSource(MatrixSource):
             return to_text(column.to_pylist(), column.is_null().to_numpy(), name)
         values: NDArray[Any] = column.to_numpy()
         return _as_float(column) if values.dtype == object else values
+
+    def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        if position not in self._text:
+            return super()._text_values(position)
+        name = self._name(position)
+        column = self._file.read(columns=[name]).column(name)
+        return text_with_gaps(column.to_pylist(), column.is_null().to_numpy())
 
     def _name(self, column: int) -> str:
         return str(self._file.schema_arrow.names[column])

@@ -51,6 +51,10 @@ class StackedSource(MatrixSource):
     def _values(self, position: int) -> NDArray[Any]:
         return np.concatenate([part._values(position) for part in self._parts])
 
+    def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        values, missing = zip(*(part._text_values(position) for part in self._parts), strict=True)
+        return np.concatenate(values), np.concatenate(missing)
+
     def _place(self, row: int, column: int) -> str:
         part = int(np.searchsorted(self._starts, row, side="right")) - 1
         return f"{self._parts[part]._place(row - int(self._starts[part]), column)} of part {part}"

@@ -1,25 +1,26 @@
 """A matrix at rest: the one interface through which the rest of fedsvd reads data.
 
-A source knows its shape and hands out panels: runs of whole rows or of whole columns, as float64 NumPy arrays.
-The matrix is never loaded whole. A panel is read-only, and a view of the data wherever one can serve; what was
-integers or float32 at rest is converted panel by panel (integers beyond 2^53 round to the nearest float64).
-Each panel passes the checks in ``checks.py``.
+A source knows its shape and hands out panels: runs of whole rows or of whole columns, as float64 NumPy arrays. The
+matrix is never loaded whole. A panel is read-only, and a view of the data wherever one can serve; what was integers or
+float32 at rest is converted panel by panel (integers beyond 2^53 round to the nearest float64). Each panel passes the
+checks in ``checks.py``; ``raw`` reads the same cells with NaN where an entry is missing, for those who fill gaps in
+before a study.
 
-A format implements one method, ``_cells``: a rectangular piece, as it lies at rest. The views at the end of the
-file (transposed, some columns left out, rows in another order) are sources themselves and copy nothing ahead.
+A format implements one method, ``_cells``: a rectangular piece, as it lies at rest; one that holds text implements
+``_text_values``, too. The views in ``views.py`` (transposed, some columns left out, rows in another order) are sources
+themselves and copy nothing ahead.
 """
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsvd.data.checks import expect_matrix, expect_names, to_column, to_float
-from fedsvd.data.index import Index, as_run
+from fedsvd.data.checks import expect_matrix, expect_names, numbers_as_text, to_column, to_float, to_gapped
+from fedsvd.data.index import Index
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
 from fedsvd.types import Array, Digest, Float
 
@@ -65,6 +66,11 @@ class MatrixSource(ABC):
         return None
 
     @property
+    def label_name(self) -> str | None:
+        """The name of the row labels, by which ``column`` reads them, too: that of a data frame's index, else None."""
+        return None
+
+    @property
     def made_up(self) -> bool:
         """Whether the numbers come from a generator: nobody's records stand behind them."""
         return False
@@ -72,6 +78,8 @@ class MatrixSource(ABC):
     @property
     def T(self) -> "MatrixSource":
         """The transposed matrix: a view whose rows are our columns, without names."""
+        from fedsvd.data.views import Transposed
+
         return Transposed(self)
 
     def __repr__(self) -> str:
@@ -145,6 +153,8 @@ class MatrixSource(ABC):
                     found.append(one)
             found = found or [error]
             if numbers and len(numbers) < self.shape[1]:
+                from fedsvd.data.views import Without
+
                 found += Without(self, numbers).faults()
         except DataError as error:
             found.append(error)
@@ -185,21 +195,45 @@ class MatrixSource(ABC):
 
     def column(self, name: str) -> NDArray[Any]:
         """One whole column by name, shape (rows,): int64, float64 or text; also one that was left out."""
+        if self._is_label(name) and (labels := self.row_labels()) is not None:
+            return labels
         return to_column(self._values(self._position(name)), name)
+
+    def raw(self, rows: Index, columns: Index) -> Float:
+        """These cells as float64, NaN where an entry is missing; infinite ones are refused."""
+        cells = self._cells(rows, columns)
+        places = np.arange(self.shape[0])[rows], np.arange(self.shape[1])[columns]
+        return to_gapped(cells, lambda i, j: self._place(int(places[0][i]), int(places[1][j])))
+
+    def text(self, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        """One whole column as text, shape (rows,), empty where an entry is missing, and which entries are."""
+        return self._text_values(self._position(name))
 
     def without(self, names: Collection[str]) -> "MatrixSource":
         """The matrix without these columns; ``column`` still reads them, and they need not be numbers."""
-        dropped = {self._position(name) for name in ((names,) if isinstance(names, str) else names)}
+        from fedsvd.data.views import Without
+
+        wanted = [name for name in ((names,) if isinstance(names, str) else names) if not self._is_label(name)]
+        dropped = {self._position(name) for name in wanted}
         return Without(self, [j for j in range(self.shape[1]) if j not in dropped]) if dropped else self
 
     def reordered(self, order: ArrayLike) -> "MatrixSource":
         """Row ``i`` of the result is our row ``order[i]``: sorts rows by id, or picks some of them."""
+        from fedsvd.data.views import Reordered
+
         return Reordered(self, order)
 
     def _values(self, position: int) -> NDArray[Any]:
         """The column as it lies at rest: numbers, or text for what is not a number."""
         values: NDArray[Any] = self._cells(slice(0, self.shape[0]), slice(position, position + 1))[:, 0]
         return values
+
+    def _text_values(self, position: int) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        """``text`` of a column by its place; of numbers, as Python writes them, whole ones without a point."""
+        return numbers_as_text(self.raw(slice(0, self.shape[0]), slice(position, position + 1))[:, 0])
+
+    def _is_label(self, name: str) -> bool:
+        return name == self.label_name and name not in (self._names or ())
 
     def _position(self, name: str) -> int:
         if self._names is None:
@@ -211,134 +245,3 @@ class MatrixSource(ABC):
     def _expect_run(self, what: str, start: int, stop: int, length: int) -> None:
         if not 0 <= start <= stop <= length:
             raise ShapeError(f"{what} {start}:{stop} of a matrix of {length} {what}")
-
-
-class Transposed(MatrixSource):
-    """A source with its axes exchanged."""
-
-    def __init__(self, base: MatrixSource) -> None:
-        super().__init__((base.shape[1], base.shape[0]), base.dtype)
-        self._base = base
-
-    @property
-    def made_up(self) -> bool:
-        return self._base.made_up
-
-    @property
-    def T(self) -> MatrixSource:
-        """The source this is a view of."""
-        return self._base
-
-    def inspect(self) -> None:
-        self._base.inspect()
-
-    def columns_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
-        made = self._base.rows_on(xp, device, start, stop)
-        return None if made is None else made.T
-
-    def rows_on(self, xp: Any, device: Any, start: int, stop: int) -> Array | None:
-        made = self._base.columns_on(xp, device, start, stop)
-        return None if made is None else made.T
-
-    def elsewhere(self) -> Reopen | None:
-        base = self._base.elsewhere()
-        return None if base is None else partial(_reopened, base, Transposed)
-
-    def lazy(self) -> Any:
-        base = self._base.lazy()
-        return None if base is None else base.T
-
-    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
-        return self._base._cells(columns, rows).T
-
-    def _place(self, row: int, column: int) -> str:
-        return self._base._place(column, row)
-
-
-class Without(MatrixSource):
-    """A source with some columns left out."""
-
-    def __init__(self, base: MatrixSource, kept: list[int]) -> None:
-        names = None if base.names is None else [base.names[j] for j in kept]
-        super().__init__((base.shape[0], len(kept)), base.dtype, names)
-        self._base = base
-        self._kept = np.array(kept, dtype=np.intp)
-
-    @property
-    def made_up(self) -> bool:
-        return self._base.made_up
-
-    @property
-    def text_names(self) -> frozenset[str]:
-        return self._base.text_names & frozenset(self.names or ())
-
-    def row_labels(self) -> NDArray[Any] | None:
-        return self._base.row_labels()
-
-    def elsewhere(self) -> Reopen | None:
-        base = self._base.elsewhere()
-        return None if base is None else partial(_reopened, base, Without, self._kept.tolist())
-
-    def lazy(self) -> Any:
-        base = self._base.lazy()
-        return None if base is None else base[:, self._kept]
-
-    def column(self, name: str) -> NDArray[Any]:
-        return self._base.column(name)
-
-    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
-        return self._base._cells(rows, as_run(self._kept[columns]))
-
-    def _place(self, row: int, column: int) -> str:
-        return self._base._place(row, int(self._kept[column]))
-
-
-class Reordered(MatrixSource):
-    """A source with its rows in another order."""
-
-    def __init__(self, base: MatrixSource, order: ArrayLike) -> None:
-        self._order = _expect_order(order, base.shape[0])
-        super().__init__((self._order.size, base.shape[1]), base.dtype, base.names)
-        self._base = base
-
-    @property
-    def made_up(self) -> bool:
-        return self._base.made_up
-
-    @property
-    def text_names(self) -> frozenset[str]:
-        return self._base.text_names
-
-    def row_labels(self) -> NDArray[Any] | None:
-        labels = self._base.row_labels()
-        return None if labels is None else labels[self._order]
-
-    def elsewhere(self) -> Reopen | None:
-        base = self._base.elsewhere()
-        return None if base is None else partial(_reopened, base, Reordered, self._order)
-
-    def lazy(self) -> Any:
-        base = self._base.lazy()
-        return None if base is None else base[self._order]
-
-    def column(self, name: str) -> NDArray[Any]:
-        return self._base.column(name)[self._order]
-
-    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
-        return self._base._cells(as_run(self._order[rows]), columns)
-
-    def _place(self, row: int, column: int) -> str:
-        return self._base._place(int(self._order[row]), column)
-
-
-def _reopened(base: Reopen, view: Callable[..., MatrixSource], *args: Any) -> MatrixSource:
-    return view(base(), *args)
-
-
-def _expect_order(order: ArrayLike, rows: int) -> NDArray[np.intp]:
-    index = np.asarray(order)
-    if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
-        raise ShapeError(f"an order of shape {index.shape} and type {index.dtype}", "give a list of row numbers")
-    if index.size and not 0 <= int(index.min()) <= int(index.max()) < rows:
-        raise ShapeError(f"an order that leaves the {rows} rows", f"row numbers run from 0 to {rows - 1}")
-    return index.astype(np.intp)

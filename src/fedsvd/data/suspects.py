@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.source import MatrixSource, Without
+from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
+from fedsvd.data.views import Without
 from fedsvd.errors import DataError
 from fedsvd.types import Float
 

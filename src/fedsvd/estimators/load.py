@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsvd.cost.floor import sum_floor
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated
 from fedsvd.estimators.holdings import PartyCoefficients, PartyScores, padded
@@ -22,7 +23,7 @@ from fedsvd.estimators.pca import FederatedPCA
 from fedsvd.estimators.svd import FederatedSVD
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
 from fedsvd.results.write import Stored, party_folders, read_results
-from fedsvd.studies.planning import DEFAULT_MEMORY, GRAM_BYTES
+from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.types import Float
 
 
@@ -167,7 +168,7 @@ def _common(here: Stored) -> dict[str, Any]:
         "mode": None if plan.mode is None else str(plan.mode),
         "trust": str(plan.trust),
         "block_size": plan.block or None,
-        "memory": None if plan.memory in (DEFAULT_MEMORY, GRAM_BYTES * plan.M**2) else plan.memory,
+        "memory": None if plan.memory in (DEFAULT_MEMORY, sum_floor(plan) if plan.compress else 0) else plan.memory,
         "n_parties": plan.k,
         **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }

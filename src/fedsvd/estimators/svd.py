@@ -36,7 +36,7 @@ class FederatedSVD(FederatedFactors):
     block_size : int, default=None
         Width of mask blocks in the paper's scheme; None for 1000.
     memory : int, default=None
-        Bytes that each role may use; None for 2 GiB, or 56 for each entry of a Gram matrix that needs more, up to
+        Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
         half of this machine's memory.
     n_parties : int, default=2
         Among how many parties a single table is divided, to rehearse.

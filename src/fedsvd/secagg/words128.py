@@ -135,6 +135,13 @@ def to_numbers(words: Ring, step: int, *, unit: int = 0) -> Float:
     """The numbers ``words 2^(unit - step)``, each rounded to float64 once (twice where that is below 2^-1022)."""
     if words.ndim != 2 or words.shape[1] != HALVES or words.dtype != np.uint64:
         raise ShapeError(f"words are uint64 of shape (n, {HALVES}), got {words.dtype} of shape {words.shape}")
+    numbers = np.empty(len(words))
+    for start in range(0, len(words), _CHUNK):
+        numbers[start : start + _CHUNK] = _rounded(words[start : start + _CHUNK], unit - step)
+    return numbers
+
+
+def _rounded(words: Ring, power: int) -> Float:
     negative = words[:, 1] >> np.uint64(63) != 0
     size = words.copy()
     size[negative] = negate(words[negative])
@@ -147,7 +154,7 @@ def to_numbers(words: Ring, step: int, *, unit: int = 0) -> Float:
     leading = (high << (np.uint64(63) - (right - one)) | (low >> (right - one)) >> one) | lost.astype(np.uint64)
     leading = np.where(places == 0, low, leading)
     with np.errstate(over="ignore", under="ignore"):
-        numbers: Float = np.ldexp(leading.astype(np.float64), (places + (unit - step)).astype(np.int32))
+        numbers: Float = np.ldexp(leading.astype(np.float64), (places + power).astype(np.int32))
     if not np.isfinite(numbers).all():
         raise FixedPointOverflow("a secure sum leaves the range of float64", "scale the data down")
     numbers[negative] *= -1.0

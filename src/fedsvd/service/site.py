@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedsvd.data.open import is_address
+from fedsvd.data.open import located
 from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity.certificates import expect_here
@@ -177,7 +177,7 @@ class Site:
             raise ConfigError(
                 f"this site names no data for the job {job.study.name}", f'{SITE}: [data] default = "FILE"'
             )
-        return path if is_address(path) else self.kit.directory / path
+        return located(path, self.kit.directory)
 
     def expect_known(self, member: str, facts: EnlistedFacts) -> None:
         """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.open import open_source
-from fedsvd.data.source import MatrixSource, Without
+from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
+from fedsvd.data.views import Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_file import Job, study_of

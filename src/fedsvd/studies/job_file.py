@@ -26,7 +26,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from fedsvd.data.open import is_address
+from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
 from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
@@ -180,7 +180,7 @@ class Job:
         """Where a party's table is, on this machine; a text for one that is made, not read."""
         if party.data is None:
             raise ConfigError(f"party {party.name} names no data", f'[[party]] name = "{party.name}", data = "FILE"')
-        return party.data if is_address(party.data) else self.folder / party.data
+        return located(party.data, self.folder)
 
 
 _SECTIONS: dict[str, type[_Section]] = {

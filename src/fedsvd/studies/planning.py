@@ -6,6 +6,7 @@ family; and in the sum family mode A, where users open the joint Gram matrix, wh
 
 from dataclasses import dataclass, replace
 
+from fedsvd.cost.floor import sum_floor
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
@@ -16,10 +17,7 @@ from fedsvd.studies.study import Study, expect_legal
 from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
-"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``memory_for``)."""
-
-GRAM_BYTES = 56
-"""Bytes for each entry of the joint Gram matrix that the sum family needs: words, their factor, a copy."""
+"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``sum_floor``)."""
 
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
@@ -50,18 +48,30 @@ def plan_study(
     expect_legal(study)
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
-    memory = memory_for(study, m + study.targets, machine)
-    scheme, why = _choose_scheme(study, m, counts, memory)
+    needed = _needed_by_sums(study, m, counts)
+    memory = study.memory
+    if memory is None:
+        memory = max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
+    scheme, why = _choose_scheme(study, m, counts, memory, needed)
     if study.memory is None and scheme is not Scheme.SUM:
         memory = DEFAULT_MEMORY
     if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
     mode, because = _choose_mode(study, scheme, m, counts)
     why = f"{why}; {because}" if because else why
+    plan = _session_plan(study, m, counts, scheme, mode, memory)
+    plan = replace(plan, session=session, reason=why, identities=identities)
+    return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
+
+
+def _session_plan(
+    study: Study, m: int, counts: tuple[int, ...], scheme: Scheme, mode: Mode | None, memory: int
+) -> SessionPlan:
+    """A plan of these shapes, for no session yet."""
     paper = scheme is Scheme.PAPER
     centre = study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre
-    plan = SessionPlan(
-        session=session,
+    return SessionPlan(
+        session=SessionId("00" * 16),
         task=study.task,
         split=study.split,
         scheme=scheme,
@@ -80,7 +90,6 @@ def plan_study(
         right=Form.BLOCKS if paper else Form.HAAR,
         block=max(m, sum(counts)) + 1 if study.dense_masks else study.block_size,
         mode=mode,
-        reason=why,
         check_ids=study.check_ids,
         trust_rows=study.trust_rows,
         check=study.check,
@@ -88,17 +97,19 @@ def plan_study(
         dense_masks=study.dense_masks,
         whole_shares=study.whole_shares,
         memory=memory,
-        identities=identities,
     )
-    return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
 
 
-def memory_for(study: Study, rows: int, machine: int | None = None) -> int:
-    """The budget of a study in bytes: what it says, else 2 GiB or as much as a Gram matrix of so many rows needs."""
-    if study.memory is not None:
-        return study.memory
-    needed = GRAM_BYTES * rows * rows if rows <= _LONGEST_SUMMED else 0
-    return max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
+def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
+    """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
+    regression = study.task is Task.LR
+    vertical = study.split is Split.VERTICAL
+    if study.task is Task.PREDICT or study.scheme in (Scheme.MASK, Scheme.PAPER) or (regression and vertical):
+        return 0
+    if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
+        return 0
+    mode, _ = _choose_mode(study, Scheme.SUM, m, counts)
+    return sum_floor(_session_plan(study, m, counts, Scheme.SUM, mode, 1))
 
 
 def other_family(study: Study, planned: Planned) -> Planned | None:
@@ -130,7 +141,7 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
             warn_caller(str(finding))
 
 
-def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int) -> tuple[Scheme, str]:
+def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, needed: int) -> tuple[Scheme, str]:
     """The family, by the rule of the specification's section 1, and the reason."""
     split_columns = study.split is Split.VERTICAL
     if study.task is Task.PREDICT:
@@ -140,27 +151,32 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int) -
             raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
         return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
     rows = m + study.targets
-    needed = GRAM_BYTES * rows * rows
     fits = needed <= memory
     if study.task is Task.LR:
-        return _summed_rows(study, rows, memory)
+        return _summed_rows(study, rows, memory, needed)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
-            raise StorageError(
-                f"the sum family needs {needed:,} bytes for a Gram matrix of {rows} x {rows}, the memory budget is "
-                f"{memory:,} bytes",
-                f'allow at least {enough_bytes(needed)} of memory, or set scheme = "mask"',
-            )
+            raise _too_little(needed, memory, rows)
         return Scheme(study.scheme), "as asked for"
     width = sum(min(n_i, rows) for n_i in counts)
     within = rows <= width and rows <= _LONGEST_SUMMED
     if not within and (split_columns or rows > _SHORT_SIDE):
         return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} beside it)"
+    if not fits and study.mode is not None:
+        raise _too_little(needed, memory, rows)
     if not fits:
         return Scheme.MASK, f"a Gram matrix of {rows} x {rows} needs {byte_size(needed)}, beyond the memory budget"
     return (
         Scheme.SUM,
         f"the common side is short ({rows}): an upload of {byte_size(8 * rows * (rows + 1))} whatever the data",
+    )
+
+
+def _too_little(needed: int, memory: int, rows: int) -> StorageError:
+    return StorageError(
+        f"the sum family needs {byte_size(needed)} for a Gram matrix of {rows} x {rows}, the memory budget is "
+        f"{byte_size(memory)}",
+        f'allow at least {enough_bytes(needed)} of memory, or set scheme = "mask"',
     )
 
 
@@ -214,7 +230,7 @@ def _expect_memory(plan: SessionPlan) -> None:
     expect_route(plan)
 
 
-def _summed_rows(study: Study, rows: int, memory: int) -> tuple[Scheme, str]:
+def _summed_rows(study: Study, rows: int, memory: int, needed: int) -> tuple[Scheme, str]:
     """The family of a regression on split rows: sums, however many features, as far as memory goes."""
     if study.scheme == Scheme.PAPER:
         return Scheme.PAPER, "as asked for"
@@ -222,10 +238,10 @@ def _summed_rows(study: Study, rows: int, memory: int) -> tuple[Scheme, str]:
         raise ConfigError(
             "a regression on split rows is a task of the sum family", 'set scheme = "sum", or leave it out'
         )
-    needed = GRAM_BYTES * rows * rows
     if needed > memory:
         raise StorageError(
-            f"a regression on {rows} features and labels needs {needed:,} bytes, the memory budget is {memory:,} bytes",
+            f"a regression on {rows} features and labels needs {byte_size(needed)}, the memory budget is "
+            f"{byte_size(memory)}",
             f"allow at least {enough_bytes(needed)} of memory, or choose fewer features",
         )
     return Scheme.SUM, "as asked for" if study.scheme == Scheme.SUM else "a regression on split rows adds Gram matrices"

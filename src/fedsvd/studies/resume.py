@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedsvd.compress.checkpoint import Checkpoint
-from fedsvd.data.open import open_source
+from fedsvd.data.open import files_behind, open_source
 from fedsvd.errors import StorageError
 from fedsvd.storage import private
 from fedsvd.studies.job_file import Job, PartySection
@@ -64,7 +64,8 @@ def _digest(job: Job, party: PartySection) -> str:
 
 
 def _description(data: Path | str) -> list[object]:
-    if isinstance(data, str):
+    files = files_behind(data)
+    if not files:
         return [open_source(data).fingerprint()]
-    about = os.stat(data)
-    return [str(data.absolute()), about.st_size, about.st_mtime_ns]
+    stats = [(file.absolute(), os.stat(file)) for file in files]
+    return [str(data), *([str(path), about.st_size, about.st_mtime_ns] for path, about in stats)]

@@ -46,7 +46,7 @@ class Study:
     targets: int = 0
     label_user: int = 0
     block_size: int = 0
-    memory: int | None = None  # None: as much as the plan needs, ``memory_for``
+    memory: int | None = None  # None: as much as the plan needs, 2 GiB at least
     check_ids: bool = False
     trust_rows: bool = False
     check: Check = Check.NONE

@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -31,6 +31,7 @@ from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service import member_session
+from fedsvd.service.records import JobRecord
 from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
 from fedsvd.transport.pinned_connection import Dialling, PinnedConnection
@@ -76,9 +77,9 @@ def stutters(_: str = "") -> None:
 
 def plans_otherwise(_: str = "") -> None:
     """From now on, a member agrees to every plan and plays another."""
-    agreed: Callable[[Mapping[str, Any]], SessionPlan] = vars(member_session)["expect_same_plan"]
+    agreed: Callable[[JobRecord], SessionPlan] = vars(member_session)["expect_same_plan"]
 
-    def other(record: Mapping[str, Any]) -> SessionPlan:
+    def other(record: JobRecord) -> SessionPlan:
         plan = agreed(record)
         return replace(plan, memory=2 * plan.memory)
 

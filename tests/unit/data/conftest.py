@@ -1,11 +1,16 @@
 """One matrix in every format the room can read, for tests that ask the same of all of them."""
 
 import gzip
+import re
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import anndata
+import duckdb
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -90,6 +95,53 @@ def _reordered(source: MatrixSource, X: Float) -> MatrixSource:
     return source.reordered(np.arange(len(X))[::-1])
 
 
+def _sheet(X: Float) -> Callable[[Path], object]:
+    workbook = openpyxl.Workbook()
+    workbook.active.append(list(NAMES[: X.shape[1]]))
+    for row in X.tolist():
+        workbook.active.append([entry if np.isfinite(entry) else str(entry) for entry in row])
+
+    def write(path: Path) -> None:
+        # openpyxl writes 16 digits; Excel itself writes 17, as many as a float has.
+        workbook.save(path)
+        numbers = iter(X[np.isfinite(X)].tolist())
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        sheet = members["xl/worksheets/sheet1.xml"].decode()
+        sheet = re.sub(r't="n"><v>[^<]*</v>', lambda _: f't="n"><v>{next(numbers)!r}</v>', sheet)
+        members["xl/worksheets/sheet1.xml"] = sheet.encode()
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+
+    return write
+
+
+def _anndata(X: object) -> anndata.AnnData:
+    rows, columns = X.shape  # type: ignore[attr-defined]
+    obs = pd.DataFrame(index=[f"c{i}" for i in range(rows)])
+    return anndata.AnnData(X, obs, pd.DataFrame(index=list(NAMES[:columns])))
+
+
+def _h5ad(X: object) -> Callable[[Path], object]:
+    return lambda path: _anndata(X).write_h5ad(path)
+
+
+def _database(folder: Path, X: Float) -> MatrixSource:
+    table = pa.Table.from_pandas(_frame(X).assign(place=np.arange(len(X))))
+    with duckdb.connect(str(folder / "t.duckdb")) as connection:
+        connection.register("given", table)
+        connection.execute("CREATE OR REPLACE TABLE visits AS SELECT * FROM given ORDER BY place DESC")
+    query = "SELECT * EXCLUDE (place) FROM visits ORDER BY place"
+    return open_source(f"duckdb://{folder / 't.duckdb'}?query={query}")
+
+
+def _parts(folder: Path, X: Float) -> MatrixSource:
+    for place, start in enumerate(range(0, len(X), 4)):
+        pq.write_table(pa.Table.from_pandas(_frame(X[start : start + 4])), folder / f"part-{place}.parquet")
+    return open_source(folder / "part-*.parquet")
+
+
 FORMATS: dict[str, Callable[[Path, Float], MatrixSource]] = {
     "array in C order": lambda _, X: open_source(np.ascontiguousarray(X)),
     "array in Fortran order": lambda _, X: open_source(np.asfortranarray(X)),
@@ -111,6 +163,28 @@ FORMATS: dict[str, Callable[[Path, Float], MatrixSource]] = {
     "csv, gzipped": lambda folder, X: _file(
         folder, "g.csv.gz", lambda path: path.write_bytes(gzip.compress(text_table(X).encode()))
     ),
+    "csv with decimal commas": lambda folder, X: _file(folder, "j.csv", _csv(text_table(X, ";").replace(".", ","))),
+    "csv of decimal commas without header": lambda folder, X: _file(
+        folder, "k.csv", _csv(text_table(X, ";", header=False).replace(".", ","))
+    ),
+    "csv in UTF-16": lambda folder, X: _file(
+        folder, "l.csv", lambda path: path.write_bytes(text_table(X, "\t").encode("utf-16"))
+    ),
+    "xlsx": lambda folder, X: _file(folder, "a.xlsx", _sheet(X)),
+    "npz, stored": lambda folder, X: _file(folder, "b.npz", lambda path: np.savez(path, X=X, y=X[:, 0])),
+    "npz, compressed": lambda folder, X: _file(folder, "c.npz", lambda path: np.savez_compressed(path, X=X)),
+    "npz, Fortran order": lambda folder, X: _file(folder, "d.npz", lambda path: np.savez(path, np.asfortranarray(X))),
+    "npz, Fortran order, compressed": lambda folder, X: _file(
+        folder, "e.npz", lambda path: np.savez_compressed(path, np.asfortranarray(X))
+    ),
+    "h5ad": lambda folder, X: _file(folder, "a.h5ad", _h5ad(X)),
+    "h5ad, sparse rows": lambda folder, X: _file(folder, "b.h5ad", _h5ad(sp.csr_array(X))),
+    "h5ad, sparse columns": lambda folder, X: _file(folder, "c.h5ad", _h5ad(sp.csc_array(X))),
+    "h5ad reordered": lambda folder, X: _reordered(_file(folder, "d.h5ad", _h5ad(X[::-1])), X),
+    "AnnData": lambda _, X: open_source(_anndata(X)),
+    "AnnData, sparse": lambda _, X: open_source(_anndata(sp.csr_array(X))),
+    "duckdb": _database,
+    "Parquet parts by a glob": _parts,
     "csv without its ids": lambda folder, X: _file(folder, "h.csv", _csv(text_table(X, ids=True))).without(["id"]),
     "csv reordered": lambda folder, X: _reordered(_file(folder, "i.csv", _csv(text_table(X[::-1]))), X),
     "parquet": lambda folder, X: _file(folder, "a.parquet", _parquet(X)),

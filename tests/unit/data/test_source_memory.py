@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anndata
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 from fedsvd.data.open import open_source
 
@@ -59,6 +61,24 @@ class TestMemory:
     def test_of_npy_files_is_bounded_by_the_panel(self, tmp_path, X, order, dtype):
         np.save(tmp_path / "t.npy", np.asarray(X, dtype=dtype, order=order))
         assert self.peak_of(tmp_path / "t.npy", X) < self.MOST
+
+    def test_of_compressed_arrays_is_bounded_by_the_chunk(self, tmp_path, X, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.npz._CHUNK_BYTES", 1 << 18)
+        np.savez_compressed(tmp_path / "t.npz", X)
+        assert self.peak_of(tmp_path / "t.npz", X) < self.MOST
+
+    @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_array])
+    def test_of_h5ad_files_is_bounded_by_the_block(self, tmp_path, X, form, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.h5ad._BLOCK_ENTRIES", 1 << 13)
+        anndata.AnnData(form(X)).write_h5ad(tmp_path / "t.h5ad")
+        # A sparse form of a full matrix has 12 bytes for each entry instead of 8.
+        assert self.peak_of(tmp_path / "t.h5ad", X) < (2 if form is np.asarray else 3) * self.MOST // 2
+
+    def test_of_queries_is_bounded_by_the_batch(self, tmp_path, X, monkeypatch):
+        monkeypatch.setattr("fedsvd.data.duckdb_query._BATCH_ROWS", 256)
+        monkeypatch.setattr("fedsvd.data.parquet._BATCH_CELLS", 1 << 14)
+        pq.write_table(pa.table({f"v{j}": X[:, j] for j in range(self.N)}), tmp_path / "t-1.parquet")
+        assert self.peak_of(tmp_path / "t-*.parquet", X) < self.MOST
 
     def test_of_text_tables_is_bounded_by_the_chunk(self, tmp_path, X, without_pyarrow, monkeypatch):
         monkeypatch.setattr("fedsvd.data.csv_parse._CHUNK_CELLS", 1 << 13)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fedsvd.cost.floor import sum_floor
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import what_each_role_learns
@@ -53,10 +54,12 @@ def test_a_vertical_regression_is_masked_and_a_horizontal_one_summed():
 
 
 def test_a_gram_matrix_that_does_not_fit_the_memory_is_not_summed():
-    assert plan(3000, (9000, 9000), memory=56 * 3000**2, components=3).scheme is Scheme.SUM
-    assert plan(3000, (9000, 9000), memory=56 * 3000**2 - 1, components=3, task=Task.LSA).scheme is Scheme.MASK
-    with pytest.raises(StorageError, match='set scheme = "mask"'):
-        plan(3000, (9000, 9000), memory=56 * 3000**2 - 1, scheme="sum")
+    least = sum_floor(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA))
+    assert plan(3000, (9000, 9000), memory=least, components=3, task=Task.LSA).scheme is Scheme.SUM
+    assert plan(3000, (9000, 9000), memory=least - 1, components=3, task=Task.LSA).scheme is Scheme.MASK
+    for asked in ({"scheme": "sum"}, {"mode": Mode.B}):
+        with pytest.raises(StorageError, match=rf'{least} bytes.* or set scheme = "mask"'):
+            plan(3000, (9000, 9000), memory=least - 1, components=3, task=Task.LSA, **asked)
 
 
 WITH_SPECTRUM = (Item.COMPONENTS, Item.MEAN, Item.SPECTRUM)

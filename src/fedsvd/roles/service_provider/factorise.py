@@ -93,6 +93,7 @@ def factorise(plan: SessionPlan, keeper: Keeper, device: Device | None) -> Facto
 def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Factorised | Solved:
     """U', S' or w' from the exact words of the joint Gram matrix, in units of F."""
     found = factor(words)
+    del words  # as large as the factor
     if plan.task is Task.LR:
         return solve(plan, found.R)
     R_t = namespace(found.R).matrix_transpose(found.R)

@@ -55,6 +55,8 @@ def script(work: Work) -> Script:
         return _without_features(work, about, deviation)
     rows = _scales(work, about, energy, deviation)
     prepared: Prepared = yield Local("scale", lambda: _prepared(work, about, rows))
+    if isinstance(about.A_i, Dense):
+        about.A_i.drop()  # scaled, it is in ``prepared``
     prepared = yield from with_norm(work, prepared)
     routes = {Mode.A: _by_users, Mode.B: _by_provider, None: _under_masks}
     fit: Fit = yield from routes[plan.mode](work, prepared, rows)

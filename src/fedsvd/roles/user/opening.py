@@ -17,7 +17,7 @@ from fedsvd.linalg.answers import accepts, rank_shown
 from fedsvd.linalg.backend import to_numpy
 from fedsvd.linalg.dense_svd import dense_svd, rank
 from fedsvd.linalg.exact_gram import row_panels
-from fedsvd.linalg.signs import signs_of
+from fedsvd.linalg.signs import flip, signs_of
 from fedsvd.linalg.wide_factor import WideFactor, factor
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.sums import planned_sums
@@ -71,13 +71,16 @@ def upload_gram(work: Work, prepared: Prepared) -> Script:
 
 
 def _shared(work: Work, prepared: Prepared) -> Script:
-    """Step 4: the share, cut into batches."""
-    assert isinstance(prepared.A_i, Dense)
-    L_i: list[Array] = [prepared.A_i.A_i]
+    """Step 4: the share, cut into batches. In mode A no check asks for L_i again, and it is dropped."""
+    L_i = prepared.A_i
+    assert isinstance(L_i, Dense)
 
     def made() -> tuple[Unit, Callable[[int], Ring]]:
         unit = common_unit(work, prepared.F1)
-        return unit, batches_of(work, share(work, L_i[0], prepared.F1, unit))
+        slices = share(work, L_i.A_i, prepared.F1, unit)
+        if work.plan.mode is Mode.A:
+            L_i.drop()
+        return unit, batches_of(work, slices)
 
     return (yield Local("share", made))
 
@@ -148,16 +151,22 @@ def _orthogonality(U: Float) -> float:
 
 
 def _by_provider(work: Work, prepared: Prepared) -> Script:
+    U, sigma, residual, orthogonality = yield from _unmasked(work, prepared)
+    checked: Checked = yield from check_factors(work, prepared, U, sigma)
+    flip(U, (yield from common_signs(work, U)))
+    energy = None if checked.trace is None else in_data_units(checked.trace, prepared.E)
+    released = None if sigma is None else np.ldexp(sigma, prepared.E)
+    return Opened(U, released, U.shape[1], residual, orthogonality, checked, energy)
+
+
+def _unmasked(work: Work, prepared: Prepared) -> Script:
+    """U, S in units of 2^E, and what the CSP measured; P and U', each as large as U, end here."""
     answer, unit = yield from upload_gram(work, prepared)
     factors: Factors = answer
     found = rank_shown(factors.U_masked)
     U: Float = yield Local("unmask", lambda: to_numpy(unit.left_t(work.put(factors.U_masked[:, :found]))))
     sigma = None if factors.sigma_scaled is None else factors.sigma_scaled[:found] * (unit.F / unit.c)
-    checked: Checked = yield from check_factors(work, prepared, U, sigma)
-    U = U * (yield from common_signs(work, U))
-    energy = None if checked.trace is None else in_data_units(checked.trace, prepared.E)
-    released = None if sigma is None else np.ldexp(sigma, prepared.E)
-    return Opened(U, released, found, factors.residual, factors.orthogonality, checked, energy)
+    return U, sigma, factors.residual, factors.orthogonality
 
 
 def common_signs(work: Work, U: Float) -> Script:

@@ -22,7 +22,14 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.sums import NORM_WIDTH, SPECTRUM_WIDTH, total_sum, within_bounds
+from fedsvd.roles.user.sums import (
+    NORM_WIDTH,
+    SPECTRUM_WIDTH,
+    from_upper_triangle,
+    total_sum,
+    upper_triangle,
+    within_bounds,
+)
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
@@ -176,18 +183,13 @@ def _correction(work: Work, gram: Float | None) -> Script:
 def _joint_gram(work: Work, name: str, gram: Float | None) -> Script:
     """The sum of the users' parts of ``V^T V``, of the planned size; None where zeros alone were summed."""
     r, rho = work.plan.planned_rank, 0 if gram is None else len(gram)
-    own = np.zeros((r, r))
-    if gram is not None:
-        own[:rho, :rho] = within_bounds(gram)
-    total = yield from total_sum(work.plan, name, own[np.triu_indices(r)], work.own, NORM_WIDTH)
+    own = upper_triangle(np.zeros((0, 0)) if gram is None else within_bounds(gram), r)
+    total = yield from total_sum(work.plan, name, own, work.own, NORM_WIDTH)
     if gram is None:
         return None
     if not np.abs(total).max(initial=0.0) <= _FAR_FROM_ONE:
         raise VerificationFailed("the right singular vectors are not orthonormal by far", "nothing is released")
-    joint = np.zeros((r, r))
-    joint[np.triu_indices(r)] = total
-    joint += np.triu(joint, 1).T
-    return joint[:rho, :rho]
+    return from_upper_triangle(total, r)[:rho, :rho]
 
 
 def _gram(work: Work, W: Float) -> Float:

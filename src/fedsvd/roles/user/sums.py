@@ -129,6 +129,24 @@ def within_bounds(values: Float) -> Float:
     return cut
 
 
+def upper_triangle(A: Float, r: int) -> Float:
+    """The upper triangle, row after row, of A with zero rows and columns up to r."""
+    packed, start = np.zeros(r * (r + 1) // 2), 0
+    for row, line in enumerate(A):
+        packed[start : start + len(A) - row] = line[row:]
+        start += r - row
+    return packed
+
+
+def from_upper_triangle(packed: Float, r: int) -> Float:
+    """The symmetric r x r matrix with this upper triangle."""
+    A, start = np.empty((r, r)), 0
+    for row in range(r):
+        A[row, row:] = A[row:, row] = packed[start : start + r - row]
+        start += r - row
+    return A
+
+
 def bound_sum(name: str, exponent: int | None, own: Seed) -> Script:
     """E of a power of two above every user's number, given this user's ``frexp`` exponent; None when all are zero."""
     total = yield Sum(name, lambda batch: bound.encode(exponent, Keystream(own.derive("noise", name))))

@@ -141,11 +141,15 @@ def reported(progress: Progress | None, stage: str, work: Callable[[], Any]) -> 
     return told
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Dense:
-    """A_i in memory, or on the device."""
+    """A_i in memory, or on the device, until it is dropped: it may be as large as anything that follows."""
 
     A_i: Array
+
+    def drop(self) -> None:
+        """Forget A_i: nothing will ask for it again."""
+        del self.A_i
 
     def columns(self, start: int, stop: int) -> Array:
         return self.A_i[:, start:stop]

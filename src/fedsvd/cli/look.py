@@ -1,0 +1,83 @@
+"""``fedsvd look``: what is in one's own files, before a study asks for them. Nothing is sent and no entry is shown."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from fedsvd.cli.group import FAILED
+from fedsvd.cli.options import FormatOption, Scratch
+from fedsvd.cli.output import Format, Output, listing
+
+_SHOWN = 60  # columns of one file, on a screen
+
+
+def look(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Tables, as a job names them; FILE#SHEET.")],
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; once for each.")] = None,
+    scratch: Scratch = None,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    format: FormatOption = Format.TEXT,
+) -> None:
+    """Say what tables hold and what a study would refuse; exit code 1 when it would."""
+    # Imported here: --help needs no reader of files.
+    from fedsvd.data.open import open_source
+    from fedsvd.data.profile import Profile, compare, profile
+    from fedsvd.errors import FedSVDError
+
+    found: dict[str, Profile] = {}
+    unread: dict[str, FedSVDError] = {}
+    for file in dict.fromkeys(files):
+        try:
+            source = open_source(file, scratch=scratch)
+            held = set(source.names or ())
+            found[file] = profile(source.without([name for name in drop or () if name in held]))
+        except FedSVDError as error:
+            unread[file] = error
+    between = compare(found) if len(found) > 1 else ()
+    refused = sum(len(each.refused) for each in found.values()) + len(unread)
+    record: dict[str, Any] = {
+        "files": [_record(file, each) for file, each in found.items()],
+        "unreadable": [{"file": file, "code": e.code, "text": e.fault, "fix": e.fix} for file, e in unread.items()],
+        "differences": list(between),
+        "problems": refused,
+    }
+
+    def show(console: Console) -> None:
+        for file, each in found.items():
+            _show(console, file, each)
+        for file, error in unread.items():
+            console.print(f"{file}: {error}")
+        for text in between:
+            console.print(f"Between the files: {text}.")
+        console.print("A study would take all of this." if not refused else f"{refused} to put right before a study.")
+
+    Output(Format.JSON if json else format).answer(record, show)
+    if refused:
+        raise typer.Exit(FAILED)
+
+
+def _record(file: str, found: Any) -> dict[str, Any]:
+    return {
+        "file": file,
+        "rows": found.rows,
+        "columns": [asdict(column) for column in found.columns],
+        "missing": found.missing,
+        "refused": list(found.refused),
+        "suspicious": list(found.suspicious),
+    }
+
+
+def _show(console: Console, file: str, found: Any) -> None:
+    columns = found.columns
+    console.print(f"{Path(file).name}: {found.rows} rows x {len(columns)} columns, {found.missing} entries missing")
+    rows = [(c.name, c.kind, c.missing or "", c.levels or "") for c in columns[:_SHOWN]]
+    console.print(listing(("column", "holds", "missing", "different texts"), rows))
+    if len(columns) > _SHOWN:
+        console.print(f"... and {len(columns) - _SHOWN} more columns; --json lists all of them")
+    for text in found.refused:
+        console.print(f"A study would refuse: {text}.")
+    for text in found.suspicious:
+        console.print(f"Suspicious: {text}.")

@@ -1,0 +1,121 @@
+"""Files that hold a matrix, known by their suffix; each reader is imported when a file of its kind is opened.
+
+A file that holds several tables (the sheets of a workbook, the arrays of an ``.npz``, the layers of an ``.h5ad``) is
+named ``FILE#PART``, unless a file of exactly that name exists.
+"""
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedsvd.data.csv import CsvSource
+from fedsvd.data.npy import NpySource
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError, UnknownFormat
+
+_TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_OF_PARTS = (".xlsx", ".xlsm", ".npz", ".h5ad")
+_SUFFIXES = (*_TEXT, ".parquet", ".npy", *_OF_PARTS)
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """What the caller says of a text table; None is found from its first lines."""
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    header: bool | None = None
+
+    def expect_none(self, what: str, part: str | None = None) -> None:
+        """Refuse settings that do not apply to ``what``."""
+        if (self.delimiter, self.decimal, self.header) != (None, None, None):
+            raise ConfigError(f"delimiter, decimal and header describe text tables, not {what}", "leave them out")
+        if part is not None:
+            raise ConfigError(f"{what} has no parts to choose from", "leave part out")
+
+
+def open_file(
+    path: Path, names: Sequence[object] | None, text: TextSettings, part: str | None, scratch: Path | None
+) -> MatrixSource:
+    """The table in a file, a folder of files, or all files that fit a path with ``*``."""
+    if path.is_dir():
+        text.expect_none(f"the folder {path.name}", part)
+        return _open_folder(path, names, scratch)
+    if not path.exists() and "#" in path.name and part is None:
+        name, _, part = path.name.rpartition("#")
+        path = path.with_name(name)
+    if not path.exists() and _is_glob(path):
+        from fedsvd.data.duckdb_query import from_glob
+
+        text.expect_none(f"the files {path.name}", part)
+        return named_already(from_glob(path, scratch), names)
+    suffix = next((end for end in _SUFFIXES if path.name.lower().endswith(end)), None)
+    if suffix is None:
+        raise UnknownFormat(f"no reader for {path.name}", f"use one of {', '.join(_SUFFIXES)}")
+    if not path.is_file():
+        raise UnknownFormat(f"there is no file {path}", "check the path")
+    if suffix not in _OF_PARTS and part is not None:
+        raise ConfigError(f"{path.name} holds one table, and part {part!r} of it was asked for", "leave #PART out")
+    if suffix in _TEXT:
+        delimiter = text.delimiter or ("\t" if suffix.startswith(".tsv") else None)
+        return CsvSource(path, names, delimiter=delimiter, decimal=text.decimal, header=text.header, scratch=scratch)
+    if suffix in (".xlsx", ".xlsm"):
+        from fedsvd.data.xlsx import XlsxSource
+
+        TextSettings(text.delimiter, text.decimal).expect_none(path.name)
+        return XlsxSource(path, names, sheet=part, header=text.header, scratch=scratch)
+    text.expect_none(path.name)
+    return _open_binary(path, suffix, names, part, scratch)
+
+
+def files_of(path: Path) -> tuple[Path, ...]:
+    """The files that ``open_file`` reads for a path."""
+    if not path.exists() and "#" in path.name:
+        path = path.with_name(path.name.rpartition("#")[0])
+    if not path.exists() and _is_glob(path):
+        return tuple(Path(found) for found in sorted(glob.glob(str(path), recursive=True)))
+    return (path,)
+
+
+def _is_glob(path: Path) -> bool:
+    return any(mark in str(path) for mark in "*?[")
+
+
+def _open_binary(
+    path: Path, suffix: str, names: Sequence[object] | None, part: str | None, scratch: Path | None
+) -> MatrixSource:
+    if suffix == ".npy":
+        return NpySource(path, names)
+    if suffix == ".npz":
+        from fedsvd.data.npz import open_npz
+
+        return open_npz(path, names, part, scratch)
+    if suffix == ".h5ad":
+        from fedsvd.data.h5ad import open_h5ad
+
+        return named_already(open_h5ad(path, part, scratch), names)
+    from fedsvd.data.parquet import ParquetSource
+
+    return named_already(ParquetSource(path, scratch=scratch), names)
+
+
+def _open_folder(path: Path, names: Sequence[object] | None, scratch: Path | None) -> MatrixSource:
+    if path.name.lower().endswith(".zarr"):
+        from fedsvd.data.zarr_array import ZarrSource
+
+        return ZarrSource(path, names)
+    from fedsvd.data.parquet import ParquetSource
+    from fedsvd.data.parts import open_parts
+
+    return named_already(open_parts(path, ".parquet", lambda part: ParquetSource(part, scratch=scratch)), names)
+
+
+def named_already(source: MatrixSource, names: Sequence[object] | None) -> MatrixSource:
+    """The source itself; names given for one that brings its own are refused."""
+    if names is not None:
+        raise ConfigError(
+            "names were given for data that brings its own",
+            "give names=[...] to arrays, .npy, sparse matrices and text tables without a header only",
+        )
+    return source

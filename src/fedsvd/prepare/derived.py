@@ -1,0 +1,97 @@
+"""Tables made from a party's table as they are read: columns renamed, filled, encoded, standardised, adjusted.
+
+A derived table is a source like any other, so everything after it streams; it reads the cells it needs of its base with
+NaN where an entry is missing. What is no column of it (ids, labels, text) is still read from the base by name.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.index import Index, as_run
+from fedsvd.data.numbered import NumberedNames
+from fedsvd.data.source import MatrixSource
+from fedsvd.types import Float
+
+PANEL_CELLS = 1 << 20
+
+
+class Derived(MatrixSource):
+    """A table whose rows are those of ``base`` and whose columns are computed from it."""
+
+    def __init__(self, base: MatrixSource, names: Sequence[str]) -> None:
+        super().__init__((base.shape[0], len(names)), np.dtype(np.float64), names)
+        self._base = base
+
+    @property
+    def made_up(self) -> bool:
+        return self._base.made_up
+
+    @property
+    def label_name(self) -> str | None:
+        return self._base.label_name
+
+    def row_labels(self) -> NDArray[Any] | None:
+        return self._base.row_labels()
+
+    def _is_label(self, name: str) -> bool:
+        return name not in (self.names or ()) and self._base._is_label(name)
+
+    def column(self, name: str) -> NDArray[Any]:
+        return super().column(name) if name in (self.names or ()) else self._base.column(name)
+
+    def text(self, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        return super().text(name) if name in (self.names or ()) else self._base.text(name)
+
+    @abstractmethod
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]: ...
+
+
+class SideBySide(Derived):
+    """The columns of two tables of the same rows."""
+
+    def __init__(self, left: MatrixSource, right: MatrixSource) -> None:
+        super().__init__(left, (*names_of(left), *names_of(right)))
+        self._right = right
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names | self._right.text_names
+
+    def text(self, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        return self._right.text(name) if name in names_of(self._right) else self._base.text(name)
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        wanted, ours = positions(columns, self.shape[1]), self._base.shape[1]
+        left, right = wanted < ours, wanted >= ours
+        out = np.empty((len(positions(rows, self.shape[0])), wanted.size), order="F")
+        if left.any():
+            out[:, left] = self._base.raw(rows, as_run(wanted[left]))
+        if right.any():
+            out[:, right] = self._right.raw(rows, as_run(wanted[right] - ours))
+        return out
+
+    def _place(self, row: int, column: int) -> str:
+        ours = self._base.shape[1]
+        return self._base._place(row, column) if column < ours else self._right._place(row, column - ours)
+
+
+def names_of(source: MatrixSource) -> tuple[str, ...]:
+    """The column names; x0, x1, ... where the data has none."""
+    return tuple(source.names if source.names is not None else NumberedNames(source.shape[1]))
+
+
+def row_panels(source: MatrixSource) -> Iterator[tuple[slice, Float]]:
+    """All rows, about a million cells at a time, NaN where an entry is missing; with where each panel lies."""
+    height = max(1, PANEL_CELLS // source.shape[1])
+    for start in range(0, source.shape[0], height):
+        rows = slice(start, min(start + height, source.shape[0]))
+        yield rows, source.raw(rows, slice(0, source.shape[1]))
+
+
+def positions(index: Index, length: int) -> NDArray[np.intp]:
+    """Which of ``0 .. length-1`` an index means."""
+    return np.arange(length)[index]

@@ -1,0 +1,160 @@
+"""Record ids as they are compared: normalised, joined from several columns, distinct, and hashed under a key.
+
+Two spellings of one id must become one text at every party, without the parties comparing them in the clear. So the
+rule is part of the plan: Unicode in normal form (NFKC), case folded, blanks trimmed or removed, dates as ISO text, and
+whole numbers alike whether a file stores them as text or as numbers. A linkage map made elsewhere (anonlink, splink)
+replaces ids by the ids of entities.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError, DataError, NotFinite, RepeatedIds
+from fedsvd.randomness.seed import Seed
+
+HASH_BYTES = 16
+Hashes = NDArray[np.uint8]
+"""Shape (records, 16): one keyed hash for each record."""
+
+_ISO = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?")
+_PACKED = re.compile(r"(\d{4})(\d{2})(\d{2})")
+_LOCAL = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})")
+
+
+@dataclass(frozen=True)
+class IdRule:
+    """How ids are normalised; the same at every party."""
+
+    fold_case: bool = True
+    blanks: str = "trim"  # or "remove", or "as they are"
+    dates: tuple[str, ...] = ()  # columns that hold dates
+    month_first: bool = False  # of 03/04/2024, which Europe reads as a day in April
+
+    def __post_init__(self) -> None:
+        if self.blanks not in ("trim", "remove", "as they are"):
+            raise ConfigError(f"blanks = {self.blanks!r}", 'one of "trim", "remove" and "as they are"')
+
+
+def record_ids(source: MatrixSource, columns: Sequence[str], rule: IdRule) -> NDArray[np.str_]:
+    """The id of every record, from one column or several, normalised; refused when a part of one is missing."""
+    if not columns:
+        raise ConfigError("no id column is named", "name one, or several")
+    parts = [_normalised_column(source, name, rule) for name in columns]
+    if len(parts) == 1:
+        return parts[0]
+    # Each part has its length before it: ("ab", "c") and ("a", "bc") are different records.
+    joined = ["".join(f"{len(part)}:{part}" for part in row) for row in zip(*(p.tolist() for p in parts), strict=True)]
+    return np.array(joined, dtype=np.str_)
+
+
+def expect_distinct(ids: NDArray[np.str_]) -> None:
+    """Refuse ids that occur more than once, with how many."""
+    repeated = len(ids) - len(np.unique(ids))
+    if repeated:
+        raise RepeatedIds(
+            f"{repeated} of {len(ids)} record ids occur more than once after normalisation",
+            "give one record for each id, or name further id columns",
+        )
+
+
+def hashed(ids: NDArray[np.str_], key: Seed) -> Hashes:
+    """A keyed hash of each id: without the key it can be compared and not guessed."""
+    secret = key.derive("record ids").reveal()
+    blake, size = hashlib.blake2b, HASH_BYTES
+    digests = b"".join([blake(text.encode(), digest_size=size, key=secret).digest() for text in ids.tolist()])
+    return np.frombuffer(digests, np.uint8).reshape(-1, HASH_BYTES)
+
+
+@dataclass(frozen=True, repr=False)
+class Linkage:
+    """A linkage map: which entity a party's own id belongs to."""
+
+    ids: NDArray[np.str_]  # sorted
+    entities: NDArray[np.str_]
+
+    def apply(self, ids: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
+        """The entities of those ids that the map knows, and the positions of these ids."""
+        place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        known = self.ids[place] == ids
+        return self.entities[place[known]], np.flatnonzero(known)
+
+
+def read_linkage(table: MatrixSource, own: str, entity: str, rule: IdRule) -> Linkage:
+    """The linkage map in two columns of a table; an id that is mapped to two entities is refused."""
+    ids, entities = _normalised_column(table, own, rule), table.text(entity)[0]
+    order = np.argsort(ids, kind="stable")
+    ids, entities = ids[order], entities[order]
+    same = ids[1:] == ids[:-1]
+    conflicting = int((same & (entities[1:] != entities[:-1])).sum())
+    if conflicting:
+        raise DataError(f"{conflicting} ids of the linkage map belong to two entities", "make the linkage one to one")
+    first = np.concatenate(([True], ~same))
+    return Linkage(ids[first], entities[first])
+
+
+def normalised(values: NDArray[np.str_], rule: IdRule) -> NDArray[np.str_]:
+    """Texts in the one spelling that the rule gives them."""
+    levels, place = np.unique(values, return_inverse=True)
+    return np.array([_normal(text, rule) for text in levels.tolist()], dtype=np.str_)[place]
+
+
+def iso_date(text: str, month_first: bool = False) -> str | None:
+    """A date as ISO text; None when it is none."""
+    text = text.strip()
+    if found := (_ISO.fullmatch(text) or _PACKED.fullmatch(text)):
+        year, month, day = (int(part) for part in found.groups())
+    elif found := _LOCAL.fullmatch(text):
+        one, two, year = (int(part) for part in found.groups())
+        day, month = (two, one) if month_first else (one, two)
+    else:
+        return None
+    try:
+        return date(year, month, day).isoformat()
+    except ValueError:
+        return None
+
+
+def _normalised_column(source: MatrixSource, name: str, rule: IdRule) -> NDArray[np.str_]:
+    values, missing = _as_text(source, name)
+    if missing.any():
+        raise NotFinite(
+            f"{int(missing.sum())} of {len(missing)} entries of the id column {name!r} are missing",
+            "give every record an id, or leave these records out",
+        )
+    if name not in rule.dates:
+        return normalised(values, rule)
+    levels, place = np.unique(values, return_inverse=True)
+    dates = [iso_date(text, rule.month_first) for text in levels.tolist()]
+    wrong = dates.count(None)
+    if wrong:
+        raise DataError(f"{wrong} different entries of column {name!r} are no dates", "write them as 2024-12-31")
+    return np.array([text or "" for text in dates], dtype=np.str_)[place]
+
+
+def _as_text(source: MatrixSource, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+    """An id column as text: exactly as it is written where the file says so (007), also for the labels of rows."""
+    try:
+        values = source.column(name)
+    except NotFinite:
+        return source.text(name)
+    if values.dtype.kind == "f" and bool((values == np.floor(values)).all()) and bool((np.abs(values) < 2.0**53).all()):
+        values = values.astype(np.int64)
+    return values.astype(np.str_), np.zeros(len(values), dtype=np.bool_)
+
+
+def _normal(text: str, rule: IdRule) -> str:
+    text = unicodedata.normalize("NFKC", text)
+    if rule.fold_case:
+        # Folding may leave the normal form (a capital with a dot); NFKC again makes it one spelling.
+        text = unicodedata.normalize("NFKC", text.casefold())
+    if rule.blanks == "trim":
+        return " ".join(text.split())
+    return "".join(text.split()) if rule.blanks == "remove" else text

@@ -1,0 +1,72 @@
+"""Records that match between parties that hold different columns: what a party sends, gets back, and does with it.
+
+``align = "server"``: every party sends one keyed hash for each record (``identifiers.hashed``); the CSP, which has no
+key, sorts them (``linalg.common_rows``) and returns to every party the positions of the common records in the order of
+the hashes, which says nothing to those without the key. The CSP learns sizes and overlaps, parties learn which of their
+own records are common. ``align = "ecdh"`` is in ``blinding.py``: there the CSP learns sizes only.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import AnswerRefused, DataError
+from fedsvd.types import Float
+
+
+@dataclass(frozen=True)
+class MatchReport:
+    """How many of a party's records were matched, and why others were not."""
+
+    records: int
+    without_link: int  # the linkage map has no entity for them
+    matched: int
+
+    @property
+    def elsewhere_unknown(self) -> int:
+        """Records that some other party does not have."""
+        return self.records - self.without_link - self.matched
+
+    def __str__(self) -> str:
+        text = f"{self.matched} of {self.records} records are common to all parties"
+        if self.without_link:
+            text += f"; {self.without_link} are not in the linkage map"
+        if self.elsewhere_unknown:
+            text += f"; {self.elsewhere_unknown} are unknown to another party"
+        return text
+
+
+def checked_positions(positions: NDArray[np.int64], records: int) -> NDArray[np.intp]:
+    """Positions as an honest CSP sends them: of our records, none twice."""
+    inside = positions.ndim == 1 and (
+        not positions.size or (int(positions.min()) >= 0 and int(positions.max()) < records)
+    )
+    if not inside or len(np.unique(positions)) != len(positions):
+        raise AnswerRefused("the CSP names common records that this party does not have, or one twice", "stop and ask")
+    return positions.astype(np.intp)
+
+
+def expect_overlap(common: int, minimum: int) -> None:
+    """Refuse a matching of fewer records than the policy wants; that it is fewer is all the text says."""
+    if common < minimum:
+        raise DataError(
+            f"fewer than {minimum} records are common to all parties",
+            "check the id columns and their normalisation, or the minimum overlap in the policy",
+        )
+
+
+def aligned(source: MatrixSource, positions: NDArray[np.intp]) -> MatrixSource:
+    """The common records in the common order."""
+    return source.reordered(positions)
+
+
+def aligned_labels(labels: Float, positions: NDArray[np.intp]) -> Float:
+    """Labels in the common order."""
+    return labels[positions]
+
+
+def size_jumps(size: int, earlier: tuple[int, ...], factor: float) -> bool:
+    """Whether a party's set is larger by more than ``factor`` than in any earlier study: a sign of guessed ids."""
+    return bool(earlier) and size > factor * max(earlier)

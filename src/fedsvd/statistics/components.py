@@ -1,0 +1,115 @@
+"""How many components: by share of variance, Minka's likelihood, Gavish and Donoho's threshold, parallel analysis.
+
+All take the singular values of the centred joint table, in falling order. All but the share of variance and parallel
+analysis need the whole spectrum, ``min(rows, columns)`` values.
+"""
+
+import math
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import gammaln
+
+from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.types import Float
+
+_TINY = 1e-15  # scikit-learn's floor of an eigenvalue
+
+
+def by_share(values: Float, share: float, total: float | None = None) -> int:
+    """The least number of components that explain more than this share of the variance.
+
+    ``total`` is the squared norm of the table, needed where only the first singular values are known.
+    """
+    if not 0.0 < share < 1.0:
+        raise ConfigError(f"a share of variance is between 0 and 1, got {share}")
+    squares = np.square(values)
+    whole = float(np.sum(squares)) if total is None else total
+    ratio = np.cumsum(squares / whole)
+    count = int(np.searchsorted(ratio, share, side="right")) + 1
+    if count > values.shape[0]:
+        raise ConfigError(
+            f"{values.shape[0]} components explain {ratio[-1]:.4f} of the variance, less than {share}",
+            "ask for more components",
+        )
+    return count
+
+
+def by_likelihood(values: Float, rows: int, columns: int) -> int:
+    """Minka's choice ("mle"): the dimension with the most likely data; needs at least as many rows as columns."""
+    if rows < columns:
+        raise ConfigError(f'"mle" needs at least as many rows as columns, got {rows} and {columns}')
+    if values.shape[0] != columns:
+        raise ShapeError(f'"mle" needs all {columns} singular values, got {values.shape[0]}')
+    spectrum = np.square(values) / (rows - 1)
+    scores = [-math.inf, *(_evidence(spectrum, rank, rows) for rank in range(1, columns))]
+    return int(np.argmax(scores))
+
+
+def _evidence(spectrum: Float, rank: int, rows: int) -> float:
+    """Minka's approximation of the log-probability of the data, given that there are ``rank`` components."""
+    columns = spectrum.shape[0]
+    if spectrum[rank - 1] < _TINY:
+        return -math.inf
+    sides = columns - np.arange(rank)
+    subspaces = -rank * math.log(2.0) + float(np.sum(gammaln(sides / 2.0) - math.log(math.pi) * sides / 2.0))
+    noise = max(_TINY, float(np.sum(spectrum[rank:])) / (columns - rank))
+    fit = -rows / 2.0 * (float(np.sum(np.log(spectrum[:rank]))) + (columns - rank) * math.log(noise))
+    free = columns * rank - rank * (rank + 1.0) / 2.0
+    smoothed = spectrum.copy()
+    smoothed[rank:] = noise
+    i, j = np.triu_indices(columns, 1)
+    i, j = i[i < rank], j[i < rank]
+    with np.errstate(divide="ignore"):
+        gaps = np.log((spectrum[i] - spectrum[j]) * (1.0 / smoothed[j] - 1.0 / smoothed[i])) + math.log(rows)
+    volume = math.log(2.0 * math.pi) * (free + rank) / 2.0
+    return float(subspaces + fit + volume - np.sum(gaps) / 2.0 - rank * math.log(rows) / 2.0)
+
+
+def by_threshold(values: Float, rows: int, columns: int, noise: float | None = None) -> int:
+    """Gavish and Donoho's choice: singular values above the optimal hard threshold.
+
+    Without the standard deviation of the noise it is taken from the median of all singular values.
+    """
+    return int(np.sum(values > threshold(values, rows, columns, noise)))
+
+
+def threshold(values: Float, rows: int, columns: int, noise: float | None = None) -> float:
+    """The optimal hard threshold of the singular values of a rows x columns table."""
+    beta = min(rows, columns) / max(rows, columns)
+    root = 8.0 * beta / (beta + 1.0 + math.sqrt(beta * beta + 14.0 * beta + 1.0))
+    known = math.sqrt(2.0 * (beta + 1.0) + root)
+    if noise is not None:
+        return known * math.sqrt(max(rows, columns)) * noise
+    if values.shape[0] < min(rows, columns):
+        raise ShapeError(f"the threshold needs all {min(rows, columns)} singular values, got {values.shape[0]}")
+    return known / math.sqrt(_median(beta)) * float(np.median(values))
+
+
+def _median(beta: float) -> float:
+    """The median of the Marchenko-Pastur law of this ratio."""
+    least, most = (1.0 - math.sqrt(beta)) ** 2, (1.0 + math.sqrt(beta)) ** 2
+
+    def below(x: float) -> float:
+        # With t = least + (x - least) sin^2, the square roots at both ends become smooth.
+        def density(angle: float) -> float:
+            t = least + (x - least) * math.sin(angle) ** 2
+            change = 2.0 * (x - least) * math.sin(angle) * math.cos(angle)
+            return math.sqrt(max(0.0, (most - t) * (t - least))) / (2.0 * math.pi * beta * t) * change if t > 0 else 0.0
+
+        return float(quad(density, 0.0, math.pi / 2.0, epsabs=1e-12, epsrel=1e-12)[0])
+
+    return float(brentq(lambda x: below(x) - 0.5, least + 1e-9 * (most - least), most, xtol=1e-13))
+
+
+def by_parallel(values: Float, permuted: Float, level: float = 0.95) -> int:
+    """Parallel analysis: leading singular values above this quantile of the same ones of permuted tables.
+
+    ``permuted``, (tables, k), are spectra of tables in which each column was permuted on its own.
+    """
+    if not 0.0 < level < 1.0 or permuted.ndim != 2 or permuted.shape[0] == 0:
+        raise ConfigError("parallel analysis needs spectra of permuted tables and a level between 0 and 1")
+    k = min(values.shape[0], permuted.shape[1])
+    above = values[:k] > np.quantile(permuted[:, :k], level, axis=0)
+    return k if bool(np.all(above)) else int(np.argmin(above))

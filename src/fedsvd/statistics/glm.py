@@ -1,0 +1,227 @@
+"""Generalised linear models on split rows: what a party contributes, and the fit as a generator without data.
+
+``fit`` yields a ``Request``: evaluate the model at these coefficients. Each party answers from its own rows with
+``contribution``: rows ``sqrt(w) [1 X z]``, whose Gram matrix is summed, and a few totals. The protocol sends back an
+``Answer``: any factor of the summed Gram matrix, and the summed totals.
+
+    state        request                           next
+    start        step, beta = None                 step: first coefficients
+    step         step at new coefficients          step; halve where the deviance rose; converged
+    converged    null model (a constant only)      log-likelihood at the estimated scale; done
+"""
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.statistics.families import Family
+from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, iterate
+from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
+from fedsvd.statistics.wald import wald
+from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class GLMInference:
+    """A fitted model; arrays are in the order of the coefficients, an intercept first."""
+
+    family: Family
+    coefficients: Float
+    intercept: bool
+    standard_errors: Numbers
+    z: Numbers
+    p: Numbers
+    intervals: Numbers
+    covariance: Numbers
+    n: int
+    rank: int
+    df_residual: int
+    df_null: int
+    scale: Number
+    deviance: float
+    null_deviance: float
+    pearson: float
+    log_likelihood: Number
+    aic: Number
+    bic: Number
+    iterations: int
+    halvings: int
+    alpha: float
+    level: float
+
+    def __repr__(self) -> str:
+        return f"GLMInference({self.family!r}, coefficients={self.coefficients.shape[0]}, n={self.n})"
+
+    def linear_predictor(self, X: Float, offset: Float | float = 0.0) -> Float:
+        """eta of new rows, (n,); X is without the intercept."""
+        first = int(self.intercept)
+        eta: Float = X @ self.coefficients[first:] + (self.coefficients[0] if first else 0.0) + offset
+        return eta
+
+    def predict(self, X: Float, offset: Float | float = 0.0) -> Float:
+        """The expected targets of new rows."""
+        eta = self.linear_predictor(X, offset)
+        return self.family.evaluate(eta, np.ones_like(eta)).mu
+
+
+def contribution(
+    request: Request,
+    family: Family,
+    X: Float,
+    y: Float,
+    *,
+    intercept: bool = True,
+    offset: Float | None = None,
+    weights: Float | None = None,
+) -> Contribution:
+    """A party's answer to a request, from its own rows X, (n_i, features) without the intercept; y is checked."""
+    family.expect(y)
+    n = X.shape[0]
+    features = X[:, :0] if request.constant_only else X
+    first = int(intercept or request.constant_only)
+    q = features.shape[1] + first
+    shift = np.zeros(n) if offset is None else offset
+    prior = np.ones(n) if weights is None else weights
+    if not shift.shape == prior.shape == y.shape == (n,):
+        raise ShapeError(f"{n} rows need as many targets, offsets and weights")
+    if not np.all(prior > 0.0):
+        raise DataError("a weight of a generalised linear model is not above 0", "leave out rows without weight")
+    if request.beta is None:
+        eta = family.start(y)
+    else:
+        if request.beta.shape != (q,):
+            raise ShapeError(f"{q} columns do not fit {request.beta.shape[0]} coefficients")
+        eta = features @ request.beta[first:] + (request.beta[0] if first else 0.0) + shift
+    local = family.evaluate(eta, y)
+    residual = np.sqrt(prior) * (y - local.mu) / np.sqrt(local.variance)
+    possible = {
+        "rows": lambda: float(n),
+        "weight": lambda: float(np.sum(prior)),
+        "target": lambda: float(prior @ y),
+        "deviance": lambda: float(prior @ local.deviance),
+        "pearson": lambda: float(residual @ residual),
+        "log_likelihood": lambda: float(np.sum(family.log_likelihood(y, eta, prior, request.scale))),
+    }
+    totals = tuple(possible[name]() for name in request.totals)
+    if not request.gram:
+        return Contribution(None, totals)
+    root = np.sqrt(prior) * local.slope / np.sqrt(local.variance)
+    rows = np.empty((n, q + 1))
+    rows[:, :first] = root[:, None]
+    np.multiply(features, root[:, None], out=rows[:, first:q])
+    # root z = root (eta - offset) + residual: the quotient (y - mu) / slope, which overflows, is never formed.
+    rows[:, q] = root * (eta - shift) + residual
+    return Contribution(rows, totals)
+
+
+def fit(
+    family: Family,
+    *,
+    intercept: bool = True,
+    offset: bool = False,
+    alpha: float = 0.0,
+    tolerance: float = 1e-9,
+    max_iterations: int = 25,
+    level: float = 0.95,
+) -> Generator[Request, Answer, GLMInference]:
+    """The whole fit; ``alpha`` adds ``alpha ||w||^2 / 2`` to minus the log-likelihood, not for the intercept."""
+    if alpha < 0.0 or not tolerance > 0.0 or max_iterations < 1:
+        raise ConfigError("alpha is 0 or more, tolerance above 0, and max_iterations at least 1")
+    start = yield Request("step", 0, None, ("rows", "weight", "target"), gram=True)
+    n, weight = round(start.totals["rows"]), start.totals["weight"]
+    mean = start.totals["target"] / weight
+    _expect_variation(family, mean)
+    limits = Limits(n, weight, tolerance, max_iterations, family.dispersion, family.name == "binomial")
+    q = _columns(start) - 1
+    penalty = math.sqrt(alpha) * np.eye(q)[int(intercept) :] if alpha > 0.0 else None
+    totals = ("deviance", "pearson") if family.dispersion else ("deviance", "pearson", "log_likelihood")
+    found = yield from iterate(start, limits, penalty, totals, free=int(intercept))
+    if offset:
+        start = yield Request("null", 0, None, (), gram=True, constant_only=True)
+        null = (yield from iterate(start, limits, None, totals[:2], constant_only=True)).totals["deviance"]
+    else:
+        constant = np.array([family.link(mean)])
+        asked = Request("null", 1, constant, ("deviance",), gram=False, constant_only=True)
+        null = (yield asked).totals["deviance"]
+    freedom = n - found.problem.rank
+    scale: Number = 1.0
+    if family.dispersion:
+        scale = PENALISED if alpha > 0.0 else NO_FREEDOM if freedom <= 0 else found.totals["pearson"] / freedom
+    likelihood: Number = PENALISED
+    if not family.dispersion:
+        likelihood = found.totals["log_likelihood"]
+    elif not isinstance(scale, Undefined):
+        at = found.totals["pearson"] / n if family.name == "gaussian" else scale
+        asked = Request("likelihood", found.iterations, found.beta, ("log_likelihood",), gram=False, scale=at)
+        likelihood = (yield asked).totals["log_likelihood"]
+    known = not (isinstance(likelihood, Undefined) or alpha > 0.0)
+    return _inference(family, found, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level)
+
+
+def _inference(
+    family: Family,
+    found: Fit,
+    n: int,
+    intercept: bool,
+    scale: Number,
+    null: float,
+    likelihood: Number,
+    alpha: float,
+    level: float,
+) -> GLMInference:
+    problem, rank = found.problem, found.problem.rank
+    inverse: Numbers = PENALISED if alpha > 0.0 else problem.inverse() if problem.full else RANK_LOST
+    errors: Numbers
+    covariance: Numbers
+    if is_array(inverse) and not isinstance(scale, Undefined):
+        errors = math.sqrt(scale) * np.sqrt(np.einsum("ij,ij->i", inverse, inverse))
+        covariance = scale * (inverse @ inverse.T)
+    else:
+        errors = covariance = inverse if isinstance(inverse, Undefined) else NO_FREEDOM
+    tests = wald(found.beta, errors, level)
+    criteria: tuple[Number, Number] = (PENALISED, PENALISED)
+    if isinstance(likelihood, float):
+        criteria = (-2.0 * likelihood + 2.0 * rank, -2.0 * likelihood + math.log(n) * rank)
+    return GLMInference(
+        family=family,
+        coefficients=found.beta,
+        intercept=intercept,
+        standard_errors=tests.errors,
+        z=tests.statistic,
+        p=tests.p,
+        intervals=tests.intervals,
+        covariance=covariance,
+        n=n,
+        rank=rank,
+        df_residual=n - rank,
+        df_null=n - 1,
+        scale=scale,
+        deviance=found.totals["deviance"],
+        null_deviance=null,
+        pearson=found.totals["pearson"],
+        log_likelihood=likelihood,
+        aic=criteria[0],
+        bic=criteria[1],
+        iterations=found.iterations,
+        halvings=found.halvings,
+        alpha=alpha,
+        level=level,
+    )
+
+
+def _columns(start: Answer) -> int:
+    if start.factor is None:
+        raise ShapeError("the answer to the first request has no factor")
+    return int(start.factor.shape[1])
+
+
+def _expect_variation(family: Family, mean: float) -> None:
+    """A mean at the end of its range has no finite constant: all outcomes are equal."""
+    least, most = {"binomial": (0.0, 1.0), "poisson": (0.0, math.inf)}.get(family.name, (-math.inf, math.inf))
+    if not least < mean < most:
+        raise DataError(
+            "all outcomes of the joint data are equal", "there is nothing to model; check the target column"
+        )

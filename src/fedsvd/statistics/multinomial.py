@@ -1,0 +1,186 @@
+"""Logistic regression of several classes (multinomial) on split rows, by Newton's method.
+
+The first class is the reference; ``eta_k = x theta_k`` is the log-odds of class k against it. One row of data has the
+Hessian ``S (x) x x^T`` with S the covariance of a multinomial draw. Its Cholesky factor has a closed form, because a
+multinomial draw is a chain of binomial ones, so a party's rows again have a Gram matrix that is summed.
+
+The ridge penalty is that of scikit-learn: on all K coefficient vectors of the symmetric form, which sum to 0.
+"""
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, iterate
+from fedsvd.statistics.undefined import PENALISED, RANK_LOST, Number, Numbers, is_array
+from fedsvd.statistics.wald import wald
+from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class MultinomialInference:
+    """A fitted model; arrays have a row for each class but the first and a column for each coefficient."""
+
+    coefficients: Float  # (classes - 1, q), an intercept first
+    intercept: bool
+    standard_errors: Numbers
+    z: Numbers
+    p: Numbers
+    intervals: Numbers  # (classes - 1, q, 2)
+    covariance: Numbers  # ((classes - 1) q, (classes - 1) q), class after class
+    n: int
+    rank: int
+    counts: Float  # (classes,), the sum of weights of each class
+    deviance: float
+    null_deviance: float
+    log_likelihood: float
+    aic: Number
+    bic: Number
+    iterations: int
+    alpha: float
+    level: float
+
+    def __repr__(self) -> str:
+        return f"MultinomialInference(classes={self.counts.shape[0]}, n={self.n})"
+
+    def symmetric(self) -> Float:
+        """The coefficients of all classes, (classes, q), that sum to 0: scikit-learn's form."""
+        full = np.concatenate((np.zeros((1, self.coefficients.shape[1])), self.coefficients))
+        centred: Float = full - full.mean(axis=0)
+        return centred
+
+    def probabilities(self, X: Float) -> Float:
+        """The probability of each class for new rows, (n, classes)."""
+        rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if self.intercept else X
+        eta = np.concatenate((np.zeros((X.shape[0], 1)), rows @ self.coefficients.T), axis=1)
+        return np.asarray(special.softmax(eta, axis=1))
+
+
+def contribution(
+    request: Request, X: Float, codes: Float, classes: int, *, intercept: bool = True, weights: Float | None = None
+) -> Contribution:
+    """A party's answer, from its rows X, (n_i, features), and the class of each as a number from 0."""
+    labels = np.asarray(codes).astype(np.int64)
+    inside = np.array_equal(labels, codes) and bool(np.all((labels >= 0) & (labels < classes)))
+    if labels.shape != (X.shape[0],) or not inside:
+        raise DataError(f"classes are not whole numbers from 0 to {classes - 1}, one for each row")
+    rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if intercept else X
+    prior = np.ones(X.shape[0]) if weights is None else weights
+    chosen = np.eye(classes)[labels]
+    if request.beta is None:
+        start = np.log((chosen + 1.0 / classes) / 2.0)
+        eta = start[:, 1:] - start[:, :1]
+    else:
+        if request.beta.shape != ((classes - 1) * rows.shape[1],):
+            raise ShapeError(f"{rows.shape[1]} columns and {classes} classes do not fit {request.beta.shape}")
+        eta = rows @ request.beta.reshape(classes - 1, -1).T
+    log_share = special.log_softmax(np.concatenate((np.zeros((eta.shape[0], 1)), eta), axis=1), axis=1)
+    deviance = -2.0 * prior * np.take_along_axis(log_share, labels[:, None], axis=1)[:, 0]
+    root, residual = _chain(np.exp(log_share), chosen)
+    possible = {
+        "rows": float(X.shape[0]),
+        "weight": float(np.sum(prior)),
+        "deviance": float(np.sum(deviance)),
+        "pearson": float(prior @ np.einsum("ik,ik->i", residual, residual)),
+        **{f"class {k}": float(count) for k, count in enumerate(prior @ chosen)},
+    }
+    totals = tuple(possible[name] for name in request.totals)
+    if not request.gram:
+        return Contribution(None, totals)
+    scaled = np.sqrt(prior)[:, None, None] * root
+    working = np.einsum("ijk,ij->ik", scaled, eta) + np.sqrt(prior)[:, None] * residual
+    design = np.einsum("ijk,iq->ikjq", scaled, rows).reshape(working.size, -1)
+    return Contribution(np.concatenate((design, working.reshape(-1, 1)), axis=1), totals)
+
+
+def fit(
+    classes: int,
+    features: int,
+    *,
+    intercept: bool = True,
+    alpha: float = 0.0,
+    tolerance: float = 1e-9,
+    max_iterations: int = 50,
+    level: float = 0.95,
+) -> Generator[Request, Answer, MultinomialInference]:
+    """The whole fit, as a generator: see ``glm.fit``; ``alpha`` is scikit-learn's ``1 / C``."""
+    if classes < 3:
+        raise ConfigError(f"{classes} classes are no multinomial model", "use the binomial family for two")
+    names = tuple(f"class {k}" for k in range(classes))
+    start = yield Request("step", 0, None, ("rows", "weight", *names), gram=True)
+    counts = np.array([start.totals[name] for name in names])
+    if not np.all(counts > 0.0):
+        raise DataError("a class has no row in the joint data", "leave it out of the classes of the study")
+    n, weight = round(start.totals["rows"]), start.totals["weight"]
+    limits = Limits(n, weight, tolerance, max_iterations, dispersion=False, outcomes=True)
+    penalty = _penalty(classes, features, intercept, alpha) if alpha > 0.0 else None
+    found = yield from iterate(start, limits, penalty, ("deviance",))
+    null = float(-2.0 * np.sum(counts * np.log(counts / weight)))
+    return _inference(found, classes, n, intercept, counts, null, alpha, level)
+
+
+def _chain(share: Float, chosen: Float) -> tuple[Float, Float]:
+    """Of each row: L, (n, K - 1, K - 1), with ``L L^T`` the covariance of classes 1 on, and ``L^-1 (chosen - share)``.
+
+    Class k is drawn from what the classes 1 .. k - 1 left over; ``left`` are tail sums, so that nothing cancels.
+    """
+    p = share[:, 1:]
+    classes = p.shape[1]
+    after = share[:, :1] + np.cumsum(p[:, ::-1], axis=1)[:, ::-1]  # of class k and all later ones, and the reference
+    left = np.concatenate((after[:, 1:], share[:, :1]), axis=1)  # without class k
+    tiny = np.finfo(np.float64).tiny
+    spread = np.sqrt(np.maximum(p * left / after, tiny))
+    L = np.zeros((share.shape[0], classes, classes))
+    for k in range(classes):
+        L[:, k, k] = spread[:, k]
+        L[:, k + 1 :, k] = -p[:, k + 1 :] * (spread[:, k] / left[:, k])[:, None]
+    taken = np.cumsum(chosen[:, 1:], axis=1) - chosen[:, 1:]
+    residual: Float = (chosen[:, 1:] - (1.0 - taken) * p / after) / spread
+    return L, residual
+
+
+def _penalty(classes: int, features: int, intercept: bool, alpha: float) -> Float:
+    """A root of ``alpha (I - 1 1^T / K)`` for each feature, in the coordinates of the classes but the first."""
+    between = np.linalg.cholesky(np.eye(classes - 1) - 1.0 / classes).T
+    first = int(intercept)
+    root: Float = math.sqrt(alpha) * np.kron(between, np.eye(features + first)[first:])
+    return root
+
+
+def _inference(
+    found: Fit, classes: int, n: int, intercept: bool, counts: Float, null: float, alpha: float, level: float
+) -> MultinomialInference:
+    problem, rank = found.problem, found.problem.rank
+    inverse: Numbers = PENALISED if alpha > 0.0 else problem.inverse() if problem.full else RANK_LOST
+    errors: Numbers = np.sqrt(np.einsum("ij,ij->i", inverse, inverse)) if is_array(inverse) else inverse
+    tests = wald(found.beta, errors, level)
+    likelihood = -found.totals["deviance"] / 2.0
+    shape = (classes - 1, -1)
+
+    def shaped(values: Numbers, *more: int) -> Numbers:
+        return values.reshape(*shape, *more) if is_array(values) else values
+
+    return MultinomialInference(
+        coefficients=found.beta.reshape(shape),
+        intercept=intercept,
+        standard_errors=shaped(tests.errors),
+        z=shaped(tests.statistic),
+        p=shaped(tests.p),
+        intervals=shaped(tests.intervals, 2),
+        covariance=inverse @ inverse.T if is_array(inverse) else inverse,
+        n=n,
+        rank=rank,
+        counts=counts,
+        deviance=found.totals["deviance"],
+        null_deviance=null,
+        log_likelihood=likelihood,
+        aic=PENALISED if alpha > 0.0 else -2.0 * likelihood + 2.0 * rank,
+        bic=PENALISED if alpha > 0.0 else -2.0 * likelihood + math.log(n) * rank,
+        iterations=found.iterations,
+        alpha=alpha,
+        level=level,
+    )

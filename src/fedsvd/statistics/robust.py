@@ -1,0 +1,134 @@
+"""Standard errors that do not assume equal variances: HC0 to HC3, and cluster-robust ones.
+
+    covariance = B (sum_i M_i^T M_i) B,    B = (X^T W X)^-1
+
+The middle matrix is a sum over rows, and so over parties: each makes the rows M_i from its own rows, the coefficients
+and B (``score_rows`` or ``cluster_rows``), and their Gram matrix is summed as that of the data was. A cluster must lie
+within one party; otherwise the scores of a cluster must be summed over parties before they are squared.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve
+
+from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.statistics.distributions import chi2_tail, f_tail
+from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.undefined import NO_FEATURES, Number, Undefined, is_array
+from fedsvd.statistics.wald import wald
+from fedsvd.types import Float
+
+KINDS = ("HC0", "HC1", "HC2", "HC3")
+CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, repr=False)
+class ClusterRows:
+    """The summed scores of a party's clusters, (clusters, q), and how many there are."""
+
+    rows: Float
+    clusters: int
+
+
+def score_rows(X: Float, y: Float, model: LinearInference, kind: str = "HC1", *, weights: Float | None = None) -> Float:
+    """A party's rows M_i, (n_i, q): its scores ``x e``, divided as HC2 and HC3 ask; X is without the intercept."""
+    if kind not in KINDS:
+        raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join(KINDS)}")
+    rows, residuals = _weighted(X, y, model, weights)
+    if kind in ("HC2", "HC3"):
+        Z = rows @ _root(model)
+        left = 1.0 - np.einsum("ij,ij->i", Z, Z)
+        residuals = residuals / (np.sqrt(left) if kind == "HC2" else left)
+    scores: Float = rows * residuals[:, None]
+    return scores
+
+
+def cluster_rows(
+    X: Float, y: Float, groups: ArrayLike | Sequence[str], model: LinearInference, *, weights: Float | None = None
+) -> ClusterRows:
+    """A party's rows M_i with one row for each of its clusters, which no other party has rows of."""
+    labels = np.asarray(groups)
+    if labels.shape != (X.shape[0],):
+        raise ShapeError(f"{X.shape[0]} rows need as many cluster labels, got {labels.shape}")
+    rows, residuals = _weighted(X, y, model, weights)
+    _, place = np.unique(labels, return_inverse=True)
+    clusters = int(place.max(initial=-1)) + 1
+    sums = np.zeros((clusters, rows.shape[1]))
+    np.add.at(sums, place, rows * residuals[:, None])
+    return ClusterRows(sums, clusters)
+
+
+def robust(
+    model: LinearInference, factor: Float, kind: str = "HC1", *, clusters: int = 0, use_t: bool = False
+) -> LinearInference:
+    """The same model with robust errors; ``factor``, (any, q), has the summed ``M^T M`` as its Gram matrix.
+
+    Corrections for small samples are statsmodels': ``n / (n - q)`` for HC1, ``G / (G - 1) (n - 1) / (n - q)`` for G
+    clusters. Tests use the normal law, or with ``use_t`` Student's t with n - q (clusters: G - 1) degrees of freedom.
+    F becomes the Wald test of all features.
+    """
+    if isinstance(model.root, Undefined):
+        return replace(model, kind=kind)
+    if kind == CLUSTER and clusters < 2:
+        raise ConfigError(f"{clusters} clusters do not show how clusters differ", "name a column of two or more")
+    if kind not in (*KINDS, CLUSTER):
+        raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join((*KINDS, CLUSTER))}")
+    M = factor @ model.root @ model.root.T * math.sqrt(_correction(model, kind, clusters))
+    covariance: Float = M.T @ M
+    errors = np.sqrt(np.einsum("ij,ij->j", M, M))
+    freedom = clusters - 1 if kind == CLUSTER else model.df_residual
+    tests = wald(model.coefficients, errors, model.level, freedom if use_t else None)
+    f, f_p = _wald_f(model, covariance, freedom, use_t)
+    return replace(
+        model,
+        standard_errors=tests.errors,
+        t=tests.statistic,
+        p=tests.p,
+        intervals=tests.intervals,
+        covariance=covariance,
+        f=f,
+        f_p=f_p,
+        distribution="t" if use_t else "normal",
+        kind=kind,
+    )
+
+
+def _correction(model: LinearInference, kind: str, clusters: int) -> float:
+    if kind == "HC1":
+        return model.n / model.df_residual
+    if kind == CLUSTER:
+        return clusters / (clusters - 1) * (model.n - 1) / model.df_residual
+    return 1.0
+
+
+def _wald_f(model: LinearInference, covariance: Float, freedom: int, use_t: bool) -> tuple[Number, Number]:
+    first = int(model.intercept)
+    w, C = model.coefficients[first:], covariance[first:, first:]
+    if w.shape[0] == 0:
+        return NO_FEATURES, NO_FEATURES
+    if np.linalg.matrix_rank(C, hermitian=True) < w.shape[0]:
+        reason = Undefined("the robust covariance is singular: there are fewer clusters or residuals than features")
+        return reason, reason
+    scale = np.sqrt(np.diag(C))
+    f = float((w / scale) @ solve(C / np.outer(scale, scale), w / scale, assume_a="pos")) / w.shape[0]
+    return f, f_tail(f, w.shape[0], freedom) if use_t else chi2_tail(f * w.shape[0], w.shape[0])
+
+
+def _weighted(X: Float, y: Float, model: LinearInference, weights: Float | None) -> tuple[Float, Float]:
+    """Own rows with the intercept, and their residuals, both times the square root of the weights."""
+    rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if model.intercept else X
+    if rows.shape[1] != model.coefficients.shape[0]:
+        raise ShapeError(f"rows have {rows.shape[1]} columns with the intercept, {model.coefficients.shape[0]} needed")
+    residuals = y - rows @ model.coefficients
+    root = np.ones(X.shape[0]) if weights is None else np.sqrt(weights)
+    return rows * root[:, None], residuals * root
+
+
+def _root(model: LinearInference) -> Float:
+    if not is_array(model.root):
+        raise ConfigError(f"robust errors need a model of full rank without penalty: {model.root}")
+    return model.root

@@ -1,0 +1,232 @@
+"""A regression table for a person: as text, as HTML, and as columns for a data frame.
+
+A statistic that is not defined is a dash, and its reason stands below the table. Names come from column headers of
+files, so they are made printable for text and escaped for HTML.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from fedsvd.errors import ShapeError, printable
+from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
+from fedsvd.types import Float
+
+_DASH = "-"
+_LONGEST_NAME = 40
+INTERCEPT = "(intercept)"
+
+
+@dataclass(frozen=True, repr=False)
+class Summary:
+    """Facts of the model, a row for each coefficient, and notes."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    names: tuple[str, ...]
+    cells: dict[str, tuple[float, ...]]  # columns by header; NaN where not defined
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"Summary({self.title!r}, rows={len(self.names)})"
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def columns(self) -> dict[str, list[object]]:
+        """The table as columns, for ``pandas.DataFrame(...)`` or any other frame."""
+        return {"name": list(self.names), **{header: list(values) for header, values in self.cells.items()}}
+
+    def text(self) -> str:
+        """The table in plain characters."""
+        headers = ["", *self.cells]
+        body = [headers, *self._rows()]
+        widths = [max(len(row[k]) for row in body) for k in range(len(headers))]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            for row in body
+        ]
+        facts = _two_columns(self.facts)
+        width = max(len(line) for line in (self.title, *lines, *facts))
+        rule, thin = "=" * width, "-" * width
+        parts = [self.title.center(width).rstrip(), rule, *facts, rule, lines[0], thin, *lines[1:], rule]
+        return "\n".join(line.rstrip() for line in [*parts, *(f"Note: {note}." for note in self.notes)])
+
+    def html(self) -> str:
+        """The table as one HTML fragment without styles of its own."""
+        facts = "".join(f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self.facts)
+        head = "".join(f'<th scope="col">{escape(header)}</th>' for header in ("", *self.cells))
+        body = "".join(
+            f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+            for row in self._rows()
+        )
+        notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in self.notes)
+        return (
+            f'<div class="fedsvd-summary"><table class="facts"><caption>{escape(self.title)}</caption>'
+            f'<tbody>{facts}</tbody></table><table class="coefficients"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table>{notes}</div>"
+        )
+
+    def _rows(self) -> list[list[str]]:
+        return [
+            [name, *(_cell(header, values[k]) for header, values in self.cells.items())]
+            for k, name in enumerate(self.names)
+        ]
+
+
+def linear_summary(model: LinearInference, names: Sequence[str], target: str = "y") -> Summary:
+    """The table of a linear regression; names are those of the features, without the intercept."""
+    statistic = "t" if model.distribution == "t" else "z"
+    facts = (
+        ("target", printable(target, _LONGEST_NAME)),
+        ("rows", str(model.n)),
+        ("df residual", str(model.df_residual)),
+        ("df model", str(model.df_model)),
+        ("standard errors", model.kind),
+        ("sigma", _number(model.sigma)),
+        ("R2", _number(model.r2)),
+        ("adjusted R2", _number(model.adjusted_r2)),
+        ("F", _number(model.f)),
+        ("p of F", _number(model.f_p)),
+        ("log-likelihood", _number(model.log_likelihood)),
+        ("AIC", _number(model.aic)),
+        ("BIC", _number(model.bic)),
+        ("condition", _number(model.condition)),
+    )
+    cells = _cells(model.coefficients, model.standard_errors, statistic, model.t, model.p, model.intervals, model.level)
+    rows = _names(names, model.intercept, model.coefficients.shape[0])
+    notes = _notes(
+        model.standard_errors,
+        model.t,
+        model.sigma,
+        model.r2,
+        model.adjusted_r2,
+        model.f,
+        model.log_likelihood,
+        model.aic,
+    )
+    return Summary("Linear regression", facts, rows, cells, notes)
+
+
+def glm_summary(model: GLMInference, names: Sequence[str], target: str = "y") -> Summary:
+    """The table of a generalised linear model."""
+    facts = (
+        ("target", printable(target, _LONGEST_NAME)),
+        ("family", model.family.name),
+        ("link", model.family.link_name),
+        ("rows", str(model.n)),
+        ("df residual", str(model.df_residual)),
+        ("iterations", str(model.iterations)),
+        ("scale", _number(model.scale)),
+        ("deviance", _number(model.deviance)),
+        ("null deviance", _number(model.null_deviance)),
+        ("Pearson chi2", _number(model.pearson)),
+        ("log-likelihood", _number(model.log_likelihood)),
+        ("AIC", _number(model.aic)),
+        ("BIC", _number(model.bic)),
+        ("penalty", _number(model.alpha)),
+    )
+    cells = _cells(model.coefficients, model.standard_errors, "z", model.z, model.p, model.intervals, model.level)
+    rows = _names(names, model.intercept, model.coefficients.shape[0])
+    notes = _notes(model.standard_errors, model.scale, model.log_likelihood, model.aic)
+    return Summary("Generalised linear model", facts, rows, cells, notes)
+
+
+def multinomial_summary(
+    model: MultinomialInference, names: Sequence[str], classes: Sequence[str], target: str = "y"
+) -> Summary:
+    """The table of a multinomial model: the rows of each class against the first, one class after the other."""
+    q = model.coefficients.shape[1]
+    own = _names(names, model.intercept, q)
+    if len(classes) != model.counts.shape[0]:
+        raise ShapeError(f"{model.counts.shape[0]} classes need as many names, got {len(classes)}")
+    rows = tuple(f"{printable(c, _LONGEST_NAME)}: {name}" for c in classes[1:] for name in own)
+    facts = (
+        ("target", printable(target, _LONGEST_NAME)),
+        ("reference class", printable(classes[0], _LONGEST_NAME)),
+        ("rows", str(model.n)),
+        ("iterations", str(model.iterations)),
+        ("deviance", _number(model.deviance)),
+        ("null deviance", _number(model.null_deviance)),
+        ("log-likelihood", _number(model.log_likelihood)),
+        ("AIC", _number(model.aic)),
+        ("BIC", _number(model.bic)),
+        ("penalty", _number(model.alpha)),
+    )
+
+    def flat(values: Numbers, *more: int) -> Numbers:
+        return values.reshape(-1, *more) if is_array(values) else values
+
+    cells = _cells(
+        model.coefficients.reshape(-1),
+        flat(model.standard_errors),
+        "z",
+        flat(model.z),
+        flat(model.p),
+        flat(model.intervals, 2),
+        model.level,
+    )
+    return Summary("Multinomial logistic regression", facts, rows, cells, _notes(model.standard_errors, model.aic))
+
+
+def _cells(
+    w: Float, errors: Numbers, statistic: str, values: Numbers, p: Numbers, intervals: Numbers, level: float
+) -> dict[str, tuple[float, ...]]:
+    tail = 50.0 * (1.0 - level)
+    low = intervals[:, 0] if is_array(intervals) else intervals
+    high = intervals[:, 1] if is_array(intervals) else intervals
+    columns: dict[str, Numbers] = {
+        "coefficient": w,
+        "std error": errors,
+        statistic: values,
+        f"P>|{statistic}|": p,
+        f"{tail:g}%": low,
+        f"{100.0 - tail:g}%": high,
+    }
+    count = w.shape[0]
+    return {
+        header: tuple(map(float, column)) if is_array(column) else (math.nan,) * count
+        for header, column in columns.items()
+    }
+
+
+def _names(names: Sequence[str], intercept: bool, count: int) -> tuple[str, ...]:
+    shown = tuple(printable(name, _LONGEST_NAME) for name in names)
+    rows = (INTERCEPT, *shown) if intercept else shown
+    if len(rows) != count:
+        raise ShapeError(f"{count} coefficients need as many names, got {len(rows)} with the intercept")
+    return rows
+
+
+def _notes(*statistics: Number | Numbers) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part.reason for part in statistics if isinstance(part, Undefined)))
+
+
+def _number(value: Number) -> str:
+    return _DASH if isinstance(value, Undefined) or math.isnan(value) else f"{value:.6g}"
+
+
+def _cell(header: str, value: float) -> str:
+    if math.isnan(value):
+        return _DASH
+    if header.startswith("P>"):
+        return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+    return f"{value:.3f}" if header in ("t", "z") else f"{value:.5g}"
+
+
+def _two_columns(facts: Sequence[tuple[str, str]]) -> list[str]:
+    half = (len(facts) + 1) // 2
+    left, right = facts[:half], [*facts[half:], *[("", "")] * (2 * half - len(facts))]
+
+    def column(part: Sequence[tuple[str, str]]) -> list[str]:
+        names, values = max(len(a) for a, _ in part), max(len(b) for _, b in part)
+        return [f"{a.ljust(names)}  {b.rjust(values)}" for a, b in part]
+
+    return [f"{a}    {b}" for a, b in zip(column(left), column(right), strict=True)]

@@ -1,0 +1,32 @@
+"""Plays the parties of a fit: each answers from its own rows, and the driver receives only the joint sum."""
+
+import numpy as np
+
+from fedsvd.statistics.irls import Answer, combined
+
+PARTIES = 3
+
+
+def shares(n: int) -> list[np.ndarray]:
+    """The rows of three parties of different sizes."""
+    return np.split(np.arange(n), [n // 6, n // 2])
+
+
+def drive(generator, contribute, n: int):
+    """The result of a fit, and the requests it made; ``contribute(request, rows)`` is a party's own part."""
+    requests = []
+    request = next(generator)
+    while True:
+        requests.append(request)
+        answer = combined(request, [contribute(request, rows) for rows in shares(n)])
+        try:
+            request = generator.send(as_factor(answer))
+        except StopIteration as end:
+            return end.value, requests
+
+
+def as_factor(answer: Answer) -> Answer:
+    """A square factor in place of the stacked rows, which no one has in a study."""
+    if answer.factor is None:
+        return answer
+    return Answer(np.linalg.qr(answer.factor, mode="r"), answer.totals)
