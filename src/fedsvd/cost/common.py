@@ -92,7 +92,8 @@ class User(Account):
         if self.expected.corrected:
             square = float(r * r)
             work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
-            self.step("own part", work, r * self.n_i + 4 * square)
+            # It is corrected where it stands; its Gram matrix, the triangle of it and their words are there beside it.
+            self.step("own part", work, 10 * square)
 
     def own_panels(self, r: int) -> None:
         """Vt_i panel by panel: made twice where it is corrected, compared with the data where that is asked for."""

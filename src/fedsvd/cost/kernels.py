@@ -54,7 +54,8 @@ def stored(form: Form, n: int, b: int = 0) -> float:
     """Numbers that a drawn mask of n rows keeps."""
     if form is Form.HAAR:
         return float(sum((n - start) * min(_BLOCK, n - start) for start in range(0, n, _BLOCK)))
-    own, rounds = (2.25 * n, ROUNDS) if form is Form.MIXING else (0.0, 1)
+    # Of a mixing mask two blocks share a square.
+    own, rounds = (2.25 * n, ROUNDS / 2) if form is Form.MIXING else (0.0, 1.0)
     widths = Counter(block_sizes(n, block_width(form, b)))
     return own + rounds * sum(count * stored(Form.HAAR, width) for width, count in widths.items())
 
@@ -82,6 +83,7 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
     work += Work(memory=16.0 * rounds * size)
     if form is Form.MIXING:
         work += Work(dct=2.0 * size * math.log2(n + 1), memory=40.0 * size)
+        return Kernel(work, size + 3.0 * n)  # in place on its lines, one of them at a time
     return Kernel(work, 3.0 * size)
 
 

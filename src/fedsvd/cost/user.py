@@ -16,6 +16,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import sums_before
 from fedsvd.protocol.tasks import Item, Scheme, Task
 from fedsvd.protocol.upload import batches
+from fedsvd.roles.user.masked_rows import LINES
+from fedsvd.roles.user.masking import OF_MEMORY
 
 
 def user_steps(plan: SessionPlan, i: int, expected: Expected) -> list[Step]:
@@ -140,15 +142,15 @@ class _MaskUser(User):
         P, drawn = left(plan, wide), sum((draw(plan.left, n, plan.block).work for n in self.left_lengths()), Work())
         work += P.work + drawn
         size = float(plan.M * wide)
-        fits = plan.published or 8 * 3 * size <= plan.memory
+        fits = plan.published or 8 * LINES * size <= plan.memory
         if plan.published:  # one block of P after the other
             size, numbers = float(rows * wide), apply(plan.left, rows, wide, plan.block).numbers
         else:
-            numbers = P.numbers if fits else plan.memory / 16
+            numbers = 0.0 if fits else plan.memory / 16  # in place on the lines, which are held
             work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
-        masks = min(sum(stored(plan.left, n, plan.block) for n in self.left_lengths()), plan.memory / 64)
+        masks = min(sum(stored(plan.left, n, plan.block) for n in self.left_lengths()), plan.memory / (8 * OF_MEMORY))
         held = size if fits else min(size, plan.memory / 16)
-        then = rows * (width + 2 * wide + plan.N + plan.targets) + right.beside
+        then = rows * (wide + plan.N + plan.targets) + right.beside
         self.step("mask", work, max(right.drawing, right.kept + masks + held + max(numbers, then)), keeps=right.kept)
         self.pad(rows)
 

@@ -1,7 +1,7 @@
 """What a role computes with: a device and the threads that make pads beside it, or a cluster.
 
-All are this process's own affair: no plan names them, and nobody else hears of them. On the CPU a role needs neither;
-a device is so much faster than one core makes pads that all cores are put to them.
+All are this process's own affair: no plan names them, and nobody else hears of them. On the CPU a role needs neither
+device nor cluster; what it computes outside of BLAS (masks, encoding, pads) it shares out by ``each_over``.
 """
 
 import os
@@ -50,7 +50,7 @@ class Engine:
             if not exact_products_hold(opened.like):
                 # Emulated float64 would make sums of Gram matrices wrong, not only less accurate.
                 raise NoDevice(f"products of whole numbers on {opened.name} are not exact", "choose another device")
-            return cls(opened, _threads().map)
+            return cls(opened, each_over(cores()))
         if device not in (None, CPU):
             raise ConfigError("a device and engine = 'dask' at once", "workers compute on their CPUs: leave one out")
         if isinstance(engine, Cluster):
@@ -81,7 +81,20 @@ class Engine:
 ON_CPU = Engine()
 
 
+def cores() -> int:
+    """How many cores this process may use: those of its affinity, not those of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def each_over(count: int) -> Each | None:
+    """``map`` over so many threads, for ``Inputs.each``; None, which stands for ``map`` itself, for one.
+
+    Work that is shared out this way has one BLAS thread a piece: give it the threads that the BLAS would have had.
+    """
+    return None if count <= 1 else _threads(count).map
+
+
 @cache
-def _threads() -> Any:
-    """One pool for the process; its threads sleep while nobody pads."""
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="fedsvd-pads")
+def _threads(count: int) -> Any:
+    """One pool of this size for the process; its threads sleep while there is nothing to do."""
+    return ThreadPoolExecutor(count, thread_name_prefix="fedsvd-each")

@@ -75,10 +75,10 @@ def accepts(R: Array, U: Array, sigma: Array, cut: float) -> float:
         raise _wrong()
     rho, top = rank_shown(U), float(sigma[0]) if r else 0.0
     U = U[:, :rho]
-    product = R @ U
+    product = backend.matmul(R, U)
     least = float(sigma[r - 1]) if rho == r else 0.0
     limit = max(least, cut * top) + 64.0 * m * _EPS * top
-    if not _norm_is_within(R - product @ xp.matrix_transpose(U), limit):
+    if not _norm_is_within(R - backend.matmul(product, xp.matrix_transpose(U)), limit):
         raise _wrong()
     worst = _orthogonality(U) / (_ORTHOGONALITY * math.sqrt(m))
     clear = _count(sigma[:rho] > m * 2.0**-52 * top)

@@ -1,22 +1,24 @@
 """The array namespace ``xp``, and the factorisations.
 
 Kernels are written against the array API standard: what they call on ``xp`` runs on NumPy, PyTorch, CuPy or
-array-api-strict alike. What the standard lacks and the hot loops need (triangular solves, products with reflectors, the
-DCT) is here, once: BLAS and LAPACK called directly on NumPy, the standard's own functions elsewhere.
+array-api-strict alike. What the standard lacks and the hot loops need (triangular solves, the DCT) is here, once: BLAS
+and LAPACK called directly on NumPy, the standard's own functions elsewhere. On NumPy all that is worth threads goes
+through one library (``blas.py``), products too: ``matmul`` instead of ``@``.
 """
 
 import math
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from fedsvd.errors import ConfigError, MissingExtra, NumericalError
-from fedsvd.linalg import foreign
+from fedsvd.linalg import blas, foreign
+from fedsvd.linalg.pools import one_pool as one_pool
+from fedsvd.linalg.pools import one_thread as one_thread
+from fedsvd.linalg.pools import small_products
+from fedsvd.linalg.pools import threads as threads
 from fedsvd.linalg.transforms import dct_by_fft
 from fedsvd.types import Array, Float
 
@@ -25,33 +27,9 @@ _PIECE = 1 << 20  # entries whose norm is taken at once
 _TINY = float(np.finfo(np.float64).tiny)
 _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
-_WY = 128  # reflectors per compact-WY product off NumPy
-_WORTH_SHARING = 256  # the narrowest side of a product from which two threads are quicker than one
-_LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
-_NARROWEST = 256  # columns in one call of ormqr
+_MIRRORED = 512  # rows of a triangle that are copied to the other one at a time
+_SMALL = 1 << 20  # multiplications of a product that is over before a call of another library is prepared
 _QR_BLOCK = 64  # columns LAPACK may factor together; it takes 32
-
-
-@cache
-def _pools() -> Any:
-    assert scipy.linalg.blas  # loaded when first asked for; what is not loaded yet is not found here
-    return ThreadpoolController()
-
-
-def threads() -> int:
-    """How many threads the BLAS has."""
-    return max((int(pool["num_threads"]) for pool in _pools().info() if pool["user_api"] == "blas"), default=1)
-
-
-def one_thread() -> AbstractContextManager[object]:
-    """One BLAS thread for what happens inside, in every thread of the process."""
-    limited: AbstractContextManager[object] = _pools().limit(limits=1, user_api="blas")
-    return limited
-
-
-def small_products(*sides: int) -> AbstractContextManager[object]:
-    """One BLAS thread for what happens inside, where the products are too small to be worth sharing."""
-    return one_thread() if min(sides) < _WORTH_SHARING else nullcontext()
 
 
 def namespace(*arrays: Array) -> Any:
@@ -129,9 +107,29 @@ def column_norms(A: Array) -> Array:
     return unit * xp.linalg.vector_norm(A / unit, axis=0)
 
 
+def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False) -> Array:
+    """``A B``; into ``out``, which may be rows or columns of a larger array, or with ``add`` onto it."""
+    xp = namespace(A, B)
+    if xp is np and blas.fits(A, B) and A.shape[0] * A.shape[1] * B.shape[1] > _SMALL:
+        return blas.gemm(A, B, out, add=add)
+    product = A @ B
+    if out is None:
+        return product
+    out[...] = out + product if add else product
+    return out
+
+
 def qr(A: Array) -> tuple[Array, Array]:
     """Thin Householder QR, ``A = Q R``."""
     xp = namespace(A)
+    if xp is np and A.shape[0] >= A.shape[1] > 0:
+        with small_products(*A.shape):
+            factored, tau, _, info = scipy.linalg.lapack.dgeqrf(A, lwork=_QR_BLOCK * A.shape[1])
+            check_info("geqrf", info)
+            R = np.triu(factored[: A.shape[1]])
+            Q, _, info = scipy.linalg.lapack.dorgqr(factored, tau, lwork=_QR_BLOCK * A.shape[1], overwrite_a=1)
+            check_info("orgqr", info)
+        return Q, R
     Q, R = xp.linalg.qr(A)
     return Q, R
 
@@ -144,8 +142,10 @@ def qr_r(A: Array) -> Array:
             return np.zeros(A.shape)
         # SciPy's geqrf on Fortran order: NumPy's mode="r" transposes a copy in and out. Its default workspace holds
         # blocks of three columns only, a third of the speed.
-        factored, _, _, info = scipy.linalg.lapack.dgeqrf(A, lwork=_QR_BLOCK * max(1, A.shape[1]), overwrite_a=False)
-        _check("geqrf", info)
+        with small_products(*A.shape):
+            lwork = _QR_BLOCK * max(1, A.shape[1])
+            factored, _, _, info = scipy.linalg.lapack.dgeqrf(A, lwork=lwork, overwrite_a=False)
+        check_info("geqrf", info)
         return np.triu(factored[: min(A.shape)])
     return foreign.qr_r(xp, A)
 
@@ -156,10 +156,21 @@ def svd(A: Array) -> tuple[Array, Array, Array]:
     if _far(A) and min(A.shape) <= _SVD_AT_HOME:
         U, sigma, Vt = svd(to_numpy(A))
         return like(U, A), like(sigma, A), like(Vt, A)
+    if blas.fits(A):
+        return _gesdd(A)
     try:
         U, sigma, Vt = foreign.gesvd(A) if _far(A) else xp.linalg.svd(A, full_matrices=False)
     except np.linalg.LinAlgError as error:
         raise NumericalError("the SVD did not converge", "check the input for extreme scales") from error
+    return U, sigma, Vt
+
+
+def _gesdd(A: Float) -> tuple[Float, Float, Float]:
+    finite = bool(np.isfinite(A).all())  # LAPACK may run forever on what is not
+    with small_products(*A.shape):
+        U, sigma, Vt, info = blas.gesdd(A) if finite else (A, A, A, 1)
+    if info != 0:
+        raise NumericalError("the SVD did not converge", "check the input for extreme scales")
     return U, sigma, Vt
 
 
@@ -182,7 +193,8 @@ def cholesky(G: Array) -> Array | None:
     xp = namespace(G)
     if xp is np:
         # G is its own transpose, so a C-ordered one is read as it lies.
-        S, info = scipy.linalg.lapack.dpotrf(G.T if G.flags.c_contiguous else G, lower=0, clean=1)
+        with small_products(len(G)):
+            S, info = scipy.linalg.lapack.dpotrf(G.T if G.flags.c_contiguous else G, lower=0, clean=1)
         # OpenBLAS lets NaN through with info = 0, unlike LAPACK; it reaches the diagonal.
         return S if info == 0 and bool(np.isfinite(np.diagonal(S)).all()) else None
     try:
@@ -193,38 +205,45 @@ def cholesky(G: Array) -> Array | None:
 
 
 def gram(Z: Array) -> Array:
-    """``Z Z^T``; NumPy turns this very product into syrk, half the work of a general one."""
+    """``Z Z^T``, by half the work of a general product."""
     xp = namespace(Z)
-    return Z @ Z.T if xp is np else foreign.gram(xp, Z)
+    if xp is not np:
+        return foreign.gram(xp, Z)
+    if not blas.fits(Z):
+        return Z @ Z.T
+    G = blas.syrk(Z)
+    lower = np.tril_indices_from(G, -1) if len(G) <= _MIRRORED else None
+    if lower is not None:
+        G[lower] = G.T[lower]
+        return G
+    for start in range(0, len(G), _MIRRORED):  # in pieces: indices of all would be twice as large as G
+        stop = start + _MIRRORED
+        G[stop:, start:stop] = G[start:stop, stop:].T
+        corner = G[start:stop, start:stop]
+        inner = np.tril_indices_from(corner, -1)
+        corner[inner] = corner.T[inner]
+    return G
 
 
 def gram_plus_identity(Z: Array) -> Array:
     """``Z Z^T + I``, of which only the upper triangle is promised: what ``cholesky`` reads."""
     xp = namespace(Z)
     if xp is np:
-        # SciPy's BLAS, like the solves around it: NumPy brings another, and two pools of threads that spin for each
-        # other's cores cost more than the product.
-        by_rows = Z.flags.c_contiguous
-        G: Float = scipy.linalg.blas.dsyrk(1.0, Z.T if by_rows else Z, trans=by_rows)
+        G = add_gram(None, Z)
         G[np.diag_indices_from(G)] += 1.0
         return G
     G = gram(Z)
     return G + xp.eye(G.shape[0], dtype=G.dtype, device=G.device)
 
 
-def add_gram(K: Array | None, X: Array) -> Array:
-    """``K + X X^T`` (K may be absent), of which only the upper triangle is promised; K is not changed."""
+def add_gram(K: Array | None, X: Array, *, spent: bool = False) -> Array:
+    """``K + X X^T`` (K may be absent), of which only the upper triangle is promised; K is written over if ``spent``."""
     xp = namespace(X)
-    if xp is np:
-        by_rows = X.flags.c_contiguous or not X.flags.f_contiguous  # a copy, where one is needed, goes row by row
-        A = X.T if by_rows else X
-        added: Float = (
-            scipy.linalg.blas.dsyrk(1.0, A, trans=by_rows)
-            if K is None
-            else scipy.linalg.blas.dsyrk(1.0, A, 1.0, K, trans=by_rows)
-        )
-        return added
-    return gram(X) if K is None else K + gram(X)
+    if xp is not np:
+        return gram(X) if K is None else K + gram(X)
+    if blas.fits(X):
+        return blas.syrk(X, K if K is None or spent else K.copy(order="F"))
+    return X @ X.T if K is None else K + X @ X.T
 
 
 def is_definite(K: Array, sign: float, shift: float) -> bool:
@@ -239,11 +258,13 @@ def is_definite(K: Array, sign: float, shift: float) -> bool:
     return cholesky(sign * K + shift * xp.eye(K.shape[0], dtype=K.dtype, device=K.device)) is not None
 
 
-def solve_triangular(R: Array, B: Array, *, lower: bool = False, transposed: bool = False) -> Array:
-    """``R^-1 B``, or ``R^-T B``, for triangular R; B is not changed."""
+def solve_triangular(
+    R: Array, B: Array, *, lower: bool = False, transposed: bool = False, out: Array | None = None
+) -> Array:
+    """``R^-1 B``, or ``R^-T B``, for triangular R; B is not changed, unless it is ``out``, which only NumPy takes."""
     xp = namespace(R, B)
     if xp is np:
-        return _trsm(R, B, lower, transposed)
+        return _trsm(R, B, lower, transposed, out)
     return foreign.solve_triangular(xp, R, B, lower, transposed)
 
 
@@ -254,35 +275,6 @@ def multiply_triangular(S: Array, R: Array) -> Array:
         product: Float = scipy.linalg.blas.dtrmm(1.0, S, R)
         return product
     return S @ R
-
-
-def reflect(V: Array, tau: Array, X: Array, *, side: str, transposed: bool) -> Array:
-    """X times ``H = H_1 ... H_k`` (or its transpose), ``H_j = I - tau_j v_j v_j^T``, from the given side.
-
-    Column j of V holds v_j in LAPACK's form: zeros above row j, one at row j, neither stored. X is not changed.
-    """
-    xp = namespace(V, X)
-    if xp is np:
-        return _ormqr(V, tau, X, side, transposed)
-    if side == "R":
-        flipped = reflect(V, tau, xp.matrix_transpose(X), side="L", transposed=not transposed)
-        return xp.matrix_transpose(flipped)
-    k = V.shape[1]
-    starts = list(range(0, k, _WY))
-    for start in starts if transposed else reversed(starts):
-        X = _compact_wy(xp, V[:, start : min(start + _WY, k)], start, X, transposed)
-    return X
-
-
-def _compact_wy(xp: Any, V: Array, start: int, X: Array, transposed: bool) -> Array:
-    """One product with ``I - W T W^T``; T^-1 is the upper triangle of ``W^T W`` with its diagonal halved."""
-    rows, k = V.shape[0] - start, V.shape[1]
-    W = xp.tril(V[start:, :], k=-1) + xp.eye(rows, k, dtype=V.dtype, device=V.device)
-    G = xp.matrix_transpose(W) @ W
-    T_inverse = xp.triu(G) - 0.5 * (G * xp.eye(k, dtype=G.dtype, device=G.device))
-    Z = solve_triangular(T_inverse, xp.matrix_transpose(W) @ X[start:, :], transposed=transposed)
-    below = X[start:, :] - W @ Z
-    return xp.concat((X[:start, :], below), axis=0) if start else below
 
 
 def leading_powers(A: Array) -> Array:
@@ -302,49 +294,31 @@ def dct(X: Array, *, inverse: bool = False, spent: bool = False) -> Array:
     xp = namespace(X)
     if xp is np:
         transform = scipy.fft.idct if inverse else scipy.fft.dct
-        transformed: Float = transform(X, type=2, axis=0, norm="ortho", workers=-1, overwrite_x=spent)
+        transformed: Float = transform(X, type=2, axis=0, norm="ortho", workers=threads(), overwrite_x=spent)
         return transformed
     if 0 in X.shape:
         return X  # an FFT of nothing is refused by the libraries underneath PyTorch
     return dct_by_fft(xp, X, inverse)
 
 
-def _trsm(R: Float, B: Float, lower: bool, transposed: bool) -> Float:
-    if not (R.flags.f_contiguous or not R.flags.c_contiguous):
-        R, lower, transposed = R.T, not lower, not transposed  # the same matrix, read by columns
-    if B.flags.f_contiguous:
-        solved: Float = scipy.linalg.blas.dtrsm(1.0, R, B, lower=lower, trans_a=transposed)
+def dct_of_line(x: Float, *, inverse: bool = False) -> Float:
+    """The orthonormal DCT-II, or its inverse, of one line, by one thread; the line may be overwritten."""
+    transform = scipy.fft.idct if inverse else scipy.fft.dct
+    transformed: Float = transform(x, type=2, norm="ortho", workers=1, overwrite_x=True)
+    return transformed
+
+
+def _trsm(R: Float, B: Float, lower: bool, transposed: bool, out: Float | None) -> Float:
+    if blas.fits(R, B):
+        return blas.trsm(R, B, lower=lower, transposed=transposed, out=out)
+    solved: Float = scipy.linalg.solve_triangular(R, B, trans=int(transposed), lower=lower, check_finite=False)
+    if out is None:
         return solved
-    # B^T R^-T = (R^-1 B)^T: a C-ordered B is a Fortran-ordered B^T, solved from the right without transposing.
-    from_right: Float = scipy.linalg.blas.dtrsm(1.0, R, B.T, side=1, lower=lower, trans_a=not transposed)
-    return from_right.T
+    out[...] = solved
+    return out
 
 
-def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
-    if X.size == 0 or V.shape[1] == 0:
-        return X.copy()
-    if not X.flags.f_contiguous:
-        return _ormqr(V, tau, np.ascontiguousarray(X).T, "R" if side == "L" else "L", not transposed).T
-    other = X.shape[1] if side == "L" else X.shape[0]
-    width = max(_NARROWEST, int(_LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
-    if other <= width:
-        return _ormqr_at_once(V, tau, X, side, transposed)
-    # The same numbers in pieces, so that an interruption does not wait for all of them.
-    reflected = np.empty_like(X)
-    for start in range(0, other, width):
-        piece = np.s_[:, start : start + width] if side == "L" else np.s_[start : start + width, :]
-        reflected[piece] = _ormqr_at_once(V, tau, X[piece], side, transposed)
-    return reflected
-
-
-def _ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
-    other = X.shape[1] if side == "L" else X.shape[0]
-    lwork = max(1, other) * 64 + 65 * 64
-    reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
-    _check("ormqr", info)
-    return np.asarray(reflected)
-
-
-def _check(routine: str, info: int) -> None:
+def check_info(routine: str, info: int) -> None:
+    """Raise ``NumericalError`` where LAPACK says that it failed."""
     if info != 0:
         raise NumericalError(f"LAPACK {routine} failed with info = {info}")

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from fedsvd.linalg.backend import namespace, small_products
+from fedsvd.linalg.backend import matmul, namespace
+from fedsvd.linalg.pools import small_products
 from fedsvd.types import Array, expect_shape
 
 
@@ -49,19 +50,19 @@ class Written:
 
     def left(self, X: Array) -> Array:
         """``Q X``."""
-        return self.matrix @ X
+        return matmul(self.matrix, X)
 
     def left_t(self, X: Array) -> Array:
         """``Q^T X``."""
-        return namespace(X).matrix_transpose(self.matrix) @ X
+        return matmul(namespace(X).matrix_transpose(self.matrix), X)
 
     def right(self, X: Array) -> Array:
         """``X Q``."""
-        return X @ self.matrix
+        return matmul(X, self.matrix)
 
     def right_t(self, X: Array) -> Array:
         """``X Q^T``."""
-        return X @ namespace(X).matrix_transpose(self.matrix)
+        return matmul(X, namespace(X).matrix_transpose(self.matrix))
 
     def explicit(self) -> Array:
         """The matrix itself."""

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, FixedPointOverflow, ShapeError
-from fedsvd.linalg.backend import like, namespace, to_numpy
+from fedsvd.linalg.backend import gram, like, matmul, namespace, to_numpy
 from fedsvd.linalg.ring128 import cast, joined
 from fedsvd.types import Array, expect_shape
 
@@ -199,9 +199,9 @@ def _block(xp: Any, S: Array, rows: int) -> Array:
     if xp is not np:
         return X @ xp.matrix_transpose(S)
     out = np.empty((rows, S.shape[0]))
-    np.matmul(X, X.T, out=out[:, :rows])  # NumPy turns this very product into syrk
+    out[:, :rows] = gram(X)
     if rows < S.shape[0]:
-        np.matmul(X, S[rows:, :].T, out=out[:, rows:])
+        matmul(X, S[rows:, :].T, out[:, rows:])
     return out
 
 

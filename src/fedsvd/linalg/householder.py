@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import ConfigError
-from fedsvd.linalg.backend import like, namespace, reflect
+from fedsvd.linalg.backend import like, namespace
+from fedsvd.linalg.reflect import reflect
 from fedsvd.types import Array, Float, expect_shape
 
 Normals = Callable[[int], Float]  # a count to that many standard normals

@@ -7,8 +7,10 @@ SciPy's sparse matrices are operators through a wrapper; a matrix that arrives i
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
+import numpy as np
+
 from fedsvd.errors import ShapeError
-from fedsvd.linalg.backend import namespace
+from fedsvd.linalg.backend import matmul, namespace
 from fedsvd.types import Array
 
 
@@ -31,10 +33,10 @@ class ArrayOperator:
         self.shape: tuple[int, int] = tuple(A.shape)
 
     def matmul(self, B: Array) -> Array:
-        return self._A @ B
+        return matmul(self._A, B) if isinstance(self._A, np.ndarray) else self._A @ B
 
     def rmatmul(self, B: Array) -> Array:
-        return self._A.T @ B
+        return matmul(self._A.T, B) if isinstance(self._A, np.ndarray) else self._A.T @ B
 
 
 class PanelOperator:
@@ -71,9 +73,9 @@ def _product(A: PanelOperator, B: Array, transposed: bool) -> Array:
         if transposed:
             by_rows, panel = not by_rows, panel.T
         if by_rows:
-            C[place, :] = panel @ B
+            C[place, :] = matmul(panel, B)
         else:
-            C += panel @ B[place, :]
+            C += matmul(panel, B[place, :])
     return C
 
 

@@ -145,8 +145,8 @@ def _krylov(A: Operator, r: int, start: Array, tolerance: float, basis: int, pas
         k = min(r, sigma.shape[0])
         reached = float(xp.max(residuals[:k])) if k else 0.0
         if space.exhausted or (k == r and reached <= tolerance):
-            U = space.left.columns @ X[:, :k]
-            Vt = Yt[:k, :] @ xp.matrix_transpose(space.right.columns[:, : Yt.shape[1]])
+            U = backend.matmul(space.left.columns, X[:, :k])
+            Vt = backend.matmul(Yt[:k, :], xp.matrix_transpose(space.right.columns[:, : Yt.shape[1]]))
             return TruncatedSVD(U, sigma[:k], Vt, residuals[:k], space.passes)
         if space.full:
             # Half of the basis, with room for four blocks to build up in, and a block more than r: of 1500 x 2000
@@ -230,7 +230,7 @@ class _Columns:
 
     def rotate(self, Y: Array) -> None:
         """The columns become ``columns @ Y``; those beyond the rows of Y are forgotten."""
-        rotated = self._store[:, : Y.shape[0]] @ Y
+        rotated = backend.matmul(self._store[:, : Y.shape[0]], Y)
         self.count = 0
         self.append(rotated)
 
@@ -243,14 +243,14 @@ class _Columns:
         xp = namespace(W)
         Q = self.columns
         Qt = xp.matrix_transpose(Q)
-        C = Qt @ W
-        New, R = backend.qr(W - Q @ C)
+        C = backend.matmul(Qt, W)
+        New, R = backend.qr(W - backend.matmul(Q, C))
         X, s, Yt = dense_svd(R)
         largest = max(scale, float(s[0])) if s.shape[0] else 0.0
         kept = min(int(xp.count_nonzero(s > self._level * largest)), Q.shape[0] - Q.shape[1])
-        New, R = New @ X[:, :kept], s[:kept, None] * Yt[:kept, :]
-        D = Qt @ New
-        New, S = _renormalised(New - Q @ D)
+        New, R = backend.matmul(New, X[:, :kept]), s[:kept, None] * Yt[:kept, :]
+        D = backend.matmul(Qt, New)
+        New, S = _renormalised(New - backend.matmul(Q, D))
         self.append(New)
         return C + D @ R, S @ R
 

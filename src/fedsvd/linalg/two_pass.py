@@ -16,13 +16,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from fedsvd.errors import NumericalError
 from fedsvd.linalg import backend
 from fedsvd.linalg.dense_svd import dense_svd, rank
+from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
 from fedsvd.linalg.verify import Quality, bounds, probes, verify_orthonormal, within
 from fedsvd.types import Float
-
-_WELL_CONDITIONED = 16.0  # below this S_1 / S_r, B V S^-1 is orthonormal to 16 eps as it is
 
 
 class Rows(Protocol):
@@ -53,27 +51,27 @@ def two_pass_svd(R: Float, rows: Rows, places: Sequence[slice], shape: tuple[int
     long, size = places[-1].stop, backend.norm(R)
     check = _Probed(sigma, V, long, cut=kept < found)
     G = _over(rows, places, check.meets(V / sigma))
-    if kept and sigma[0] > _WELL_CONDITIONED * sigma[-1]:
-        C_t = backend.cholesky(G)
-        if C_t is None:
-            raise NumericalError("the long side's singular vectors lost their independence", "ask for fewer components")
+    if needs_correction(sigma):
+        C_t = correction(G)
         check.again()
-        _over(rows, places, check.corrects(C_t))
+        _over(rows, places, check.corrects(C_t), gram=False)
     residual = check.error / math.sqrt(check.count) / size if size > 0 else check.error
     orthogonality = max(check.orthogonality(), verify_orthonormal(V) if kept else 0.0)
     return TwoPass(sigma, V, within(Quality(residual, orthogonality), bounds(long, V.shape[0], kept)))
 
 
-def _over(rows: Rows, places: Sequence[slice], step: Callable[[slice, Float], Float]) -> Float:
-    """One pass that writes ``step`` of every panel in its place; the Gram matrix of what was written."""
+def _over(rows: Rows, places: Sequence[slice], step: Callable[[slice, Float], Float], *, gram: bool = True) -> Float:
+    """One pass that writes ``step`` of every panel in its place; the Gram matrix of what was written, if asked for.
+
+    Of the Gram matrix only the upper triangle is promised.
+    """
     G: Float | None = None
     for place in places:
         L = step(place, rows.read(place))
         rows.write(place, L)
-        own = backend.gram(L.T)
-        G = own if G is None else np.add(G, own, out=G)
-    assert G is not None  # a matrix has at least one panel
-    return G
+        if gram:
+            G = backend.add_gram(G, L.T, spent=True)
+    return np.empty((0, 0)) if G is None else G
 
 
 class _Probed:
@@ -98,8 +96,8 @@ class _Probed:
         """The first pass: ``L = B W``."""
 
         def step(place: slice, B: Float) -> Float:
-            self._B_omega[place] = B @ self._omega
-            return self._measured(place, B @ W)
+            backend.matmul(B, self._omega, self._B_omega[place])
+            return self._measured(place, backend.matmul(B, W))
 
         return step
 
@@ -108,13 +106,13 @@ class _Probed:
 
         def step(place: slice, written: Float) -> Float:
             L = written[:, : self._kept]
-            return self._measured(place, backend.solve_triangular(C_t, L.T, transposed=True).T)
+            return self._measured(place, corrected(C_t, L.T).T)
 
         return step
 
     def _measured(self, place: slice, L: Float) -> Float:
-        self.error = math.hypot(self.error, backend.norm(self._B_omega[place] - L @ self._expected))
-        self._turned += L.T @ (L @ self._psi)
+        self.error = math.hypot(self.error, backend.norm(self._B_omega[place] - backend.matmul(L, self._expected)))
+        self._turned += backend.matmul(L.T, backend.matmul(L, self._psi))
         return L
 
     def orthogonality(self) -> float:

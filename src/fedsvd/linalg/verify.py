@@ -61,7 +61,8 @@ def verify_svd(A: Any, U: Array, sigma: Array, Vt: Array) -> Quality:
     _check_sigma(sigma)
     error = size = 0.0
     for by_rows, place, panel in _panels(A, U):
-        product = (U[place, :] * sigma) @ Vt if by_rows else (U * sigma) @ Vt[:, place]
+        left, right = (U[place, :], Vt) if by_rows else (U, Vt[:, place])
+        product = backend.matmul(left * sigma, right)
         error = math.hypot(error, backend.norm(panel - product))
         size = math.hypot(size, backend.norm(panel))
     return within(Quality(_relative(error, size), _worst_side(U, Vt)), bounds(m, n, k))
@@ -78,7 +79,7 @@ def verify_by_probes(A: Array, U: Array, sigma: Array, Vt: Array) -> Quality:
     m, n, k = _check_shapes(A, U, sigma, Vt)
     _check_sigma(sigma)
     omega = probes(A, n)
-    error = A @ omega - U @ (sigma[:, None] * (Vt @ omega))
+    error = backend.matmul(A, omega) - backend.matmul(U, sigma[:, None] * backend.matmul(Vt, omega))
     residual = _relative(backend.norm(error) / math.sqrt(_PROBES), backend.norm(A))
     xp = namespace(U)
     sides = (_probed_orthogonality(U), _probed_orthogonality(xp.matrix_transpose(Vt)))
@@ -89,7 +90,8 @@ def verify_factor(R: Array, A: Array) -> float:
     """``R^T R = A A^T`` for the factor R of A^T, on a few probes, relative to ``||R||^2``."""
     omega = probes(A, A.shape[0])
     xp = namespace(R, A)
-    error = xp.matrix_transpose(R) @ (R @ omega) - A @ (xp.matrix_transpose(A) @ omega)
+    error = backend.matmul(xp.matrix_transpose(R), backend.matmul(R, omega))
+    error = error - backend.matmul(A, backend.matmul(xp.matrix_transpose(A), omega))
     residual = _relative(backend.norm(error), backend.norm(R) ** 2 * math.sqrt(_PROBES))
     m, n = A.shape
     return within(Quality(residual, 0.0), bounds(m, n, min(m, n))).residual
@@ -105,7 +107,7 @@ def probes(like: Array, rows: int) -> Array:
 
 def _probed_orthogonality(Q: Array) -> float:
     psi = probes(Q, Q.shape[1])
-    error = namespace(Q).matrix_transpose(Q) @ (Q @ psi) - psi
+    error = backend.matmul(namespace(Q).matrix_transpose(Q), backend.matmul(Q, psi)) - psi
     return backend.norm(error) / math.sqrt(_PROBES)
 
 
@@ -203,7 +205,7 @@ def _orthogonality(Qt: Array) -> float:
         stop = min(start + width, k)
         block = Qt[start:stop, :]
         eye = xp.eye(block.shape[0], dtype=Qt.dtype, device=Qt.device)
-        below = Qt[stop:, :] @ xp.matrix_transpose(block)
+        below = backend.matmul(Qt[stop:, :], xp.matrix_transpose(block))
         total = math.hypot(total, backend.norm(backend.gram(block) - eye), math.sqrt(2) * backend.norm(below))
     return total
 

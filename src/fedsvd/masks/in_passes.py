@@ -29,6 +29,7 @@ class Passes:
     P: Orthogonal
     memory: int
     on: Array | None = None
+    mapped: bool = True  # whether lines lie on a disk: rows of all of them are then read and written in slabs
 
     def __repr__(self) -> str:
         return f"Passes({self.P!r})"
@@ -38,9 +39,8 @@ class Passes:
         if not isinstance(self.P, Mixing):
             self._over_columns(lines, self.P.left)
             return
-        P = self.P
         for t in range(ROUNDS):
-            self._over_columns(lines, partial(P.before, t))
+            self._mix(lines, t, transposed=False)
             if t < ROUNDS - 1:
                 self._over_rows(lines, t, transposed=False)
 
@@ -49,9 +49,8 @@ class Passes:
         if not isinstance(self.P, Mixing):
             self._over_columns(lines, self.P.left_t)
             return
-        P = self.P
         for t in reversed(range(ROUNDS)):
-            self._over_columns(lines, partial(P.before_t, t))
+            self._mix(lines, t, transposed=True)
             if t:
                 self._over_rows(lines, t - 1, transposed=True)
 
@@ -63,9 +62,24 @@ class Passes:
         """``B^T X`` for the same."""
         return X if not isinstance(self.P, Mixing) else self.P.blocks[-1].left_t(X, self._first(rows))
 
+    def finished(self, rows: slice, lines: Float) -> Array:
+        """``B X`` for these rows of X, whose columns are these lines; written over where they lie in memory."""
+        if self.on is not None or not isinstance(self.P, Mixing):
+            return self.last(rows, self._there(lines))
+        part = np.array(lines) if self.mapped else lines
+        self.P.blocks[-1].turn(part, self._first(rows))
+        return part.T
+
     def _first(self, rows: slice) -> int:
         assert isinstance(self.P, Mixing)
         return int(np.searchsorted(self.P.blocks[-1].starts, rows.start))
+
+    def _mix(self, lines: Float, t: int, transposed: bool) -> None:
+        assert isinstance(self.P, Mixing)
+        if self.on is None:
+            self.P.mix(t, lines, transposed=transposed)
+        else:
+            self._over_columns(lines, partial(self.P.before_t if transposed else self.P.before, t))
 
     def _over_columns(self, lines: Float, step: Callable[[Array], Array]) -> None:
         count, n = lines.shape
@@ -77,6 +91,9 @@ class Passes:
     def _over_rows(self, lines: Float, t: int, transposed: bool) -> None:
         assert isinstance(self.P, Mixing)
         blocks = self.P.blocks[t]
+        if self.on is None and not self.mapped:
+            blocks.turn(lines, transposed=transposed)
+            return
         apply = blocks.left_t if transposed else blocks.left
         for first, rows in groups_of_blocks(blocks.starts, self.memory // (WORKING * 8 * lines.shape[0])):
             lines[:, rows] = self._back(apply(self._there(lines[:, rows]), first))

@@ -44,7 +44,9 @@ def draw_form(
     """
     b = block_width(form, b)
     if form is Form.MIXING:
-        return Mixing(n, b, seed, on, each, keep=ROUNDS * 8 * n * b <= stored)
+        matrices = ROUNDS * 8 * n * b
+        packed = matrices // 2 if on is None else matrices  # on the host two blocks share a square
+        return Mixing(n, b, seed, on, each, keep=packed <= stored, keep_written=matrices <= stored)
     if form is Form.HAAR:
         return orthogonal(n, Keystream(seed), on)
     return efficient_orthogonal(n, b, Keystream(seed), on)

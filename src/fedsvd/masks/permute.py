@@ -12,22 +12,24 @@ A matrix that memory does not hold passes in stages: ``before`` a round takes wh
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import ShapeError
-from fedsvd.linalg.backend import dct, like, namespace, small_products
+from fedsvd.linalg import packed_blocks
+from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
-from fedsvd.linalg.block_diagonal import Orthogonal
-from fedsvd.linalg.householder import draw
+from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
+from fedsvd.linalg.pools import one_thread, small_products
 from fedsvd.linalg.windows import block_sizes, smooth_length
 from fedsvd.linalg.words import normals_of, room_for_words, signed_order
 from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed
-from fedsvd.types import Array, expect_shape
+from fedsvd.types import Array, Float, expect_shape
 
 ROUNDS = 2
 _TOGETHER = 512  # blocks that a device draws and multiplies at once
@@ -35,14 +37,19 @@ _TOGETHER = 512  # blocks that a device draws and multiplies at once
 
 @dataclass(frozen=True, repr=False)
 class HaarBlocks:
-    """``B``: Haar blocks along a side, each drawn when it is met; stored where ``keep`` says so."""
+    """``B``: Haar blocks along a side, each drawn when it is met; stored where ``keep`` says so.
+
+    On the host two neighbours share a square (``packed_blocks``), and pairs are drawn and turned by as many threads as
+    ``each`` brings.
+    """
 
     widths: tuple[int, ...]
     seed: Seed
     on: Array | None = None
     each: Each | None = None
     keep: bool = True
-    _drawn: dict[tuple[int, int], Orthogonal] = field(init=False, default_factory=dict, compare=False)
+    keep_written: bool = True  # the same for blocks as matrices, twice as large
+    _drawn: dict[int, Any] = field(init=False, default_factory=dict, compare=False)
     _starts: tuple[int, ...] = field(init=False, compare=False)
     _words: tuple[int, ...] = field(init=False, compare=False)
 
@@ -67,41 +74,86 @@ class HaarBlocks:
         """``B^T X`` for the same."""
         return self._applied(X, first, transposed=True)
 
+    def turn(self, lines: Float, first: int = 0, *, transposed: bool = False) -> None:
+        """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks)."""
+        last, offset = self._last(first, lines.shape[1]), self._starts[first]
+
+        written = len(lines) >= WORTH_WRITING
+
+        def pair(number: int) -> None:
+            for block, B in self._pair(number, written):
+                if first <= block < last:
+                    B.turn(lines[:, self._starts[block] - offset : self._starts[block + 1] - offset], transposed)
+
+        if self.keep and not written:
+            assert self._squares.size  # made before there are threads
+        with small_products(len(lines)) if self.each is None else one_thread():
+            for _ in (self.each or map)(pair, range(first // 2, -(-last // 2))):
+                pass
+
+    def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
+        """The two blocks of a square, or the one that is left, with their numbers; as matrices where it pays."""
+        found: list[tuple[int, PackedBlock | WrittenBlock]] | None = self._drawn.get(number)
+        if found is None:
+            found = self._draw(number)
+            if self.keep:
+                self._drawn[number] = found
+        if written and isinstance(found[0][1], PackedBlock):
+            found = [(block, B.written() if isinstance(B, PackedBlock) else B) for block, B in found]
+            if self.keep_written:
+                self._drawn[number] = found
+        return found
+
+    @cached_property
+    def _squares(self) -> Float:
+        """Memory for all pairs, in one piece: pages of its own for each of a thousand would cost as much as drawing."""
+        side = self.widths[0]
+        return np.empty((-(-len(self.widths) // 2), side, side))
+
+    def _draw(self, number: int) -> list[tuple[int, PackedBlock | WrittenBlock]]:
+        blocks = range(2 * number, min(2 * number + 2, len(self.widths)))
+        square = self._squares[number] if self.keep else np.empty((self.widths[0],) * 2)  # the first is the widest
+        drawn: list[tuple[int, PackedBlock | WrittenBlock]] = []
+        for above, block in enumerate(blocks):
+            width = self.widths[block]
+            normals = Keystream(self.seed, self._words[block]).normal(width * (width + 1) // 2)
+            drawn.append((block, packed_blocks.draw(width, normals, square, bool(above))))
+        return drawn
+
     def _applied(self, X: Array, first: int, transposed: bool) -> Array:
+        if self.on is None:
+            lines = np.array(X.T, dtype=np.float64, order="C")
+            self.turn(lines, first, transposed=transposed)
+            return lines.T
         xp = namespace(X)
         out, offset = xp.empty_like(X, dtype=xp.float64), self._starts[first]
-        with small_products(X.shape[1]):
-            for start, stop in self._groups(first, offset + X.shape[0]):
-                B, rows = self._block(start, stop), slice(self._starts[start] - offset, self._starts[stop] - offset)
-                out[rows, :] = B.left_t(X[rows, :]) if transposed else B.left(X[rows, :])
+        for start in range(first, last := self._last(first, X.shape[0]), _TOGETHER):
+            stop = min(start + _TOGETHER, last)
+            B, rows = self._group(start, stop), slice(self._starts[start] - offset, self._starts[stop] - offset)
+            out[rows, :] = B.left_t(X[rows, :]) if transposed else B.left(X[rows, :])
         return out
 
-    def _groups(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """Runs of blocks that are drawn together, up to row ``end``."""
+    def _last(self, first: int, rows: int) -> int:
+        """The block after the last one of so many rows."""
+        end = self._starts[first] + rows
         last = bisect_left(self._starts, end)
         if last == len(self._starts) or self._starts[last] != end:
             raise ShapeError(f"rows up to {end} are not whole blocks of {self!r}")
-        step = 1 if self.on is None else _TOGETHER
-        return ((start, min(start + step, last)) for start in range(first, last, step))
+        return last
 
-    def _block(self, start: int, stop: int) -> Orthogonal:
-        key = start, stop
-        if key in self._drawn:
-            return self._drawn[key]
-        drawn = self._draw(start, stop)
-        if self.keep:
-            self._drawn[key] = drawn
-        return drawn
-
-    def _draw(self, start: int, stop: int) -> Orthogonal:
-        first = self._words[start]
-        if self.on is None:
-            return draw(self.widths[start], Keystream(self.seed, first).normal)
+    def _group(self, start: int, stop: int) -> BatchedBlocks:
+        """Blocks that a device draws and multiplies at once."""
+        assert self.on is not None
+        if start in self._drawn:
+            found: BatchedBlocks = self._drawn[start]
+            return found
         widths = self.widths[start:stop]
         words = room_for_words(normals_needed(widths), self.on)
-        fill_words(self.seed, words, self.each or map, first)
-        blocks: BatchedBlocks = draw_blocks(widths, normals_of(words, self.on))
-        return blocks
+        fill_words(self.seed, words, self.each or map, self._words[start])
+        drawn = draw_blocks(widths, normals_of(words, self.on))
+        if self.keep:
+            self._drawn[start] = drawn
+        return drawn
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,13 +166,15 @@ class Mixing:
     on: Array | None = None
     each: Each | None = None
     keep: bool = True  # store what was drawn; without it, it is drawn again at every use
+    keep_written: bool = True  # and that as matrices, twice as large
     blocks: tuple[HaarBlocks, ...] = field(init=False, compare=False)
     _drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         widths = block_sizes(self.n, self.b)
         blocks = (
-            HaarBlocks(widths, self.seed.derive("blocks", t), self.on, self.each, self.keep) for t in range(ROUNDS)
+            HaarBlocks(widths, self.seed.derive("blocks", t), self.on, self.each, self.keep, self.keep_written)
+            for t in range(ROUNDS)
         )
         object.__setattr__(self, "blocks", tuple(blocks))
 
@@ -130,6 +184,8 @@ class Mixing:
     def left(self, X: Array) -> Array:
         """``P X``."""
         expect_shape("X", X, self.n, X.shape[1])
+        if self.on is None:
+            return self._through_lines(X, transposed=False)
         for t in range(ROUNDS):
             X = self.blocks[t].left(self.before(t, X))
         return X
@@ -137,9 +193,21 @@ class Mixing:
     def left_t(self, X: Array) -> Array:
         """``P^T X``: the same steps backwards."""
         expect_shape("X", X, self.n, X.shape[1])
+        if self.on is None:
+            return self._through_lines(X, transposed=True)
         for t in reversed(range(ROUNDS)):
             X = self.before_t(t, self.blocks[t].left_t(X))
         return X
+
+    def _through_lines(self, X: Float, transposed: bool) -> Float:
+        lines = np.array(X.T, dtype=np.float64, order="C")
+        for t in reversed(range(ROUNDS)) if transposed else range(ROUNDS):
+            if transposed:
+                self.blocks[t].turn(lines, transposed=True)
+            self.mix(t, lines, transposed=transposed)
+            if not transposed:
+                self.blocks[t].turn(lines)
+        return lines.T
 
     def right(self, X: Array) -> Array:
         """``X P``."""
@@ -175,6 +243,33 @@ class Mixing:
                 X = _transformed(X, rows, inverse=True)
                 X *= self._signs(number)
         return X
+
+    def mix(self, t: int, lines: Float, *, transposed: bool = False) -> None:
+        """What ``before``, or ``before_t``, does, on the host, over columns that are these lines, (columns, n).
+
+        A line passes all steps while it is in a cache; lines are shared out to as many threads as ``each`` brings.
+        """
+        order = self._order(t)
+        steps = [(self._signs(number)[:, 0], rows) for number, rows in enumerate(self._rows())] if t == 0 else []
+
+        def mixed(number: int) -> None:
+            line = lines[number]
+            if transposed:
+                passing = np.empty(self.n)
+                passing[order] = line
+                for signs, rows in reversed(steps):
+                    passing[rows] = dct_of_line(passing[rows], inverse=True)
+                    passing *= signs
+            else:
+                passing = np.array(line)
+                for signs, rows in steps:
+                    passing *= signs
+                    passing[rows] = dct_of_line(passing[rows])
+                passing = passing[order]
+            lines[number] = passing
+
+        for _ in (self.each or map)(mixed, range(len(lines))):
+            pass
 
     def _rows(self) -> tuple[slice, slice]:
         """The rows of both DCTs: as many as have small prime factors, the first ones and the last ones."""

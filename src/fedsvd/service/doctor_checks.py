@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
+import scipy
 
 from fedsvd import __version__
 from fedsvd.errors import FedSVDError, NotAuthenticated
@@ -30,6 +30,7 @@ from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 from fedsvd.types import byte_size
 
 _LEAST_DISK = 1 << 30
+_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _SECONDS = 10.0
 _HOSTNAME, _ADDRESS, _EXPIRED, _NOT_YET, _PURPOSE = 62, 64, 10, 9, 26  # of OpenSSL's X509_V_ERR_*
 
@@ -77,17 +78,26 @@ class Machine:
     cores: int  # that this process may use
     blas: list[dict[str, Any]] = field(default_factory=list)  # as threadpoolctl lists them
     wide: bool | None = None  # whether BLAS counts in 64 bits; None where it does not say
+    setting: str = ""  # the environment variable that says how many threads there are, with its value
 
 
 def this_machine(folder: Path) -> Machine:
     """The machine we run on, seen from a folder that is there."""
     from threadpoolctl import threadpool_info
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from fedsvd.engine.device import cores
+    from fedsvd.linalg.pools import threads
+
+    assert threads()  # it loads every BLAS there is; one that is not loaded yet is not listed
     blas = [each for each in threadpool_info() if each["user_api"] == "blas"]
-    built = np.show_config(mode="dicts")["Build Dependencies"]["blas"].get("openblas configuration", "")
+    built = scipy.show_config(mode="dicts")["Build Dependencies"]["blas"].get("openblas configuration", "")
     return Machine(
-        shutil.disk_usage(folder).free, _memory_free(), cores, blas, "USE64BITINT" in built if built else None
+        shutil.disk_usage(folder).free,
+        _memory_free(),
+        cores(),
+        blas,
+        "USE64BITINT" in built if built else None,
+        next((f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ), ""),
     )
 
 
@@ -119,10 +129,14 @@ def _blas(machine: Machine) -> Check:
         return ill(
             "BLAS", "NumPy has no fast BLAS: matrices take many times longer", "install NumPy from PyPI or conda-forge"
         )
-    found = machine.blas[0]
-    threads = max(int(each["num_threads"]) for each in machine.blas)
+    found = next((each for each in machine.blas if "scipy.libs" in each.get("filepath", "")), machine.blas[0])
+    threads = int(found["num_threads"])
     wide = {True: "64-bit sizes", False: "32-bit sizes: large matrices are cut", None: "sizes not told"}[machine.wide]
     text = f"{found['internal_api']} {found.get('version')}, {threads} threads on {machine.cores} cores, {wide}"
+    if machine.setting:
+        text += f"; {machine.setting}"
+    if len(machine.blas) > 1:
+        text += f"; SciPy's of {len(machine.blas)}, so that they do not take each other's cores"
     if threads > machine.cores:
         return ill("BLAS", text, f"threads in each other's way: export OPENBLAS_NUM_THREADS={machine.cores}")
     return well("BLAS", text)

@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from fedsvd.engine.device import cores
 from fedsvd.errors import PeerLost, TimedOut
 from fedsvd.service.serve import Started
 
@@ -107,7 +108,7 @@ class RoleProcess:
 def environment_for(roles: int, host: str = "localhost") -> dict[str, str]:
     """Our environment for so many processes on one machine: BLAS threads shared out, no proxy between neighbours."""
     environment = dict(os.environ)
-    share = max(1, (os.cpu_count() or 1) // roles)
+    share = max(1, cores() // roles)
     for name in _THREADS:
         environment.setdefault(name, str(share))
     for name in ("no_grpc_proxy", "no_proxy", "NO_PROXY"):

@@ -89,7 +89,7 @@ class Folded:
         if namespace(columns) is not namespace(self._omega):
             self._omega, self._probe = backend.like(self._omega, columns), backend.like(self._probe, columns)
         self._factor.update_columns(columns)
-        self._probe += columns @ (columns.T @ self._omega)
+        self._probe += backend.matmul(columns, backend.matmul(columns.T, self._omega))
 
     def factor(self) -> Array:
         """R, once it agrees with the probe; where the panels were."""

@@ -13,7 +13,7 @@ from itertools import tee
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, VerificationFailed
-from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
+from fedsvd.linalg.backend import gram, namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, rank, tall_svd
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.least_squares import least_squares
@@ -101,7 +101,7 @@ def factorise_exact(plan: SessionPlan, words: Ring, device: Device | None) -> Fa
     verify_svd(R_t, svd.U, svd.sigma, svd.Vt)
     kept = min(rank(svd.sigma, plan.m, plan.n), plan.planned_rank)
     U_masked = to_numpy(svd.U[:, :kept])
-    orthogonality = norm(U_masked.T @ U_masked - np.eye(kept))
+    orthogonality = norm(gram(U_masked.T) - np.eye(kept))
     return Factorised(U_masked, to_numpy(svd.sigma[:kept]), found.residual, orthogonality)
 
 

@@ -136,11 +136,11 @@ def _products(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
     W, squares = np.zeros((work.n_i, U.shape[1])), []
     for part, _ in work.row_panels("checks"):
         rows = A_i.rows(part.start, part.stop)
-        W += to_numpy(namespace(rows).matrix_transpose(rows) @ work.put(np.ascontiguousarray(U[part])))
+        W += to_numpy(backend.matmul(namespace(rows).matrix_transpose(rows), work.put(np.ascontiguousarray(U[part]))))
         squares.append(backend.norm(rows) ** 2)
     turned, Wg = np.empty((U.shape[0], EIGEN_VECTORS)), work.put(W @ g)
     for part, _ in work.row_panels("checks"):
-        turned[part] = to_numpy(A_i.rows(part.start, part.stop) @ Wg)
+        turned[part] = to_numpy(backend.matmul(A_i.rows(part.start, part.stop), Wg))
     return _Products(turned, np.einsum("ij,ij->j", W, W), math.fsum(squares))
 
 
@@ -149,8 +149,8 @@ def _by_columns(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
     turned: Array = work.put(np.zeros((U.shape[0], EIGEN_VECTORS)))
     energies, squares = np.zeros(U.shape[1]), []
     for panel in panels_of(work, A_i):
-        W_p = namespace(panel).matrix_transpose(panel) @ there
-        turned = turned + panel @ (W_p @ g_there)
+        W_p = backend.matmul(namespace(panel).matrix_transpose(panel), there)
+        turned = turned + backend.matmul(panel, backend.matmul(W_p, g_there))
         energies += to_numpy(backend.column_norms(W_p)) ** 2
         squares.append(backend.norm(panel) ** 2)
     return _Products(to_numpy(turned), energies, math.fsum(squares))
@@ -173,7 +173,7 @@ def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Floa
 def _in_own_basis(work: Work, A_i: Operand, W: Float) -> Float:
     """``W^T A_i A_i^T W`` for W = U S^-1."""
     assert isinstance(A_i, Dense)
-    return to_numpy(backend.gram(work.put(np.ascontiguousarray(W.T)) @ A_i.A_i))
+    return to_numpy(backend.gram(backend.matmul(work.put(np.ascontiguousarray(W.T)), A_i.A_i)))
 
 
 def _normal_residual(work: Work, A_i: Operand, w: Float, features: int) -> Float:

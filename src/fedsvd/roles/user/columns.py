@@ -12,7 +12,7 @@ import numpy as np
 from fedsvd.compress.centre import unit_scales
 from fedsvd.compress.panels import rows_of
 from fedsvd.errors import NumericalError
-from fedsvd.linalg.backend import namespace, to_numpy
+from fedsvd.linalg.backend import matmul, namespace, to_numpy
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
@@ -118,7 +118,7 @@ class Columns:
         product, there, height = np.empty((M, w.shape[1])), work.put(w), work.panel(self.width)
         for start in range(0, M, height):
             stop = min(start + height, M)
-            product[start:stop] = to_numpy(self.rows(start, stop) @ there)
+            product[start:stop] = to_numpy(matmul(self.rows(start, stop), there))
         return product
 
     def blinded_labels(self, a_i: Float) -> Float:

@@ -17,7 +17,11 @@ from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
-_COPIES = 3  # of A alive at once in memory: as read, as a DCT makes it, as permuted
+_COPIES = 3  # of A alive at once on a device: as read, as a DCT makes it, as permuted
+LINES = 2
+"""Copies of A alive at once in memory: its lines, and the panel of rows that is on its way."""
+_TILE = 128  # rows that are transposed at once
+_SLAB = 1 << 20  # numbers that are read and transposed at once, while they are in a cache
 
 
 class RowsUnderP:
@@ -25,8 +29,9 @@ class RowsUnderP:
 
     def __init__(self, work: Work, A: Operand, width: int) -> None:
         self._work, self._A, self._width = work, A, width
-        self._passes = passes_of(work)
-        self._whole: Array | None = None  # P A, in memory
+        self._fits = LINES * 8 * work.plan.M * width <= work.plan.memory
+        self._passes = passes_of(work, mapped=not self._fits)
+        self._whole: Array | None = None  # P A, on the device
         self._lines: Float | None = None  # the same but for the blocks of its last round, columns as lines
         self._over = False
 
@@ -41,7 +46,7 @@ class RowsUnderP:
             masked = self._whole[rows, :]
         else:
             assert self._lines is not None
-            masked = self._passes.last(rows, work.put(np.ascontiguousarray(self._lines[:, rows]).T))
+            masked = self._passes.finished(rows, self._lines[:, rows])
         if w == len(work.plan.row_panels) - 1:
             self._whole, self._lines, self._over = None, None, True
             del self._A
@@ -49,22 +54,35 @@ class RowsUnderP:
 
     def _under_left(self) -> None:
         work, M = self._work, self._work.plan.M
-        if _COPIES * 8 * M * self._width <= work.plan.memory:
+        if work.device is not None and _COPIES * 8 * M * self._width <= work.plan.memory:
             self._whole = work.masks.P.left(self._A.rows(0, M))
             return
-        self._lines = work.allocate((self._width, M))
+        self._lines = np.empty((self._width, M)) if self._fits else work.allocate((self._width, M))
         self._fill(self._lines)
         self._passes.forward(self._lines)
 
     def _fill(self, lines: Float) -> None:
         """A into lines, along the side by which tables are stored: records."""
-        plan = self._work.plan
+        plan, most = self._work.plan, _SLAB if self._fits else None
         if plan.split is Split.VERTICAL:
-            for start, stop in _cuts(plan.M, self._width, plan.memory):
-                lines[:, start:stop] = to_numpy(self._A.rows(start, stop)).T
+            for start, stop in _cuts(plan.M, self._width, plan.memory, most):
+                rows = to_numpy(self._A.rows(start, stop))
+                if self._fits:
+                    _transpose(rows, lines[:, start:stop])
+                else:
+                    lines[:, start:stop] = rows.T  # a part of an array on disk is a copy: it is set, not written into
         else:
-            for start, stop in _cuts(self._width, plan.M, plan.memory):
+            for start, stop in _cuts(self._width, plan.M, plan.memory, most):
                 lines[start:stop] = to_numpy(self._A.columns(start, stop)).T
+
+
+def _transpose(rows: Float, lines: Float) -> None:
+    """``lines = rows^T``, in tiles that stay in a cache: (n, columns) to (columns, n)."""
+    if not rows.flags.c_contiguous:
+        lines[...] = rows.T
+        return
+    for start in range(0, len(rows), _TILE):
+        lines[:, start : start + _TILE] = rows[start : start + _TILE].T
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,12 +101,13 @@ class Beside:
         return self.rows(0, self.work.plan.M)[:, start:stop]
 
 
-def passes_of(work: Work) -> Passes:
+def passes_of(work: Work, *, mapped: bool = True) -> Passes:
     """P in passes over lines, within half of the budget."""
     on = None if work.device is None else work.device.like
-    return Passes(work.masks.P.window(0), work.plan.memory // 2, on)
+    return Passes(work.masks.P.window(0), work.plan.memory // 2, on, mapped)
 
 
-def _cuts(length: int, across: int, memory: int) -> list[tuple[int, int]]:
+def _cuts(length: int, across: int, memory: int, most: int | None) -> list[tuple[int, int]]:
     step = max(1, memory // (2 * WORKING * 8 * across))
+    step = step if most is None else max(1, min(step, most // across))
     return [(start, min(start + step, length)) for start in range(0, length, step)]

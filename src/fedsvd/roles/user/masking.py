@@ -8,8 +8,10 @@ scheme there is no T_i and no c, P and Q are blocks, and the slices Q_i come fro
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from hashlib import sha256
+from typing import Any, Protocol
 
+from fedsvd.linalg.backend import matmul
 from fedsvd.linalg.block_diagonal import Orthogonal
 from fedsvd.masks import apply
 from fedsvd.masks.left import LeftMask
@@ -21,6 +23,9 @@ from fedsvd.protocol.upload import writes_out
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array
+
+OF_MEMORY = 4
+"""The drawn blocks of a mixing mask may take this part of the memory budget: a quarter."""
 
 
 class Operand(Protocol):
@@ -42,6 +47,7 @@ class Masks:
     on: Array | None = None  # an array where the masks are to be; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for the words behind the masks
     dealt_left: Orthogonal | None = None  # P, where it was dealt as a matrix
+    memo: dict[bytes, Any] | None = None  # what users of one process drew from equal seeds
 
     def __repr__(self) -> str:
         return f"Masks(user={self.i + 1})"
@@ -52,7 +58,12 @@ class Masks:
         plan, seed = self.plan, self.seed.derive("P")
         keep = not (plan.published and plan.by_rows)
         left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, self.on, keep, self.each, stored=self._stored)
-        return left if self.dealt_left is None else replace(left, dealt=self.dealt_left)
+        if self.dealt_left is not None:
+            return replace(left, dealt=self.dealt_left)
+        if self.memo is None:
+            return left
+        shared: LeftMask = self.memo.setdefault(sha256(b"P" + seed.reveal()).digest(), left)
+        return shared
 
     @cached_property
     def Q(self) -> RightMask | DealtRightMask:
@@ -65,7 +76,7 @@ class Masks:
     @property
     def _stored(self) -> int:
         """Bytes that the drawn blocks of one mixing mask may take."""
-        return self.plan.memory // 8
+        return self.plan.memory // OF_MEMORY
 
     @cached_property
     def c(self) -> float:
@@ -94,7 +105,7 @@ class Masks:
     def under_right(self, rows: Array) -> Array:
         """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that P has met already."""
         if self.written_out is not None:
-            return rows @ self.written_out[: rows.shape[1], : self._outputs(rows.shape[1])]
+            return matmul(rows, self.written_out[: rows.shape[1], : self._outputs(rows.shape[1])])
         return apply.mask_right(rows, self.Q, self.i, self.c, self.T_i)
 
     def _outputs(self, given: int) -> int:
@@ -114,5 +125,5 @@ class Masks:
         """``T_i Q_i W'``: rows of the users' columns, back from under the masks, (N, t) to (n_i, t)."""
         if self.written_out is not None:
             width = self.plan.widths[self.i]
-            return (self.written_out[:width, : self.plan.N] @ W_masked) / self.c
+            return matmul(self.written_out[:width, : self.plan.N], W_masked) / self.c
         return unmask_right(W_masked, self.Q, self.i, self.T_i)

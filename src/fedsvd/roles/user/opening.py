@@ -144,7 +144,7 @@ def _read_answer(content: bytes, M: int, r: int) -> tuple[Float, Float]:
 
 
 def _orthogonality(U: Float) -> float:
-    return float(np.linalg.norm(U.T @ U - np.eye(U.shape[1])))
+    return float(backend.norm(backend.gram(U.T) - np.eye(U.shape[1])))
 
 
 # --- mode B -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, open_factors
@@ -81,7 +81,7 @@ def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
         W, centre = work.put(W), work.put(mean[:, None])
         for _, X in work.panels("scores"):
             # Centred before the product: with a large mean the difference of two products would cancel.
-            keep.put(to_numpy((X - centre).T @ W).T)
+            keep.put(to_numpy(matmul((X - centre).T, W)).T)
     kept = keep.close()
     return kept.T if isinstance(kept, np.ndarray) else kept
 
@@ -89,7 +89,7 @@ def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
 def _scores_by_rows(work: Work, mean: Float, W: Float) -> Float:
     out = np.zeros((work.n_i, W.shape[1]))
     for part, X in work.row_panels("scores"):
-        out += to_numpy((X - work.put(mean[part, None])).T @ work.put(W[part]))
+        out += to_numpy(matmul((X - work.put(mean[part, None])).T, work.put(W[part])))
     return out
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import ConfigError
-from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.protocol.sums import FINE_STEP
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import bound_sum, total_sum
@@ -51,5 +51,5 @@ def summed_for_label_holder(work: Work, w_i: Float, intercept: Float) -> Script:
 def _partial(work: Work, w_i: Float) -> Float:
     scores_i, W = np.empty((work.source.shape[0], w_i.shape[1])), work.put(w_i)
     for part, X in work.row_panels("partial scores"):
-        scores_i[part] = to_numpy(X @ W)
+        scores_i[part] = to_numpy(matmul(X, W))
     return scores_i

@@ -4,10 +4,12 @@
 matters one sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users' parts together
 are orthonormal again to rounding. Where it does not matter the sum is made of zeros: the CSP must not learn which.
 
-Vt_i is as large as the data. In memory it is corrected where it stands; going elsewhere (``Keep``) it is made twice
-from the same panels, once for C and once to be kept, because C repairs the very rounding of the first product. What a
-plan asks to be checked is measured on the way, ``X_i - U S Vt_i`` panel by panel, and judged by sums: whether all
-errors together are rounding, and whether all parts together are orthonormal.
+Vt_i is as large as the data. Where it fits the memory budget it is made once: each panel's part of C's Gram matrix is
+added up as the panel is made, and C divides Vt_i where it stands, so that the correction costs the work of one product
+and no pass over the data. Where it does not fit, it goes elsewhere (``Keep``) and is made twice from the same panels,
+once for C and once to be kept, because C repairs the very rounding of the first product. What a plan asks to be checked
+is measured on the way, ``X_i - U S Vt_i`` panel by panel, and judged by sums: whether all errors together are rounding,
+and whether all parts together are orthonormal.
 """
 
 import math
@@ -17,8 +19,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedsvd.errors import NumericalError, VerificationFailed
+from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
+from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
@@ -33,8 +36,7 @@ from fedsvd.roles.user.sums import (
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
-# Below this ratio S_1 / S_r, S^-1 U^T X_i is orthonormal to 16 eps as it is, and the sum is spared.
-_WELL_CONDITIONED = 16.0
+_HANDED_OVER = 1 << 22  # numbers of Vt_i that a keeper is given at once
 # An entry of V^T V, which is 0 or 1 but for rounding, beyond this comes from singular values that are not the data's.
 _FAR_FROM_ONE = 1024.0
 
@@ -95,12 +97,13 @@ class OwnVectors:
 
 def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
     """This user's rows of V, transposed: kept, corrected and verified as plan and keeper ask for."""
-    ill = len(sigma) > 0 and bool(sigma[0] > _WELL_CONDITIONED * sigma[-1])
+    ill = needs_correction(sigma)
     if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
-    if work.keep is None and work.plan.check is Check.NONE:
-        return OwnVectors((yield from _in_memory(work, lambda: right_vectors(work, W), ill)))
+    if work.plan.check is Check.NONE and (work.keep is None or _fits(work, len(sigma))):
+        Vt_i = yield from _in_memory(work, lambda: right_vectors(work, W, ill), ill)
+        return OwnVectors(_handed_over(work, Vt_i))
     C_t = None
     if work.plan.check is not Check.SAMPLE:
         gram = (yield Local("orthogonality", lambda: _gram(work, W))) if ill else None
@@ -112,19 +115,33 @@ def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
     return OwnVectors(kept, verified)
 
 
-def _in_memory(work: Work, make: Callable[[], Float], ill: bool) -> Script:
-    """Vt_i as one array, corrected where it stands."""
-    Vt_i: Float = yield Local("right vectors", make)
-    gram = (yield Local("orthogonality", lambda: backend.gram(Vt_i))) if ill else None
+def _fits(work: Work, r: int) -> bool:
+    """Whether Vt_i, beside the panels of a pass, fits the memory budget of a user that computes on the host."""
+    return work.device is None and 2 * 8 * r * work.n_i <= work.plan.memory
+
+
+def _handed_over(work: Work, Vt_i: Float) -> Any:
+    if work.keep is None:
+        return Vt_i
+    work.keep.open(*Vt_i.shape)
+    step = max(1, _HANDED_OVER // max(1, len(Vt_i)))
+    for start in range(0, work.n_i, step):
+        work.keep.put(Vt_i[:, start : start + step])
+    return work.keep.close()
+
+
+def _in_memory(work: Work, make: Callable[[], tuple[Float, Float | None]], ill: bool) -> Script:
+    """Vt_i as one array, corrected where it stands; ``make`` has its Gram matrix ready where that is needed."""
+    Vt_i, gram = yield Local("right vectors", make)
     C_t = yield from _correction(work, gram)
     if C_t is None:
         return Vt_i
-    return (yield Local("correction", lambda: backend.solve_triangular(C_t, Vt_i, transposed=True)))
+    return (yield Local("correction", lambda: corrected(C_t, Vt_i, out=Vt_i)))
 
 
 def _by_rows(work: Work, U: Float, sigma: Float, ill: bool) -> Script:
     """Of a tall matrix: Vt_i is short, and the data is met in panels of rows."""
-    Vt_i = yield from _in_memory(work, lambda: _added_up(work, U, sigma), ill)
+    Vt_i = yield from _in_memory(work, lambda: _added_up(work, U, sigma, ill), ill)
     verified: Verified | None = None
     if work.plan.check is not Check.NONE:
         verified, error = yield Local("verification", lambda: _verified_by_rows(work, U, sigma, Vt_i))
@@ -132,18 +149,17 @@ def _by_rows(work: Work, U: Float, sigma: Float, ill: bool) -> Script:
     if work.plan.check is Check.ALL:
         gram = backend.gram(Vt_i)
         verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
-    if work.keep is None:
-        return OwnVectors(Vt_i, verified)
-    work.keep.open(*Vt_i.shape)
-    work.keep.put(Vt_i)
-    return OwnVectors(work.keep.close(), verified)
+    return OwnVectors(_handed_over(work, Vt_i), verified)
 
 
-def _added_up(work: Work, U: Float, sigma: Float) -> Float:
+def _added_up(work: Work, U: Float, sigma: Float, ill: bool) -> tuple[Float, Float | None]:
     Vt_i = np.zeros((len(sigma), work.n_i))
     for part, X in work.row_panels("right vectors"):
-        Vt_i += backend.to_numpy(work.put((U[part] / sigma).T) @ X)
-    return Vt_i
+        if work.device is None:
+            backend.matmul((U[part] / sigma).T, X, Vt_i, add=True)
+        else:
+            Vt_i += backend.to_numpy(work.put((U[part] / sigma).T) @ X)
+    return Vt_i, backend.gram(Vt_i) if ill else None
 
 
 def _verified_by_rows(work: Work, U: Float, sigma: Float, Vt_i: Float) -> tuple[Verified, float]:
@@ -152,38 +168,39 @@ def _verified_by_rows(work: Work, U: Float, sigma: Float, Vt_i: Float) -> tuple[
         return Verified(work.n_i, work.n_i, None), 0.0
     SVt = work.put(sigma[:, None] * Vt_i)
     for part, X in work.row_panels("verification"):
-        error = math.hypot(error, backend.norm(work.put(np.asarray(U[part])) @ SVt - X))
+        error = math.hypot(error, backend.norm(backend.matmul(work.put(np.asarray(U[part])), SVt) - X))
         size = math.hypot(size, backend.norm(X))
     return Verified(work.n_i, work.n_i, error / size if size else 0.0), error
 
 
-def right_vectors(work: Work, W: Float) -> Float:
-    """``W X_i``, in one pass over the data."""
-    W = work.put(W)
+def right_vectors(work: Work, W: Float, ill: bool = False) -> tuple[Float, Float | None]:
+    """``Vt_i = W X_i``, in one pass over the data, and where that is ill the upper triangle of ``Vt_i Vt_i^T``."""
+    W, gram = work.put(W), None
     Vt_i = np.empty((W.shape[0], work.n_i))
     for part, X in work.panels("right vectors"):
         if work.device is None:
-            np.matmul(W, X, out=Vt_i[:, part])
+            made = backend.matmul(W, X, Vt_i[:, part])
         else:
-            Vt_i[:, part] = backend.to_numpy(W @ X)
-    return Vt_i
+            made = W @ X
+            Vt_i[:, part] = backend.to_numpy(made)
+        if ill:
+            gram = backend.add_gram(gram, made, spent=True)
+    return Vt_i, None if gram is None else backend.to_numpy(gram)
 
 
 def _correction(work: Work, gram: Float | None) -> Script:
     """C^T of the users' joint Gram matrix, upper triangular, from this user's part of it; None where none is needed."""
     total = yield from _joint_gram(work, "orthogonality", gram)
-    if total is None:
-        return None
-    C_t = backend.cholesky(total)
-    if C_t is None:
-        raise NumericalError("the right singular vectors lost their independence", "ask for fewer components")
-    return C_t
+    return None if total is None else correction(total)
 
 
 def _joint_gram(work: Work, name: str, gram: Float | None) -> Script:
-    """The sum of the users' parts of ``V^T V``, of the planned size; None where zeros alone were summed."""
+    """The sum of the users' parts of ``V^T V``, of the planned size; None where zeros alone were summed.
+
+    Of ``gram`` the upper triangle is read.
+    """
     r, rho = work.plan.planned_rank, 0 if gram is None else len(gram)
-    own = upper_triangle(np.zeros((0, 0)) if gram is None else within_bounds(gram), r)
+    own = upper_triangle(np.zeros((0, 0)) if gram is None else within_bounds(np.triu(gram)), r)
     total = yield from total_sum(work.plan, name, own, work.own, NORM_WIDTH)
     if gram is None:
         return None
@@ -196,7 +213,7 @@ def _gram(work: Work, W: Float) -> Float:
     W = work.put(W)
     gram = work.put(np.zeros((W.shape[0], W.shape[0])))
     for _, X in work.panels("orthogonality"):
-        gram += backend.gram(W @ X)
+        gram += backend.gram(backend.matmul(W, X))
     return backend.to_numpy(gram)
 
 
@@ -210,14 +227,16 @@ def _pass(work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None) -> tu
     columns, whole = 0, plan.components is None
     keep.open(r, work.n_i)
     for X in _looked_at(work):
-        Vt = W @ X if C_t is None else backend.solve_triangular(C_t, W @ X, transposed=True)
+        Vt = backend.matmul(W, X)
+        if C_t is not None:
+            Vt = corrected(C_t, Vt, out=Vt if work.device is None else None)
         if not isinstance(keep, Nowhere):
             keep.put(backend.to_numpy(Vt))
         columns += X.shape[1]
         if plan.check is Check.ALL:
             gram += backend.gram(Vt)
         if plan.check is not Check.NONE and whole:
-            error, size = math.hypot(error, backend.norm(US @ Vt - X)), math.hypot(size, backend.norm(X))
+            error, size = math.hypot(error, backend.norm(backend.matmul(US, Vt) - X)), math.hypot(size, backend.norm(X))
     kept = keep.close()
     if plan.check is Check.NONE:
         return kept, None, backend.to_numpy(gram), 0.0

@@ -145,7 +145,7 @@ class Seeding(Machine):
         dealt = NOTHING if self._slices is None else dealt_masks(plan, i, self._slices, allocate)
         self._slices = None
         on = None if self._device is None else self._device.like
-        masks = Masks(plan, i, seeds["masks"], self._own, dealt.Q, on, inputs.each, dealt.P)
+        masks = Masks(plan, i, seeds["masks"], self._own, dealt.Q, on, inputs.each, dealt.P, extras.get("memo"))
         checks = seeds["users"].derive("checks")
         self._work = Work(plan, i, inputs.source, masks, self._own, checks, inputs.labels, inputs.weights, **extras)
         self._script = _SCRIPTS[plan.task.value](self._work)

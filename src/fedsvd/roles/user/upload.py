@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
-from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.linalg.signs import flip
 from fedsvd.linalg.widen import unit
 from fedsvd.masks.remove import unmask_left
@@ -89,7 +89,8 @@ def masked_upload(work: Work, panels: Panels) -> Upload:
             (part, f, least if bound > 0 else 0)
             for part, f, bound in zip(columns, exponents, panels.bounds, strict=True)
         ]
-        words = encoded(Y, parts, work.own.derive("last bits", number), work.device, work.masks.each)
+        own = work.own.derive("last bits", number)
+        words = encoded(Y, parts, own, work.device, work.masks.each, spent=not plan.published)
         if number == len(cut) - 1:
             held.clear()
         return words
@@ -175,7 +176,7 @@ def _in_lines(work: Work) -> Script:
     lines, gram = work.allocate((r, plan.m)), np.zeros((r, r))
     for w, place in enumerate(plan.row_panels):
         rows: Float = yield Fetch(w, r)
-        gram += rows.T @ rows
+        gram += matmul(rows.T, rows)
         lines[:, place] = to_numpy(passes.last_t(place, work.put(rows))).T
     rho = expect_orthonormal(gram, plan.m)
     yield Local("unmask", lambda: passes.backward(lines[:rho]))

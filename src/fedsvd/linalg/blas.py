@@ -1,0 +1,190 @@
+"""SciPy's BLAS and LAPACK, called on arrays as they lie.
+
+The wheels of NumPy and SciPy bring an OpenBLAS each. After a call the threads of either spin for a while, and where
+both are used in turns they fight for the cores: on 16 cores, calls that take 4 and 5 ms alone take 150 ms together. So
+all that is worth threads goes through one of them: SciPy's, because only SciPy has triangular solves and reflectors.
+
+Routines are taken from the function pointers that SciPy publishes for Cython (``scipy.linalg.cython_blas``), not from
+its Python wrappers: those hold the interpreter's lock for as long as a product takes, and copy every array that is not
+contiguous. Here rows or columns of a larger array are read, and written, in place. Where a SciPy does not have the
+pointers in the form known here, ``found`` is False and the caller uses NumPy.
+"""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas, cython_lapack, lapack
+
+from fedsvd.errors import NumericalError
+from fedsvd.types import Float
+
+_INT, _TEXT = ctypes.POINTER(ctypes.c_int), ctypes.c_char_p
+_MOST = (1 << 31) - 1  # these pointers count in 32 bits
+_ITEM = 8
+_REFLECTED = 64  # reflectors that LAPACK applies together at most
+
+
+def _routine(module: Any, name: str, kinds: str) -> Any:
+    """The routine as a C function, or None; ``kinds`` has c for a text, i for an integer, d for a number or array."""
+    capsule = getattr(module, "__pyx_capi__", {}).get(name)
+    if capsule is None:
+        return None
+    take_name, take_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    take_name.restype, take_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    take_pointer.restype, take_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    signature = take_name(capsule)
+    parts = signature.decode().removeprefix("void (").removesuffix(")").split(", ")
+    shown = "".join({"char *": "c", "int *": "i"}.get(part, "d" if part.endswith("_d *") else "?") for part in parts)
+    if shown != kinds:
+        return None
+    types: list[Any] = [{"c": _TEXT, "i": _INT, "d": ctypes.c_void_p}[kind] for kind in kinds]
+    return ctypes.CFUNCTYPE(None, *types)(take_pointer(capsule, signature))  # a call lets other threads run
+
+
+_GEMM = _routine(cython_blas, "dgemm", "cciiiddididdi")
+_SYRK = _routine(cython_blas, "dsyrk", "cciiddiddi")
+_TRSM = _routine(cython_blas, "dtrsm", "cccciiddidi")
+_GESDD = _routine(cython_lapack, "dgesdd", "ciididdididiii")
+_ORMQR = _routine(cython_lapack, "dormqr", "cciiididdidii")
+_ORMLQ = _routine(cython_lapack, "dormlq", "cciiididdidii")
+
+found = all(routine is not None for routine in (_GEMM, _SYRK, _TRSM, _GESDD, _ORMQR, _ORMLQ))
+
+
+def fits(*arrays: Any) -> bool:
+    """Whether these are matrices of float64 whose sides these routines can count."""
+    return found and all(
+        isinstance(A, np.ndarray) and A.dtype == np.float64 and A.ndim == 2 and A.size > 0 and max(A.shape) <= _MOST
+        for A in arrays
+    )
+
+
+def by_columns(A: Float) -> bool:
+    """Whether A lies as Fortran has it, one column after the other, with or without gaps between them."""
+    rows, columns = A.shape
+    across, step = A.strides
+    return (
+        bool(A.flags.aligned)
+        and (rows == 1 or across == _ITEM)
+        and (columns == 1 or (step % _ITEM == 0 and _ITEM * rows <= step <= _ITEM * _MOST))
+    )
+
+
+def gemm(A: Float, B: Float, out: Float | None = None, *, add: bool = False) -> Float:
+    """``A B``, into ``out`` or, with ``add``, onto it; rows or columns of a larger array are written in place."""
+    (m, k), n = A.shape, B.shape[1]
+    if out is None:
+        out = np.empty((m, n))
+    if not by_columns(out):
+        if not by_columns(out.T):
+            product = gemm(A, B)
+            np.add(out, product, out=out) if add else np.copyto(out, product)
+            return out
+        gemm(B.T, A.T, out.T, add=add)
+        return out
+    (A, a), (B, b) = _lying(A), _lying(B)
+    one, beta = ctypes.c_double(1.0), ctypes.c_double(1.0 if add else 0.0)
+    _GEMM(a, b, _i(m), _i(n), _i(k), _d(one), _at(A), _step(A), _at(B), _step(B), _d(beta), _at(out), _step(out))
+    return out
+
+
+def syrk(X: Float, K: Float | None = None) -> Float:
+    """The upper triangle of ``X X^T``, or of ``K + X X^T`` in place of K, which lies by columns; zeros, or K, below."""
+    m, k = X.shape
+    add = K is not None
+    if K is None:
+        K = np.zeros((m, m), order="F")
+    X, form = _lying(X)
+    one, beta = ctypes.c_double(1.0), ctypes.c_double(1.0 if add else 0.0)
+    _SYRK(b"U", form, _i(m), _i(k), _d(one), _at(X), _step(X), _d(beta), _at(K), _step(K))
+    return K
+
+
+def trsm(R: Float, B: Float, *, lower: bool, transposed: bool, out: Float | None = None) -> Float:
+    """``R^-1 B``, or ``R^-T B``, for triangular R; B is not changed, unless it is ``out``."""
+    if out is None:
+        out = np.empty_like(B) if by_columns(B) or by_columns(B.T) else np.empty(B.shape)
+    if out is not B:
+        np.copyto(out, B)
+    R, form = _lying(R)
+    if form == b"T":  # what lies there is R^T
+        lower, transposed = not lower, not transposed
+    one, uplo, trans = ctypes.c_double(1.0), b"L" if lower else b"U", b"T" if transposed else b"N"
+    side, X = b"L", out
+    if not by_columns(out):  # B^T R^-T = (R^-1 B)^T, from the right
+        side, X, trans = b"R", out.T, b"N" if transposed else b"T"
+    if not by_columns(X):
+        np.copyto(out, trsm(R, np.asfortranarray(B), lower=lower, transposed=transposed))
+        return out
+    _TRSM(side, uplo, trans, b"N", _i(X.shape[0]), _i(X.shape[1]), _d(one), _at(R), _step(R), _at(X), _step(X))
+    return out
+
+
+def reflect_into(V: Float, rows: bool, tau: Float, X: Float, *, transposed: bool) -> None:
+    """``H X``, or ``H^T X``, over X, which lies by columns; ``H = H_0 ... H_{k-1}`` from the reflectors in V.
+
+    They are columns below the diagonal of V, which lies by columns, or rows to the right of it.
+    """
+    (n, columns), k = X.shape, len(tau)
+    if not found:
+        trans, V = "T" if transposed else "N", np.asfortranarray(V.T if rows else V)[:k, :k]
+        X[...] = lapack.dormqr("L", trans, V, tau, X, columns * _REFLECTED + (_REFLECTED + 1) * _REFLECTED)[0]
+        return
+    width = min(_REFLECTED, k)
+    size = max(1, columns) * width + (_REFLECTED + 1) * _REFLECTED
+    work, info = np.empty(size), ctypes.c_int(0)
+    # Of rows LAPACK has the product in the other order, hence transposed.
+    routine, how = (_ORMLQ, b"N" if transposed else b"T") if rows else (_ORMQR, b"T" if transposed else b"N")
+    sides = (_i(n), _i(columns), _i(k), _at(V), _step(V), _at(tau), _at(X), _step(X))
+    routine(b"L", how, *sides, _at(work), _i(size), ctypes.byref(info))
+    if info.value != 0:
+        raise NumericalError(f"LAPACK ormqr failed with info = {info.value}")
+
+
+def gesdd(A: Float) -> tuple[Float, Float, Float, int]:
+    """The thin SVD of A by divide and conquer, and LAPACK's ``info``."""
+    if not by_columns(A) and by_columns(A.T):
+        V, sigma, Ut, failed = gesdd(A.T)
+        return Ut.T, sigma, V.T, failed
+    work_on = np.array(A, order="F")
+    (m, n), k = A.shape, min(A.shape)
+    U, sigma, Vt = np.empty((m, k), order="F"), np.empty(k), np.empty((k, n), order="F")
+    pivots, info = np.empty(8 * k, np.intc), ctypes.c_int(0)
+
+    def call(work: Float, size: int) -> None:
+        factors = (_at(sigma), _at(U), _i(m), _at(Vt), _i(k))
+        integers = pivots.ctypes.data_as(_INT)
+        _GESDD(b"S", _i(m), _i(n), _at(work_on), _i(m), *factors, _at(work), _i(size), integers, ctypes.byref(info))
+
+    asked = np.empty(1)
+    call(asked, -1)
+    size = min(int(asked[0]) + 1, _MOST)
+    call(np.empty(size), size)
+    return U, sigma, Vt, info.value
+
+
+def _lying(A: Float) -> tuple[Float, bytes]:
+    """A matrix that lies by columns, and whether it is A ("N") or its transpose ("T"); a copy where neither does."""
+    if by_columns(A):
+        return A, b"N"
+    if by_columns(A.T):
+        return A.T, b"T"
+    return np.asfortranarray(A), b"N"
+
+
+def _i(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int(value))
+
+
+def _d(value: ctypes.c_double) -> Any:
+    return ctypes.cast(ctypes.byref(value), ctypes.c_void_p)
+
+
+def _at(A: Float) -> int:
+    return int(A.ctypes.data)
+
+
+def _step(A: Float) -> Any:
+    """The distance between columns, in numbers."""
+    return _i(max(1, A.shape[0]) if A.shape[1] == 1 else A.strides[1] // _ITEM)

@@ -1,0 +1,100 @@
+"""Which threads multiply: how many the BLAS has, and how to have fewer for a while.
+
+All large products and factorisations go through SciPy's BLAS (``blas.py``); inside ``one_pool`` NumPy's own, where it
+is another library, has one thread and spins for nobody's core. How many threads a pool starts with is the library's
+affair: it honours OPENBLAS_NUM_THREADS, OMP_NUM_THREADS and the affinity of the process.
+
+A limit holds for all threads of the process. Of several limits at the same time, in one thread or in several, the
+lowest holds; when the last one ends, all is as it was before the first.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import Any
+
+import scipy
+from threadpoolctl import ThreadpoolController
+
+WORTH_SHARING = 256
+"""The narrowest side of a product, or the side of a factorisation, from which two threads are quicker than one."""
+
+
+@cache
+def _libraries() -> tuple[Any, ...]:
+    assert scipy.linalg.blas  # loaded when first asked for; what is not loaded yet is not found here
+    return tuple(library for library in ThreadpoolController().lib_controllers if library.user_api == "blas")
+
+
+@cache
+def _computing() -> tuple[Any, ...]:
+    """The libraries that products go through: SciPy's where it has one of its own, else all there are."""
+    own = tuple(library for library in _libraries() if "scipy.libs" in str(library.filepath))
+    return own or _libraries()
+
+
+def threads() -> int:
+    """How many threads large products and factorisations have now."""
+    return max((int(library.num_threads) for library in _computing()), default=1)
+
+
+def described() -> tuple[str, ...]:
+    """Every BLAS of this process in words: whose it is, its version, its threads."""
+
+    def whose(path: str) -> str:
+        return next(
+            (name for mark, name in (("scipy.libs", "SciPy's "), ("numpy.libs", "NumPy's ")) if mark in path), ""
+        )
+
+    return tuple(
+        f"{whose(str(library.filepath))}{library.internal_api} {library.version}, {library.num_threads} threads"
+        for library in _libraries()
+    )
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """One BLAS thread for what happens inside, in every thread of the process."""
+    return _limited(dict.fromkeys(_libraries(), 1))
+
+
+def one_pool(count: int | None = None) -> AbstractContextManager[None]:
+    """``count`` threads, or as many as there are, for the library that computes; one for every other."""
+    computing = _computing()
+    limits = {library: 1 for library in _libraries() if library not in computing}
+    if count is not None:
+        limits |= dict.fromkeys(computing, max(1, count))
+    return _limited(limits)
+
+
+def small_products(*sides: int) -> AbstractContextManager[None]:
+    """One BLAS thread for what happens inside, where the products are too small to be worth sharing."""
+    return one_thread() if min(sides) < WORTH_SHARING else nullcontext()
+
+
+_limits: list[dict[Any, int]] = []  # those that hold now
+_natural: dict[Any, int] = {}  # threads of a library before the first limit
+
+
+@contextmanager
+def _limited(limits: dict[Any, int]) -> Iterator[None]:
+    # Not threadpoolctl's own ``limit``, which looks through all libraries again: this stands around calls of 100 us.
+    if not _limits:
+        _natural.update({library: int(library.num_threads) for library in _libraries()})
+    _limits.append(limits)
+    _apply()
+    try:
+        yield
+    finally:
+        _limits[:] = [other for other in _limits if other is not limits]
+        _apply()
+
+
+def _apply() -> None:
+    for library, natural in _natural.items():
+        wanted = min((limits[library] for limits in _limits if library in limits), default=natural)
+        if int(library.num_threads) != wanted:
+            library.set_num_threads(wanted)
+
+
+def _whose(path: str) -> str:
+    return next((name for mark, name in (("scipy.libs", "SciPy's "), ("numpy.libs", "NumPy's ")) if mark in path), "")

@@ -1,0 +1,67 @@
+"""Products with Householder reflectors: LAPACK's on NumPy, compact WY by the array standard elsewhere."""
+
+from typing import Any
+
+import numpy as np
+import scipy
+
+from fedsvd.linalg.backend import check_info, namespace, solve_triangular
+from fedsvd.types import Array, Float
+
+_WY = 128  # reflectors per compact-WY product off NumPy
+_LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
+_NARROWEST = 256  # columns in one call of ormqr
+
+
+def reflect(V: Array, tau: Array, X: Array, *, side: str, transposed: bool) -> Array:
+    """X times ``H = H_1 ... H_k`` (or its transpose), ``H_j = I - tau_j v_j v_j^T``, from the given side.
+
+    Column j of V holds v_j in LAPACK's form: zeros above row j, one at row j, neither stored. X is not changed.
+    """
+    xp = namespace(V, X)
+    if xp is np:
+        return _ormqr(V, tau, X, side, transposed)
+    if side == "R":
+        flipped = reflect(V, tau, xp.matrix_transpose(X), side="L", transposed=not transposed)
+        return xp.matrix_transpose(flipped)
+    k = V.shape[1]
+    starts = list(range(0, k, _WY))
+    for start in starts if transposed else reversed(starts):
+        X = _compact_wy(xp, V[:, start : min(start + _WY, k)], start, X, transposed)
+    return X
+
+
+def _compact_wy(xp: Any, V: Array, start: int, X: Array, transposed: bool) -> Array:
+    """One product with ``I - W T W^T``; T^-1 is the upper triangle of ``W^T W`` with its diagonal halved."""
+    rows, k = V.shape[0] - start, V.shape[1]
+    W = xp.tril(V[start:, :], k=-1) + xp.eye(rows, k, dtype=V.dtype, device=V.device)
+    G = xp.matrix_transpose(W) @ W
+    T_inverse = xp.triu(G) - 0.5 * (G * xp.eye(k, dtype=G.dtype, device=G.device))
+    Z = solve_triangular(T_inverse, xp.matrix_transpose(W) @ X[start:, :], transposed=transposed)
+    below = X[start:, :] - W @ Z
+    return xp.concat((X[:start, :], below), axis=0) if start else below
+
+
+def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
+    if X.size == 0 or V.shape[1] == 0:
+        return X.copy()
+    if not X.flags.f_contiguous:
+        return _ormqr(V, tau, np.ascontiguousarray(X).T, "R" if side == "L" else "L", not transposed).T
+    other = X.shape[1] if side == "L" else X.shape[0]
+    width = max(_NARROWEST, int(_LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
+    if other <= width:
+        return _ormqr_at_once(V, tau, X, side, transposed)
+    # The same numbers in pieces, so that an interruption does not wait for all of them.
+    reflected = np.empty_like(X)
+    for start in range(0, other, width):
+        piece = np.s_[:, start : start + width] if side == "L" else np.s_[start : start + width, :]
+        reflected[piece] = _ormqr_at_once(V, tau, X[piece], side, transposed)
+    return reflected
+
+
+def _ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
+    other = X.shape[1] if side == "L" else X.shape[0]
+    lwork = max(1, other) * 64 + 65 * 64
+    reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)
+    check_info("ormqr", info)
+    return np.asarray(reflected)
