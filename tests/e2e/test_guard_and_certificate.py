@@ -28,7 +28,7 @@ POLICY = Policy(records_for_full=1, records=1, consent_to_two=True)
 @contextmanager
 def csp_here(house):
     site = Site.at(house.kits["csp/csp"])
-    how = {"patience": house.patience, "keep": site.keep_account, "identity": site.kit.signing_key}
+    how = {"patience": house.patience, "write_account": site.write_account, "identity": site.kit.signing_key}
     node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, **how)
     node.start()
     house.csp = f"127.0.0.1:{node.port}"
