@@ -261,8 +261,8 @@ def test_parties_of_one_organisation_count_once(tmp_path):
         job = finished(house, csp, file_of("svd", PARTIES, name="full"))
         assert job.failures[0].code == "FSVD-110"
         who = job.failures[0].who.partition("/")[2]
-        why = Site.at(house.kits[f"party/{who}"]).failure({"id": job.id, "attempt": 1})
-        assert "the 4 parties belong to 2 organisation(s), 3 are asked for" in why["fault"]
+        why = Site.at(house.kits[f"party/{who}"]).failure(job)
+        assert "the 4 parties belong to 2 organisation(s), 3 are asked for" in why.fault
         job = finished(house, csp, file_of("pca", PARTIES, name="four", components=1))
         assert job.state is JobState.DONE, job.failures
         job = finished(house, csp, file_of("pca", PARTIES[:3], name="three", components=1))
