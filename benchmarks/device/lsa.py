@@ -19,8 +19,8 @@ from fedsvd.data.sparse import SparseSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 
 
 def ratings(users: int, items: int) -> Any:

@@ -17,8 +17,8 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Check
 from fedsvd.roles.user.sink import Nowhere
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import UserFiles, run_study
+from fedsvd.studies.study import Study
 
 
 class TwoPasses(TimedSource):

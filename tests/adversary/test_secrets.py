@@ -28,8 +28,8 @@ from fedsvd.randomness.seed import SIZE, Seed
 from fedsvd.roles.user import upload
 from fedsvd.roles.user.role import User
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble, run_study
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
 
 CANARY = 7391.158273645

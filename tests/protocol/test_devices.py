@@ -17,8 +17,8 @@ from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble, run_study
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
 
 RNG = np.random.default_rng(6)

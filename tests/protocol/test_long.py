@@ -14,8 +14,9 @@ from fedsvd.protocol.upload import Keeping, batches, fits_whole, keeping, krylov
 from fedsvd.roles.service_provider.collect import collector_for
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 M, WIDTHS, R = 700, (500, 420), 6

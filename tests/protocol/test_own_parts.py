@@ -13,8 +13,8 @@ from fedsvd.protocol.tasks import Check, Split, Task
 from fedsvd.roles.user import right_vectors
 from fedsvd.roles.user.sink import InMemory, Nowhere
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import UserFiles, run_study
+from fedsvd.studies.study import Study
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 M, N = 12, 9000

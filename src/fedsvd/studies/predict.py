@@ -18,8 +18,8 @@ from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
 from fedsvd.studies.jobs import parties_named
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import Progress, run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 

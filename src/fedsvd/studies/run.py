@@ -36,7 +36,8 @@ from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import room_for
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
-from fedsvd.studies.planning import Planned, Study, guard, plan_study
+from fedsvd.studies.planning import Planned, guard, plan_study
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import Float, SessionId
 

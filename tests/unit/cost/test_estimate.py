@@ -14,7 +14,8 @@ from fedsvd.protocol.effects import Compute
 from fedsvd.protocol.messages import Begin, Computed, SumReply
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 

@@ -10,8 +10,8 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import PartyData, run_study
+from fedsvd.studies.study import Study
 
 SILENT = Policy(warn=False)
 X = np.random.default_rng(0).normal(size=(5, 9))

@@ -29,8 +29,8 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
 from fedsvd.secagg import fixed_point, words128
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import Float, Ring
 

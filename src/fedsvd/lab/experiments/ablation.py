@@ -34,8 +34,8 @@ from fedsvd.storage.access import Access
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.mapped_store import MappedStore
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub, first_sent
 
 PAPER = {"bytes": 0.732, "seconds": 0.819, "memory": 0.956, "offloading": 0.447}
