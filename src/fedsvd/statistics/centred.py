@@ -16,6 +16,7 @@ from scipy.linalg import block_diag
 
 from fedsvd.errors import ShapeError
 from fedsvd.statistics.inference import LinearInference, Totals, infer
+from fedsvd.statistics.triangle import largest_value
 from fedsvd.statistics.undefined import NO_FREEDOM, NO_VARIATION, PENALISED, Number, is_array, is_number
 from fedsvd.statistics.wald import wald
 from fedsvd.types import Float
@@ -64,8 +65,7 @@ def _moved(
     root = move @ model.root
     top = math.sqrt(model.n) * np.concatenate(([1.0], mean))
     rows = np.concatenate((top[None, :], np.pad(R_x, ((0, 0), (1, 0)))))
-    condition = float(np.linalg.norm(rows, 2) * np.linalg.norm(root, 2))
-    here = replace(here, root=root, condition=condition)
+    here = replace(here, root=root, condition=largest_value(rows) * largest_value(root))
     if not (is_array(model.covariance) and is_number(model.sigma)):
         return here
     covariance = model.sigma**2 * (root @ root.T)

@@ -29,19 +29,7 @@ from pydantic import (
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import (
-    RELEASED_BY_DEFAULT,
-    RENAMED,
-    Check,
-    Ids,
-    Item,
-    Mode,
-    Scheme,
-    Split,
-    Task,
-    Trust,
-    Write,
-)
+from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
@@ -144,7 +132,7 @@ class StudySection(_Section):
         """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
         if not self.inference:
             return self.release
-        return (*(self.release or RELEASED_BY_DEFAULT[self.task]), Item.INFERENCE)
+        return (*(self.release or released(self.task, None)), Item.INFERENCE)
 
 
 class MasksSection(_Section):
