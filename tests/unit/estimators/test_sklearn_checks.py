@@ -13,6 +13,7 @@ ESTIMATORS = [
     FederatedSVD(split="vertical"),
     FederatedPCA(),
     FederatedPCA(n_components=1, unit_variance=True, n_parties=3),
+    FederatedPCA(n_components=0.9),
     FederatedLSA(n_components=1),
     FederatedLSA(n_components=1, split="vertical"),
     FederatedLinearRegression(),
