@@ -72,29 +72,29 @@ def small_products(*sides: int) -> AbstractContextManager[None]:
 
 
 _limits: list[dict[Any, int]] = []  # those that hold now
-_natural: dict[Any, int] = {}  # threads of a library before the first limit
+_natural: dict[Any, int] = {}  # threads of a library before the first limit; replaced, never changed
 
 
 @contextmanager
 def _limited(limits: dict[Any, int]) -> Iterator[None]:
     # Not threadpoolctl's own ``limit``, which looks through all libraries again: this stands around calls of 100 us.
+    # Threads come here at the same time without a lock: every step on the shared list and mapping is a single one.
+    global _natural
     if not _limits:
-        _natural.update({library: int(library.num_threads) for library in _libraries()})
+        _natural = {library: int(library.num_threads) for library in _libraries()}
     _limits.append(limits)
     _apply()
     try:
         yield
     finally:
-        _limits[:] = [other for other in _limits if other is not limits]
-        _apply()
+        # Restored first, and then out of the list: where the list is empty, all threads are there to be counted.
+        _apply(but=limits)
+        _limits.remove(limits)  # this one or an equal one, which is the same
 
 
-def _apply() -> None:
+def _apply(but: dict[Any, int] | None = None) -> None:
+    holding = [limits for limits in tuple(_limits) if limits is not but]
     for library, natural in _natural.items():
-        wanted = min((limits[library] for limits in _limits if library in limits), default=natural)
+        wanted = min((limits[library] for limits in holding if library in limits), default=natural)
         if int(library.num_threads) != wanted:
             library.set_num_threads(wanted)
-
-
-def _whose(path: str) -> str:
-    return next((name for mark, name in (("scipy.libs", "SciPy's "), ("numpy.libs", "NumPy's ")) if mark in path), "")
