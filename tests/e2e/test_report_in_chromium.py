@@ -27,11 +27,19 @@ def pages(tmp_path_factory):
     pca = study(files.job(task="pca", components=3, release=["components", "mean", "spectrum"], id="patient"))
     keys = {"split": "vertical", "label": "outcome", "label_party": "insurer", "id": "patient", "sort_by_id": True}
     lr = study(companies(columns).job(task="lr", release=["coefficients", "intercept", "score"], **keys))
-    found = {"party": pca / "parties" / "north", "csp": pca / "roles" / "csp", "labels": lr / "parties" / "insurer"}
+    table = study(
+        hospitals(tmp_path_factory.mktemp("table")).job(task="lr", label="outcome", id="patient", inference=True)
+    )
+    found = {
+        "table": table / "parties" / "south",
+        "party": pca / "parties" / "north",
+        "csp": pca / "roles" / "csp",
+        "labels": lr / "parties" / "insurer",
+    }
     return {name: folder / "report.html" for name, folder in found.items()}
 
 
-@pytest.mark.parametrize("name", ["party", "csp", "labels"])
+@pytest.mark.parametrize("name", ["party", "csp", "labels", "table"])
 def test_a_report_asks_the_network_for_nothing_and_has_no_complaint(browser, pages, name):
     browser.requests.clear()
     browser.complaints.clear()
