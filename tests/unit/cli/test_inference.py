@@ -10,8 +10,12 @@ from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close, assert_ea
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
 from fedsvd import load
+from fedsvd.cli.approve import _question
 from fedsvd.estimators.load import read_result
 from fedsvd.results.regression_table import models_of
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import read_job
+from fedsvd.studies.jobs import plan_job
 
 KEYS = {"task": "lr", "label": "outcome", "id": "patient"}
 
@@ -109,6 +113,14 @@ def test_the_plan_shows_what_inference_reveals_and_how_much_freedom_is_left(feds
     assert not any("consent_to_gram" in notice for notice in record["notices"])
     ridge = fedsvd("plan", by_rows.job(inference=True, alpha=1.0, **KEYS), "--format", "json").json
     assert any("consent_to_gram = true" in notice for notice in ridge["notices"])
+
+
+def test_approval_asks_with_the_sentence_that_all_parties_will_hold_the_gram_matrix(by_rows):
+    with_table, without = (
+        plan_job(prepare(read_job(by_rows.job(inference=each, **KEYS)))).plan for each in (True, False)
+    )
+    assert _question([], with_table).startswith("All parties will hold the joint Gram matrix.")
+    assert _question([], without) == "Do you approve this job?"
 
 
 @pytest.mark.parametrize(("masks", "reason"), [('mode = "B"', "mode 'B'"), ('scheme = "paper"', "exact sum")])

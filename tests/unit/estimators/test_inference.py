@@ -12,7 +12,8 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.tolerances import STATISTIC_BAR, assert_close, assert_each_close, digits_lost
+from tests.tolerances import STATISTIC_BAR, TEN_DIGITS, assert_close, assert_each_close, digits_lost
+from tests.unit.statistics.certified import longley_set, wampler_set
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
 from fedsvd import FederatedLinearRegression
@@ -53,6 +54,15 @@ def test_three_parties_have_the_table_of_statsmodels_on_the_joint_data(name):
     (model,) = regression.inference_
     assert_table_of(model, fitted(X, y))
     assert_vif_of(model, X)
+
+
+def test_longley_has_ten_certified_digits_and_wampler_its_standard_errors():
+    for data in (longley_set(), wampler_set(3), wampler_set(4), wampler_set(5)):
+        (model,) = fit(data.X, data.y).inference_
+        assert_each_close(model.standard_errors, data.errors, TEN_DIGITS)
+        assert_each_close([model.sigma, model.r2, model.f], [data.sigma, data.r2, data.f], TEN_DIGITS)
+    (model,) = fit(longley_set().X, longley_set().y).inference_
+    assert_each_close(model.coefficients, longley_set().coefficients, TEN_DIGITS)
 
 
 @pytest.mark.parametrize("division", DIVISIONS)
@@ -159,7 +169,7 @@ def test_where_standard_errors_do_not_exist_none_is_printed(columns, rows):
         )
 
 
-def test_a_target_and_features_that_do_not_vary_are_told_as_such():
+def test_a_target_and_features_that_do_not_vary_are_named_as_such():
     regression = fit(np.ones((40, 2)), np.full(40, 3.0))
     assert "the target does not vary" in str(regression.summary())
 
