@@ -8,7 +8,7 @@ from rich.console import Console
 from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.output import Format, Output, facts, listing
-from fedsvd.cli.plan import leaves_each_site
+from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
@@ -96,6 +96,8 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "why": plan.reason,
         "brings": {name: f"{n_i} {unit(plan, n_i)}" for name, n_i in zip(names, plan.counts, strict=True)},
         "rows": how_rows_belong(plan) or None,
+        "prepare": considered.job.prepare.description(),
+        "prepared_here": considered.prepared,
         "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
         "leaves_this_site": leaves_each_site(plan),
@@ -137,6 +139,8 @@ def _show(console: Console, considered: Considered, told: dict[str, Any], link: 
         return
     if considered.assumed:
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
+    if told["prepare"]:
+        _list(console, PREPARED, [*told["prepare"], f"here: {considered.prepared}"])
     if considered.doubts:
         _list(console, "What to look at in your own data first", told["doubts"])
     _list(console, "What leaves this site", told["leaves_this_site"])

@@ -60,6 +60,8 @@ def held_by(prepared: Prepared, outcome: Outcome, i: int) -> Holding:
     holding = _common(prepared, outcome, i, data.ids)
     if data.ids is not None:
         holding |= Holding({"row_ids": np.asarray(data.ids, np.str_)})
+    if data.prepared is not None:
+        holding |= Holding(facts={"prepared": data.prepared.record()})
     if isinstance(result, FactorsResult) and result.verified is not None:
         holding |= Holding(facts={"verified": asdict(result.verified)})
     match result:

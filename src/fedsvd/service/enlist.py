@@ -15,9 +15,10 @@ from typing import Any
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, PlanMismatch, printable
+from fedsvd.prepare.at_home import renamed
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.studies.job_data import feature_names, party_data, party_named, study_of
+from fedsvd.studies.job_data import feature_names, job_party_data, party_named, study_of
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.studies.parties import PartyData, expect_distinct
 from fedsvd.studies.planning import plan_study
@@ -37,7 +38,7 @@ def job_of(file: Mapping[str, Any]) -> Job:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (*study.label, study.id or "", study.device or "", study.engine or ""):
+    for text in (*study.label, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")
@@ -60,6 +61,8 @@ def file_of(job: Job) -> dict[str, Any]:
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
         "party": [{"name": party.name} for party in job.parties],
     }
+    if not job.prepare.asks_nothing:
+        sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
     return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
 
 
@@ -89,12 +92,17 @@ class OwnPart:
     facts: dict[str, Any]
 
 
-def open_own(job: Job, name: str, path: Path | str, scratch: Path | None = None) -> OwnPart:
-    """This party's table as the job wants it: labels and ids taken out, rows sorted by id where asked."""
+def open_own(
+    job: Job, name: str, path: Path | str, scratch: Path | None = None, rename: Mapping[str, str] | None = None
+) -> OwnPart:
+    """This party's table as the job wants it: prepared, labels and ids taken out, rows sorted by id where asked.
+
+    ``rename`` is this site's own: what its columns are called in studies.
+    """
     with party_named(name):
-        source = open_source(path, scratch=scratch)
+        source = renamed(open_source(path, scratch=scratch), rename or {}, job.prepare.rename)
         here = _labels_here(job, name, source.names or ())
-        data = party_data(source, job.study.label if here else (), job.study.id, job.study.sort_by_id)
+        data = job_party_data(job, source, job.study.label if here else ())
         if data.ids is not None and study_of(job, 0).check_ids:
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)

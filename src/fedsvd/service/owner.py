@@ -38,6 +38,9 @@ class Owner(Protocol):
     def data(self, job: Job) -> Path | str:
         """Where this site keeps the data for a job."""
 
+    def rename(self) -> Mapping[str, str]:
+        """What this site's columns are called in studies, by the names they have here."""
+
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""
 

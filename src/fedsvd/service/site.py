@@ -171,6 +171,10 @@ class Site:
             )
         return located(str(path), self.kit.directory)
 
+    def rename(self) -> dict[str, str]:
+        """What this site's columns are called in studies, by the names they have here."""
+        return dict(self.settings().get("rename", {}))
+
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
         """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""
         roles = (KitRole.PARTY, KitRole.AUTHORITY)

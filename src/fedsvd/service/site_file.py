@@ -10,6 +10,8 @@ address = "csp.example.org:7443"      # where to dial; the CSP itself has listen
 [data]
 default = "data/table.parquet"        # what a job reads
 three-hospitals = "data/other.csv"    # for the job of this name
+[rename]
+"Gewicht (kg)" = "weight"             # what a column of our tables is called in studies; nobody else is sent it
 """
 
 import json
@@ -35,14 +37,18 @@ _KNOWN: dict[str, tuple[str, ...] | None] = {
     "checkpoint": (),
     "csp": ("address", "listen"),
     "data": None,
+    "rename": None,
 }
-_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data]"
+_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data], [rename]"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
 
 [data]
 # default = "data/table.parquet"  # what a job reads, seen from this folder
 # three-hospitals = "data/other.csv"  # for the job of this name
+
+# [rename]
+# "Gewicht (kg)" = "weight"       # what a column here is called in studies
 """
 
 

@@ -30,6 +30,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
+from fedsvd.studies.prepare_section import PrepareSection
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
 SCHEMES = ("auto", *Scheme)
@@ -163,6 +164,7 @@ class _File(_Section):
     """A job file of fedsvd."""
 
     job: StudySection
+    prepare: PrepareSection = PrepareSection()
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
     authority: AuthoritySection | None = None
@@ -179,6 +181,7 @@ class Job:
     authority: AuthoritySection | None
     parties: tuple[PartySection, ...]
     folder: Path
+    prepare: PrepareSection
 
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
@@ -192,8 +195,9 @@ class Job:
         return located(party.data, self.folder)
 
 
-_SECTIONS: dict[str, type[_Section]] = {
+_SECTIONS: dict[str, type[BaseModel]] = {
     "job": StudySection,
+    "prepare": PrepareSection,
     "masks": MasksSection,
     "csp": CspSection,
     "authority": AuthoritySection,
@@ -224,7 +228,8 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
     _check_study(file.job, file)
-    return Job(file.job, file.masks, file.csp, file.authority, file.party, folder)
+    file.prepare.expect_fits(file.job.split)
+    return Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
 
 
 def schema() -> dict[str, Any]:

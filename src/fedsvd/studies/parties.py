@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fedsvd.data.beside import Beside
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
+from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.planning import Study
@@ -30,6 +31,7 @@ class PartyData:
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
     file: str = ""  # where the table was read from, for texts about it
+    prepared: HomeReport | None = None  # what was done to it at home; never sent
 
     def __repr__(self) -> str:
         return f"PartyData(table={self.table.shape}, labels={self.labels is not None})"
