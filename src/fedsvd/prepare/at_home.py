@@ -124,7 +124,7 @@ def prepared_at_home(
         return HomeTable(arranged(table.reordered(rows), features), report)
     table, report = arranged(table, features), HomeReport(rule.missing, gaps, 0, left_out)
     if rule.missing is Missing.ERROR:
-        missing.expect_no_gaps(gaps)
+        missing.expect_no_gaps(gaps, '"drop" or "constant"')
     if rule.missing is Missing.CONSTANT:
         marked = features if rule.indicators is True else [name for name in rule.indicators or () if name in taken]
         return HomeTable(missing.filled_with_constant(table, rule.constant, marked), report)

@@ -166,13 +166,12 @@ class Site:
         data = self.settings().get("data", {})
         path = data.get(job.study.name, data.get("default")) if isinstance(data, Mapping) else data
         if not path:
-            raise ConfigError(
-                f"this site names no data for the job {job.study.name}", f'{SITE}: [data] default = "FILE"'
-            )
+            fix = f'{SITE}: [data] default = "FILE"'
+            raise ConfigError(f"this site names no data for the job {job.study.name}", fix)
         return located(str(path), self.kit.directory)
 
     def rename(self) -> dict[str, str]:
-        """What this site's columns are called in studies, by the names they have here."""
+        """What columns are called in studies, by the names they have here."""
         return dict(self.settings().get("rename", {}))
 
     def expect_known(self, member: str, facts: Mapping[str, Any]) -> None:
@@ -214,8 +213,7 @@ class Site:
         """This data is what was approved, and gives no record and no party away beside that of an earlier study."""
         brought, approval = self.compare(record, own, plan), self._approval(record)
         if brought.found:
-            records = "bring the records of the earlier study, or many new ones, or "
-            rule = brought.found[0].rule
+            records, rule = "bring the records of the earlier study, or many new ones, or ", brought.found[0].rule
             raise ReleaseRefused(
                 f"this study is below your policy: {brought.found[0]}",
                 f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
@@ -256,9 +254,8 @@ class Site:
 
     def _new_results(self, record: Mapping[str, Any]) -> Path:
         """A folder for the results of a job that holds none yet: results are never overwritten."""
-        folders = self._result_folders(record)
-        first = folders[0]
-        return first.with_name(f"{first.name}-{len(folders) + 1}") if first.exists() else first
+        first, *more = self._result_folders(record)
+        return first.with_name(f"{first.name}-{len(more) + 2}") if first.exists() else first
 
     def checkpoint(self, record: Mapping[str, Any]) -> Path:
         """Where a compression pass is kept: in the state folder, by the job's id, or in the file that is named."""

@@ -20,7 +20,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import prepared_at_home, renamed
+from fedsvd.prepare.at_home import HomeReport, prepared_at_home, renamed
 from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Task, Trust, Write
 from fedsvd.studies.job_faults import near
@@ -59,7 +59,8 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     sources = _opened(job, scratch, problems)
     _note_unknown_names(job, sources, problems)
     if vertical(job) and job.study.id is None and job.study.ids is Ids.COMPARE and not problems:
-        expect_named_ids(list(sources.values()))  # by itself: that ids are no numbers would only distract from it
+        # By itself: that ids are no numbers would only distract from it.
+        expect_named_ids([source.without(_not_taken(job, source)) for source in sources.values()])
     holder = _label_holder(job, sources, problems)
     parties: dict[str, PartyData] = {}
     for i, party in enumerate(job.parties):
@@ -120,11 +121,16 @@ def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort
 
 def job_party_data(job: Job, source: MatrixSource, labels: Sequence[str]) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it."""
-    study, report = job.study, None
-    if not job.prepare.asks_nothing:
-        home = prepared_at_home(source, job.prepare.rule, labels, study.id, vertical(job))
-        source, report = home.table, home.report
-    return replace(party_data(source, labels, study.id, study.sort_by_id), prepared=report)
+    source, report = prepared_for(job, source, labels)
+    return replace(party_data(source, labels, job.study.id, job.study.sort_by_id), prepared=report)
+
+
+def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:
+    """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
+    if job.prepare.asks_nothing:
+        return source, None
+    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id, vertical(job))
+    return home.table, home.report
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -181,6 +187,14 @@ def _opened(job: Job, scratch: Path | None, problems: Problems) -> dict[str, Mat
         with problems.of(party.name, "" if party.data is None else str(party.data)):
             sources[party.name] = renamed(open_source(job.data_of(party), scratch=scratch), job.prepare.rename)
     return sources
+
+
+def _not_taken(job: Job, source: MatrixSource) -> list[str]:
+    """Columns of a table that ``[prepare]`` leaves out, as long as it leaves some in."""
+    taken, dropped = set(job.prepare.columns), set(job.prepare.drop)
+    names = source.names or ()
+    found = [name for name in names if name in dropped or (taken and name not in taken)]
+    return found if len(found) < len(names) else []
 
 
 def _note_unknown_names(job: Job, sources: Mapping[str, MatrixSource], problems: Problems) -> None:
