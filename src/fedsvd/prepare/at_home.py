@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.views import Reordered
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, together
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
@@ -89,6 +91,21 @@ class HomeTable:
     report: HomeReport
 
 
+class CompleteRows(Reordered):
+    """The rows of a table in which nothing is missing; labels and ids of the other rows may be."""
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name in (self.names or ()):
+            return MatrixSource.column(self, name)
+        try:
+            return super().column(name)
+        except NotFinite:
+            values, gaps = self.text(name)
+            if gaps.any():
+                raise
+            return values
+
+
 def renamed(source: MatrixSource, *maps: Mapping[str, str]) -> MatrixSource:
     """The table under other names, map after map; a map's old names that are not here are another party's."""
     for names in maps:
@@ -121,7 +138,7 @@ def prepared_at_home(
     if rule.missing is Missing.DROP and gaps.total:
         rows = missing.complete_rows(table)
         report = HomeReport(rule.missing, gaps, source.shape[0] - len(rows), left_out)
-        return HomeTable(arranged(table.reordered(rows), features), report)
+        return HomeTable(arranged(CompleteRows(table, rows), features), report)
     table, report = arranged(table, features), HomeReport(rule.missing, gaps, 0, left_out)
     if rule.missing is Missing.ERROR:
         missing.expect_no_gaps(gaps, '"drop" or "constant"')

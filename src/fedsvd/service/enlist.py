@@ -150,7 +150,8 @@ def plan_of(
         what = "rows" if vertical else "columns"
         raise DataError(f"parties have different numbers of {what}", f"give every party the same {what}")
     if not vertical and len({fact["features"] for fact in facts}) > 1:
-        raise DataError("parties have columns of other names, or in another order", "agree on the columns first")
+        fix = "agree on the columns first; columns = [...] under [prepare] puts them in one order"
+        raise DataError("parties have columns of other names, or in another order", fix)
     identities = tuple(str(enlisted[member]["signing"]) for member in member_callers(job))
     if len(set(identities)) < len(identities):
         raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")

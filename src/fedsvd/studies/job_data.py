@@ -265,7 +265,9 @@ def _note_other_columns(features: Mapping[str, Sequence[str]], problems: Problem
         if places:
             fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
             fix = (
-                f"give every party the same columns in the same order; the first that differs is {theirs[places[0]]!r}"
+                "give every party the same columns in the same order; "
+                f"the first that differs is {theirs[places[0]]!r}. "
+                "columns = [...] under [prepare], or --columns, puts them in one order"
             )
             problems.note(DataError(fault, fix))
 
