@@ -30,8 +30,9 @@ from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 LEAST, MOST = 0.5, 2.0

@@ -24,13 +24,22 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.site import Site
 from fedsvd.transport.base import Transport
 from fedsvd.transport.grpc_client import Dialled, Dialling
-from fedsvd.transport.grpc_server import Exchange, Room
+from fedsvd.transport.grpc_server import Exchange, SessionLinks
 from fedsvd.types import SessionId
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # refused handshakes are what some tests are about
 
 GENEROUS = 60.0  # seconds after which a test that hangs fails; no test that passes comes near
 CALLERS = {TA: "authority/ta", user(1): "party/a", user(2): "party/b", user(3): "party/c"}
+
+
+def unpin(kit: Path, party_id: str) -> None:
+    """The owner of this kit takes a line out of its pins."""
+    path = kit / "pins.toml"
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith(f'"{party_id}"')]
+    assert len(kept) == len(lines) - 1, f"{party_id} is not pinned"
+    path.write_text("".join(kept))
 
 
 def new_session() -> SessionId:
@@ -78,21 +87,21 @@ class Network:
         given = {"patience": self.patience, **changes}
         return replace(site.dialling(given.pop("address", self.address)), **given)
 
-    def open(self, parties: Sequence[Party], session: SessionId | None = None) -> Room:
+    def open(self, parties: Sequence[Party], session: SessionId | None = None) -> SessionLinks:
         roster = {CALLERS[party]: party for party in parties if party != CSP}
-        room = self.exchange.open(session or new_session(), roster)
-        self.opened.append(room)
-        return room
+        links = self.exchange.open(session or new_session(), roster)
+        self.opened.append(links)
+        return links
 
     def dial(self, party: Party, session: SessionId, **changes: Any) -> Dialled:
         end = Dialled(self.dialling(party, **changes), session)
         self.opened.append(end)
         return end
 
-    def pair(self, **changes: Any) -> tuple[Room, Dialled]:
+    def pair(self, **changes: Any) -> tuple[SessionLinks, Dialled]:
         """A session of the CSP and user 1."""
-        room = self.open((user(1),))
-        return room, self.dial(user(1), room.session, **changes)
+        links = self.open((user(1),))
+        return links, self.dial(user(1), links.session, **changes)
 
     def close(self) -> None:
         """Hang up everything that was opened; members last, as they are told that the session is over."""

@@ -19,8 +19,8 @@ from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 _ROWS = 1 << 20
@@ -70,7 +70,9 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
     return {
         "shape": [rows, columns],
         "seconds": seconds,
-        "seconds_by_stage": {name: spent for name, spent in certificate.seconds_by_stage.items() if spent > 0.01},
+        "seconds_by_stage": {
+            name: spent for name, spent in certificate.record()["seconds_by_stage"].items() if spent > 0.01
+        },
         "seconds_generating": clock.seconds().get("generate", 0.0),
         "seconds_for_labels_and_normal_equations": apart,
         "panels": len(outcome.plan.panels),

@@ -19,8 +19,8 @@ from fedsvd.data.sparse import SparseSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 
 
 def ratings(users: int, items: int) -> Any:
@@ -60,7 +60,9 @@ def run(device: Device, items: int, users: int, components: int, budget: int = 3
         "scheme": str(outcome.plan.scheme),
         "panels": len(outcome.plan.panels),
         "seconds": seconds,
-        "seconds_by_stage": {name: spent for name, spent in certificate.seconds_by_stage.items() if spent > 0.01},
+        "seconds_by_stage": {
+            name: spent for name, spent in certificate.record()["seconds_by_stage"].items() if spent > 0.01
+        },
         "seconds_scattering_on_device": clock.seconds().get("generate", 0.0),
         "seconds_making_the_ratings": made,
         "residual_over_S_1": certificate.residual,

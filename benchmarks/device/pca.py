@@ -22,8 +22,8 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 VARIANCES = np.array([1.5, 1.3, 1.15, 1.0, 0.9])  # of the planted directions, beyond the noise
@@ -70,7 +70,7 @@ def run(device: Device, m: int, samples: int) -> dict[str, Any]:
     outcome = run_study(study, parties, policy=Policy.permissive(), device=device)
     device.synchronise()
     seconds = time.perf_counter() - started
-    certificate, stages = outcome.certificate, outcome.certificate.seconds_by_stage
+    certificate, stages = outcome.certificate, outcome.certificate.record()["seconds_by_stage"]
     compress = sum(spent for name, spent in stages.items() if name.endswith(": compress"))
     generating = clock.seconds().get("generate", 0.0)
     cosines = np.linalg.svd(sources[0].directions.T @ outcome.parties[0].U, compute_uv=False)

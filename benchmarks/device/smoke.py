@@ -30,8 +30,8 @@ from fedsvd.policy.rules import Policy
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg import fixed_point, on_device
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 
 RNG = np.random.default_rng(0)
 SEED = Seed(bytes(range(32)))

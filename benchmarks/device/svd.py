@@ -15,10 +15,10 @@ from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Check
-from fedsvd.roles.user.right_vectors import Nowhere
+from fedsvd.roles.user.sink import Nowhere
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
-from fedsvd.studies.run import run_study
+from fedsvd.studies.run import UserFiles, run_study
+from fedsvd.studies.study import Study
 
 
 class TwoPasses(TimedSource):
@@ -43,11 +43,11 @@ def run(device: Device, m: int, columns: int) -> dict[str, Any]:
     device.synchronise()
     started = time.perf_counter()
     outcome = run_study(
-        study, parties, policy=Policy.permissive(), device=device, extras=lambda plan, i: {"keep": Nowhere()}
+        study, parties, policy=Policy.permissive(), device=device, files=lambda plan, i: UserFiles(sink=Nowhere())
     )
     device.synchronise()
     seconds = time.perf_counter() - started
-    stages, parts = outcome.certificate.seconds_by_stage, clock.seconds()
+    stages, parts = outcome.certificate.record()["seconds_by_stage"], clock.seconds()
     compress = sum(spent for name, spent in stages.items() if name.endswith(": compress"))
     vectors = sum(spent for name, spent in stages.items() if name.endswith(": right vectors"))
     factor_seconds = compress - parts["generate for factor"]

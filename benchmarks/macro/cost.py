@@ -23,8 +23,9 @@ from fedsvd.cost.estimate import Cost, masks_of, predict, readable, table
 from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 

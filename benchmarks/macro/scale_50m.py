@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.measure import fingerprint
 from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
-from fedsvd.results.write import party_folders, read_results
+from fedsvd.results.write import party_folders, read_result
 from fedsvd.service.local import local_federation
 from fedsvd.studies.job_file import Job, job_from
 from fedsvd.studies.resume import Resumable
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
     target = state / "result"
     if not target.exists():
         _run(job, target, state)
-    checked = _checked(job, read_results(target), state)
+    checked = _checked(job, read_result(target), state)
     record = _record(job, options, target, state, checked)
     Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
     print(json.dumps(record, indent=1))
@@ -177,8 +177,9 @@ def added_up(address: str, path: str) -> dict[str, Any]:
 def _record(
     job: Job, options: argparse.Namespace, target: Path, state: Path, checked: dict[str, Any]
 ) -> dict[str, Any]:
-    stored = read_results(target)
+    stored = read_result(target)
     certificate = stored.certificate
+    counted = certificate.record()
     pieces = _read(state / "pieces.json", [])
     seconds = sum(piece["seconds"] for piece in pieces)
     elements = options.rows * options.columns
@@ -191,18 +192,18 @@ def _record(
         "seconds": seconds,
         "minutes": seconds / 60,
         "pieces": pieces,
-        "seconds_by_stage_of_last_piece": certificate.seconds_by_stage,
+        "seconds_by_stage_of_last_piece": counted["seconds_by_stage"],
         "generation": {
             "seconds_on_the_clock": checked["generation_seconds_on_the_clock"],
             "seconds_of_cpu": checked["generation_seconds_of_cpu"],
             "note": "made again for the check, two processes at once; contained in the run's seconds",
         },
-        "bytes_by_link": certificate.bytes_by_link,
+        "bytes_by_link": counted["bytes_by_link"],
         "bytes_total": certificate.bytes_total,
-        "peak_memory": certificate.peak_memory,
+        "peak_memory": counted["peak_memory"],
         "verified_by_csp": {"residual": certificate.residual, "orthogonality": certificate.orthogonality},
         "verified_by_parties": {
-            folder.name: read_results(folder).facts.get("verified") for folder in party_folders(target)
+            folder.name: read_result(folder).facts.get("verified") for folder in party_folders(target)
         },
         "exact": checked,
         "rank": certificate.rank,

@@ -26,8 +26,8 @@ from fedsvd.errors import PrivacyWarning
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 
 SHAPE = "1000x20000"
 

@@ -71,12 +71,12 @@ def _study(job: Job, sigma: np.ndarray, link: Link | None) -> dict[str, Any]:
 
 def _accounts(run: LocalRun) -> dict[str, dict[str, float]]:
     """Bytes by link, and each role's seconds by stage."""
-    progress: Mapping[str, Mapping[str, Any]] = run.record["progress"]
-    links = {link: count for said in progress.values() for link, count in said.get("bytes_by_link", {}).items()}
+    progress = run.record.progress
+    links = {link: count for said in progress.values() for link, count in said.bytes_by_link.items()}
     stages = {
         f"{role} {stage}": round(seconds, 3)
         for role, said in progress.items()
-        for stage, seconds in said.get("seconds_by_stage", {}).items()
+        for stage, seconds in said.seconds_by_stage.items()
     }
     return {"bytes_by_link": links, "seconds_by_stage": stages}
 

@@ -136,7 +136,7 @@ def spread(rows: int, columns: int, condition: float) -> Any:
 def vertical_svd(X: Any) -> Callable[[], object]:
     """U, S and all Vt_i of a table whose columns two users hold."""
     from fedsvd.protocol.tasks import Split, Task
-    from fedsvd.studies.planning import Study
+    from fedsvd.studies.study import Study
 
     half = X.shape[1] // 2
     return federated(Study(Task.SVD, Split.VERTICAL), [X[:, :half], X[:, half:]])
@@ -145,7 +145,7 @@ def vertical_svd(X: Any) -> Callable[[], object]:
 def pca(tables: list[Any], components: int) -> Callable[[], object]:
     """The top components and all scores, samples split."""
     from fedsvd.protocol.tasks import Task
-    from fedsvd.studies.planning import Study
+    from fedsvd.studies.study import Study
 
     return federated(Study(Task.PCA, components=components), tables)
 
@@ -153,7 +153,7 @@ def pca(tables: list[Any], components: int) -> Callable[[], object]:
 def regression(X: Any, y: Any) -> Callable[[], object]:
     """Least squares with an intercept, features split, labels with the second user."""
     from fedsvd.protocol.tasks import Split, Task
-    from fedsvd.studies.planning import Study
+    from fedsvd.studies.study import Study
 
     half = X.shape[1] // 2
     study = Study(Task.LR, Split.VERTICAL, targets=1, label_user=2)

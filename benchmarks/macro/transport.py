@@ -26,7 +26,7 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.site import Site
 from fedsvd.transport.grpc_client import Dialled
-from fedsvd.transport.grpc_server import Exchange, Room
+from fedsvd.transport.grpc_server import Exchange, SessionLinks
 from fedsvd.types import Digest, SessionId
 
 _PLAN = Digest("0" * 64)
@@ -156,7 +156,7 @@ class _Csp:
         site = Site.at(folder)
         self._exchange = Exchange(site.listening("127.0.0.1:0"), site.authenticate, lambda caller, body: b"")
         self._exchange.start()
-        self._room: Room | None = None
+        self._links: SessionLinks | None = None
         self._bare: ssl.SSLSocket | None = None
 
     def serve(self, pipe: Connection) -> None:
@@ -174,7 +174,7 @@ class _Csp:
         self._exchange.stop(0.0)
 
     def _open(self, session: SessionId) -> int:
-        self._room = self._exchange.open(session, {"party/a": user(1)})
+        self._links = self._exchange.open(session, {"party/a": user(1)})
         return self._exchange.port
 
     def _accept(self) -> int:
@@ -190,19 +190,19 @@ class _Csp:
         return int(server.getsockname()[1])
 
     def _hear(self, batches: int, pause: float = 0.0) -> int:
-        assert self._room is not None
+        assert self._links is not None
         before = _forget_peak()
         for _ in range(batches):
             sleep(pause)
-            assert self._room.receive(60.0) is not None
+            assert self._links.receive(60.0) is not None
         return _resident("VmHWM") - before
 
     def _say(self, batches: int) -> None:
-        assert self._room is not None
+        assert self._links is not None
         payload = _payload()
         for number in range(batches):
-            self._room.send(user(1), PaddedBatch(_PLAN, number, payload))
-        self._room.drain(60.0)
+            self._links.send(user(1), PaddedBatch(_PLAN, number, payload))
+        self._links.drain(60.0)
 
     def _read(self, batches: int, size: int) -> None:
         assert self._bare is not None

@@ -1,4 +1,4 @@
-"""The few type aliases everybody shares, and how a number of bytes is written for a person.
+"""The few type aliases that all packages share, and how a number of bytes is written for a person.
 
 Shapes are not part of a type: they stand in docstrings and are checked once, at the entry of a package, by
 ``expect_shape``. ``Array`` is an array of whatever namespace the caller computes in (NumPy, PyTorch,
@@ -20,15 +20,20 @@ Digest = NewType("Digest", str)
 SessionId = NewType("SessionId", str)
 
 
+def byte_unit(count: float) -> tuple[str, int]:
+    """The unit in which a number of bytes is shown, and its bytes: one of those that ``memory`` is written in."""
+    scale = 1
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1023.95 * scale:  # what rounds to 1024.0 is 1.0 of the next unit
+            return unit, scale
+        scale *= 1024
+    return "TiB", scale
+
+
 def byte_size(count: float) -> str:
     """A number of bytes for a person, in the units that ``memory = "2 GiB"`` is written in: ``3.2 MiB``."""
-    if count < 1024:
-        return f"{count:.0f} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        count /= 1024
-        if count < 1023.95:  # what rounds to 1024.0 is 1.0 of the next unit
-            return f"{count:.1f} {unit}"
-    return f"{count / 1024:.1f} TiB"
+    unit, scale = byte_unit(count)
+    return f"{count:.0f} B" if scale == 1 else f"{count / scale:.1f} {unit}"
 
 
 def enough_bytes(count: int) -> str:

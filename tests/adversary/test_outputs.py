@@ -13,12 +13,12 @@ from fedsvd.errors import ReleaseRefused
 from fedsvd.lab.attacks.binary import binary_columns
 from fedsvd.lab.attacks.outputs import difference, gram_from_components, others_gram, others_mean, single_record
 from fedsvd.lab.attacks.score import gap
+from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.service.earlier_studies import Asked, EarlierStudies
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 
 HORIZONTAL = {"split": Split.HORIZONTAL}
 

@@ -24,10 +24,11 @@ from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.service import csp as csp_node
+from fedsvd.service.api import About, Enlist, Submit
 from fedsvd.service.csp import CspNode
 from fedsvd.service.enlist import ticket_of
-from fedsvd.service.jobs import JobState
 from fedsvd.service.member_node import MemberNode
+from fedsvd.service.records import EnlistedFacts, JobState
 from fedsvd.service.site import Site
 
 GENEROUS = 120.0
@@ -81,12 +82,12 @@ def member(kit, name, port):
 
 
 def submit(csp):
-    return csp._submit("researcher/res", FILE)["id"]
+    return csp._submit("researcher/res", Submit(file=FILE)).id
 
 
 def ended(csp, id):
     deadline = monotonic() + GENEROUS
-    while (job := csp.book.get(id)).state in (JobState.RECRUITING, JobState.RUNNING):
+    while (job := csp.jobs.get(id)).state in (JobState.RECRUITING, JobState.RUNNING):
         assert monotonic() < deadline, "it hangs"
         sleep(0.02)
     return job
@@ -94,7 +95,7 @@ def ended(csp, id):
 
 def expect_nothing_gained(kits, job, code):
     assert job.state is JobState.BROKEN
-    told = [f"{failure['code']} {failure['text']}" for failure in job.failures]
+    told = [f"{failure.code} {failure.text}" for failure in job.failures]
     assert any(code in each for each in told), told  # who failed, or the CSP who heard of it first
     assert not any((kits[f"party/{name}"] / "results").exists() for name in "ab")
 
@@ -118,14 +119,19 @@ def heard(monkeypatch):
     assert not {PaddedBatch, SumShare} & set(kept)
 
 
+def with_prekey(asked, prekey):
+    """The same question, in which a member says another prekey."""
+    return asked.model_copy(update={"facts": asked.facts.also(EnlistedFacts(prekey=prekey))})
+
+
 class Swapping(CspNode):
     """Puts a prekey of its own in the place of party b's, under whose signature it can."""
 
-    def _enlist(self, caller, id, attempt, facts):
+    def _enlist(self, caller, asked):
         if caller == "party/b":
-            own = spelt_prekey(AgreementKey(EVE), user(2), ticket_of(id, attempt), SigningKey(EVE))
-            facts = {**facts, "prekey": own}
-        return super()._enlist(caller, id, attempt, facts)
+            own = spelt_prekey(AgreementKey(EVE), user(2), ticket_of(asked.id, asked.attempt), SigningKey(EVE))
+            asked = with_prekey(asked, own)
+        return super()._enlist(caller, asked)
 
 
 def test_a_swapped_prekey_gets_no_letter(kits, heard):
@@ -140,21 +146,21 @@ class Stale(CspNode):
 
     first: str | None = None
 
-    def _enlist(self, caller, id, attempt, facts):
+    def _enlist(self, caller, asked):
         if caller == "party/b":
             if self.first is None:
-                self.first = facts["prekey"]
-                facts = {**facts, "prekey": ""}  # which ends the first attempt
+                self.first = asked.facts.prekey
+                asked = with_prekey(asked, "")  # which ends the first attempt
             else:
-                facts = {**facts, "prekey": self.first}
-        return super()._enlist(caller, id, attempt, facts)
+                asked = with_prekey(asked, self.first)
+        return super()._enlist(caller, asked)
 
 
 def test_a_prekey_of_an_earlier_attempt_gets_no_letter(kits):
     with federation(kits, Stale) as csp:
         id = submit(csp)
         ended(csp, id)
-        csp._resume("researcher/res", id)
+        csp._resume("researcher/res", About(id=id))
         job = ended(csp, id)
         assert job.attempt == 2
     expect_nothing_gained(kits, job, "FSVD-416")
@@ -181,17 +187,17 @@ def test_letters_of_another_job_do_not_open(kits, monkeypatch):
     monkeypatch.setattr(csp_node, "ServiceProvider", Hoarding)
     with federation(kits, members=("authority/ta",)) as csp:
         earlier = {name: Site.at(kits[name]) for name in ("party/a", "party/b")}
-        id = csp._submit("researcher/res", FILE)["id"]
+        id = submit(csp)
         for number, (name, site) in enumerate(earlier.items(), 1):
             key = AgreementKey(Seed(bytes([number]) * 32))
             prekey = spelt_prekey(key, user(number), ticket_of(id, 1), site.kit.signing_key)
-            shape = {"rows": 60, "columns": 4, "label": False, "features": ""}
-            csp._enlist(name, id, 1, {**site.facts(), **shape, "prekey": prekey})
+            facts = site.facts().also(EnlistedFacts(rows=60, columns=4, prekey=prekey))
+            csp._enlist(name, Enlist(id=id, attempt=1, facts=facts))
         deadline = monotonic() + GENEROUS
         while len(kept) < 3:
             assert monotonic() < deadline
             sleep(0.02)
-        csp._stop("researcher/res", id)
+        csp._stop("researcher/res", About(id=id))
         with member(kits["party/a"], "party/a", csp.port), member(kits["party/b"], "party/b", csp.port):
             job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-416")
@@ -201,10 +207,10 @@ def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(kits):
     """Its offer is signed for the plan it saw; users take no other's."""
 
     class TwoFaced(CspNode):
-        def _job(self, caller, id):
-            record = super()._job(caller, id)
-            if caller == "authority/ta" and record["plan"]:
-                record["plan"] = {**record["plan"], "certain_bound": True}
+        def _job(self, caller, asked):
+            record = super()._job(caller, asked)
+            if caller == "authority/ta" and record.plan:
+                return record.changed(plan=record.plan.model_copy(update={"certain_bound": True}))
             return record
 
     with federation(kits, TwoFaced) as csp:
@@ -213,30 +219,30 @@ def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(kits):
 
 
 class Inventive(CspNode):
-    """Writes into its book that party b enlisted, with what b said of itself for another job."""
+    """Writes into its record that party b enlisted, with what b said of itself for another job."""
 
-    def _submit(self, caller, file):
-        shown = super()._submit(caller, file)
+    def _submit(self, caller, asked):
+        record = super()._submit(caller, asked)
         site = Site.at(self.kit_of_b)
-        facts = {**site.facts(), "rows": 60, "columns": 4, "label": False, "features": ""}
-        self.book.enlist(shown["id"], "party/b", 1, facts)
-        return shown
+        facts = site.facts().also(EnlistedFacts(rows=60, columns=4, label=False, features=""))
+        self.jobs.enlist(record.id, "party/b", 1, facts)
+        return record
 
 
-def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_book_says_so(kits, monkeypatch):
+def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_says_so(kits, monkeypatch):
     monkeypatch.setattr(Inventive, "kit_of_b", kits["party/b"], raising=False)
     monkeypatch.setattr(Site, "approved", lambda self, record: self.caller != "party/b")
     with federation(kits, Inventive) as csp:
         id = submit(csp)
         deadline = monotonic() + GENEROUS
-        while csp.book.get(id).state is JobState.RECRUITING:
+        while csp.jobs.get(id).state is JobState.RECRUITING:
             assert monotonic() < deadline
             sleep(0.02)
-        sleep(1.5)  # several looks of party b's at the book
-        job = csp.book.get(id)
+        sleep(1.5)  # several looks of party b's at the job
+        job = csp.jobs.get(id)
         assert "party/b" not in job.finished
         assert not (Site.at(kits["party/b"]).state / "checkpoints").exists()
-        csp._stop("researcher/res", id)
+        csp._stop("researcher/res", About(id=id))
 
 
 def test_honest_roles_finish_the_same_study(kits, heard):

@@ -16,7 +16,7 @@ from tests.adversary.watch import columns, csp_view, payloads, public_keys, watc
 
 from fedsvd.data.open import open_source
 from fedsvd.engine import device as engine
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import FedSVDError, FixedPointOverflow, NotFinite, NumericalError, PrivacyWarning, RowsDiffer
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import Aborted, KeyOffer
@@ -28,8 +28,8 @@ from fedsvd.randomness.seed import SIZE, Seed
 from fedsvd.roles.user import upload
 from fedsvd.roles.user.role import User
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble, run_study
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
 
 CANARY = 7391.158273645
@@ -142,10 +142,11 @@ def failing(**study):
 
 def told(session, error=FedSVDError):
     """All that is said aloud when this session fails: the error, and what each party hears of it."""
-    driver = Driver(session.machines, Hub(), record=True)
+    simulation = Simulation(session.machines, Hub(), record=True)
     with pytest.raises(error) as failure:
-        driver.run()
-    said = [message for party in driver.run_.views.heard for _, message in driver.run_.views.of(party, Aborted)]
+        simulation.run()
+    views = simulation.so_far.views
+    said = [message for party in views.heard for _, message in views.of(party, Aborted)]
     texts = [str(failure.value), repr(failure.value)]
     texts += [f"{message!r} {message.code} {message.stage}" for message in said]
     texts += [str(machine.failure) for machine in session.machines if machine.failure is not None]

@@ -253,4 +253,4 @@ def test_the_message_of_the_authority_holds_no_seed_of_the_users():
     assert set(dealt) == {"users", "masks"}
     assert dealt["masks"] == federation.machines[TA]._seed.reveal()
     assert dealt["users"] != dealt["masks"]
-    assert federation.machines[TA]._letter(user(2)) == dealt["masks"]
+    assert federation.machines[TA]._content(user(2)) == dealt["masks"]

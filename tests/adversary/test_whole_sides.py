@@ -19,7 +19,8 @@ from fedsvd.lab.attacks.unmix import Cuts
 from fedsvd.linalg.windows import Form, block_sizes
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.roles.user.masking import Masks
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 M, N, SLICES = 8209, 16, 24  # a prime number of rows; the CSP cuts what it sees into so many slices

@@ -23,8 +23,8 @@ from fedsvd.protocol.views import Views
 from fedsvd.roles.user import seeding, sums
 from fedsvd.secagg import fixed_point
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import Outcome, run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import Float, Ring
 
 WORDS = 2.0**64

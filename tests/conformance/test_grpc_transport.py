@@ -19,7 +19,7 @@ def network(tmp_path_factory):
 
 
 class GrpcTests(TransportTests):
-    """One room and one dialled end for each member, all in this process."""
+    """The CSP's links and one dialled end for each member, all in this process."""
 
     options: dict[str, int] = {}  # noqa: RUF012
     network: Network
@@ -33,9 +33,9 @@ class GrpcTests(TransportTests):
 
     def connect(self, parties: Sequence[Party]) -> dict[Party, Transport]:
         self.deadline = monotonic() + GENEROUS
-        room = self.network.open(parties)
-        ends = {party: self.network.dial(party, room.session, **self.options) for party in parties if party != CSP}
-        return {party: room if party == CSP else ends[party] for party in parties}
+        links = self.network.open(parties)
+        ends = {party: self.network.dial(party, links.session, **self.options) for party in parties if party != CSP}
+        return {party: links if party == CSP else ends[party] for party in parties}
 
     def pause(self) -> bool:
         sleep(0.01)

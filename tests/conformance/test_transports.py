@@ -49,11 +49,11 @@ def test_a_meter_counts_the_bytes_and_messages_of_each_link_and_direction():
     ends[TWO].send(CSP, batch)
     digest, number, words = 64, 8, 8 * 30
     assert size(batch) == digest + number + words
-    assert meter.messages == {("user-1", "csp"): 2, ("csp", "user-1"): 1, ("user-2", "csp"): 1}
+    assert meter.messages == {(ONE, CSP): 2, (CSP, ONE): 1, (TWO, CSP): 1}
     assert meter.sent_bytes == {
-        ("user-1", "csp"): 2 * (digest + number + words),
-        ("csp", "user-1"): digest + number,
-        ("user-2", "csp"): digest + number + words,
+        (ONE, CSP): 2 * (digest + number + words),
+        (CSP, ONE): digest + number,
+        (TWO, CSP): digest + number + words,
     }
     assert meter.total == 3 * (digest + number + words) + digest + number
 

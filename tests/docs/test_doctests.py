@@ -13,7 +13,7 @@ import fedsvd
 from fedsvd.cli.main import cli
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.service.process import serve
+from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")

@@ -22,10 +22,11 @@ from tests.tolerances import RESULT_BAR, assert_close, spectrum
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.service.api import Desk
-from fedsvd.service.process import serve
+from fedsvd.service.client import CspClient
+from fedsvd.service.records import WatchedJob
+from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 
 PATIENCE = 6.0
 LONGEST = 120.0
@@ -111,12 +112,12 @@ class House:
             thread.join(LONGEST)
 
     @contextmanager
-    def desk(self):
-        desk = Desk(Line(Site.at(self.kits["researcher/r"]).dialling(self.csp, LONGEST)))
+    def client(self):
+        client = CspClient(PinnedConnection(Site.at(self.kits["researcher/r"]).dialling(self.csp, LONGEST)))
         try:
-            yield desk
+            yield client
         finally:
-            desk.close()
+            client.close()
 
     def lay_data(self, vertical=False, rows=360, holder=None):
         """Each party's table, its site that names it, and an owner who agrees to everything; ``holder`` has labels."""
@@ -158,7 +159,7 @@ class House:
 
         What their own folders say counts: a CSP may have forgotten who had finished.
         """
-        for member in record["members"]:
+        for member in record.members:
             if member.startswith("party/") and Site.at(self.kits[member]).has_results(record):
                 Site.at(self.kits[member]).approve(record)
 
@@ -186,28 +187,28 @@ def job_file(options=()):
     return file
 
 
-def settled(desk, id, wanted):
+def settled(client, id, wanted):
     """The job once it is in one of these states; a job that gets nowhere fails the test."""
-    record = _watched(desk, id, lambda record: record["state"] in wanted)
-    assert record["state"] in wanted, f"the job is still {record['state']}: {record['failures']}"
+    record = _watched(client, id, lambda record: record.state in wanted)
+    assert record.state in wanted, f"the job is still {record.state}: {record.failures}"
     return record
 
 
-def begun(desk, id, who):
+def begun(client, id, who):
     """A role is in the middle of its session."""
-    record = _watched(desk, id, lambda record: who in record.get("progress", {}))
-    assert who in record["progress"]
+    record = _watched(client, id, lambda record: who in record.progress)
+    assert who in record.progress
 
 
-def broken_everywhere(house, desk, id):
+def broken_everywhere(house, client, id):
     """The codes by who, once everybody who took part in the session has said how it ended."""
 
     def over(record):
-        session = (record["plan"] or {}).get("session")
-        return all(member in _codes(record) for member in record["members"] if house.took_part(member, session))
+        session = record.plan and record.plan.session
+        return all(member in _codes(record) for member in record.members if house.took_part(member, session))
 
-    settled(desk, id, {"broken"})
-    record = _watched(desk, id, over)
+    settled(client, id, {"broken"})
+    record = _watched(client, id, over)
     codes = _codes(record)
     assert codes, "nobody said what happened"
     assert over(record), f"some never said how it ended: {json.dumps(codes)}"
@@ -216,17 +217,19 @@ def broken_everywhere(house, desk, id):
 
 
 def _codes(record):
-    told = {failure["who"]: failure["code"] for failure in reversed(record["failures"])}
-    return {**dict.fromkeys(record["finished"], "finished"), **told}
+    told = {failure.who: failure.code for failure in reversed(record.failures)}
+    return {**dict.fromkeys(record.finished, "finished"), **told}
 
 
-def _watched(desk, id, true):
-    deadline, record = monotonic() + LONGEST, {}
+def _watched(client, id, true):
+    deadline = monotonic() + LONGEST
+    record = WatchedJob(id="", name="", file={}, submitter="", members=(), plan_digest="unknown")
     while monotonic() < deadline:
         try:
-            record = desk.ask("job", id=id)
+            record = client.job(id)
         except FedSVDError:
-            record = record or {"state": "unknown", "failures": [], "members": [], "finished": []}
+            sleep(0.1)
+            continue
         if true(record):
             break
         sleep(0.1)

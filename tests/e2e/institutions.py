@@ -23,11 +23,11 @@ from fedsvd.identity.temporary import temporary_federation
 from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.results.report.page import render
-from fedsvd.results.write import write_results
+from fedsvd.results.write import write_job
 from fedsvd.service.client import Connection
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
-from fedsvd.studies.jobs import run_job
+from fedsvd.studies.jobs import results_of, run_job
 
 GENEROUS = 180.0  # seconds after which a test that hangs fails; no test that passes comes near
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
@@ -210,7 +210,7 @@ def file_of(task, parties, folder=None, authority=None, **options):
 def simulated(file, target):
     """The same job on the sim rung, its results in a folder."""
     prepared = prepare(job_from(file, Path()))
-    write_results(target, prepared, run_job(prepared, policy=Policy.permissive()), draw=render)
+    write_job(target, results_of(prepared, run_job(prepared, policy=Policy.permissive())), draw=render)
     return target
 
 

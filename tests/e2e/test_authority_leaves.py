@@ -15,7 +15,7 @@ from tests.e2e.institutions import (
     until,
 )
 
-from fedsvd.service.jobs import JobState
+from fedsvd.service.records import JobState
 
 PARTIES = ("a", "b")
 
@@ -56,16 +56,16 @@ def test_a_study_is_done_by_parties_that_start_when_the_authority_is_gone(tmp_pa
                 (kept,) = prekeys(house, f"party/{name}")
                 assert kept.stat().st_mode & 0o777 == 0o600
             house.start("authority/ta")
-            until(lambda: "authority/ta" in line.job(id)["finished"])
+            until(lambda: "authority/ta" in line.job(id).finished)
             gone = house.processes["authority/ta"].popen.pid
             assert house.stop("authority/ta") == 0
             with pytest.raises(ProcessLookupError):
                 os.kill(gone, 0)
-            until(lambda: line.job(id)["progress"]["csp"]["awaits"] == ["party/a", "party/b"])
-            assert line.job(id)["state"] == JobState.RUNNING
+            until(lambda: line.job(id).progress_of("csp").awaits == ("party/a", "party/b"))
+            assert line.job(id).state == JobState.RUNNING
             house.start("party/a", "party/b")
             assert line.wait(id, timeout=GENEROUS).finished == ("party/a", "party/b", "authority/ta")
-            assert line.job(id)["attempt"] == 1
+            assert line.job(id).attempt == 1
         assert prekeys(house, "party/a") == prekeys(house, "party/b") == []
         if scheme == "auto":
             expect_right(house, id)
@@ -78,14 +78,14 @@ def test_parties_that_enlisted_and_went_come_back_when_the_authority_is_gone(tmp
         house.start("csp/csp", "party/a", "party/b")
         with house.connect() as line:
             id = line.submit(file_of("svd", PARTIES, authority="ta"))
-            until(lambda: len(line.job(id)["enlisted"]) == 2)
+            until(lambda: len(line.job(id).enlisted) == 2)
             for name in PARTIES:
                 assert house.stop(f"party/{name}") == 0
             house.start("authority/ta")
-            until(lambda: "authority/ta" in line.job(id)["finished"])
+            until(lambda: "authority/ta" in line.job(id).finished)
             assert house.stop("authority/ta") == 0
             house.start("party/b")
-            until(lambda: line.job(id)["progress"]["csp"]["awaits"] == ["party/a"])
+            until(lambda: line.job(id).progress_of("csp").awaits == ("party/a",))
             with pytest.raises(Exception, match="still running"):
                 line.watch(id, timeout=house.patience + 4.0)
             house.start("party/a")
@@ -100,20 +100,20 @@ def test_a_broken_attempt_needs_the_authority_again_and_says_so(tmp_path):
         with house.connect() as line:
             id = line.submit(file_of("svd", PARTIES, authority="ta"))
             approve(house, id, "party/a", "--enlist")
-            until(lambda: "authority/ta" in line.job(id)["finished"])
+            until(lambda: "authority/ta" in line.job(id).finished)
             assert house.stop("authority/ta") == 0
             (old,) = prekeys(house, "party/a")
             # The party that had come dies: nobody knows the state of its session, so it is over.
-            until(lambda: line.job(id)["progress"]["csp"]["awaits"] == ["party/a"])
+            until(lambda: line.job(id).progress_of("csp").awaits == ("party/a",))
             house.kill("party/b")
-            assert line.watch(id, timeout=GENEROUS)["state"] == JobState.BROKEN
+            assert line.watch(id, timeout=GENEROUS).state == JobState.BROKEN
             at = ("--kit", house.kits["researcher/res"], "--csp", house.csp)
             said = command("job", "resume", id, *at)
             assert "authority/ta must be there once more" in " ".join(said.stdout.split())
             house.start("party/a", "party/b")
-            until(lambda: len(line.job(id)["enlisted"]) == 2)
+            until(lambda: len(line.job(id).enlisted) == 2)
             assert old not in prekeys(house, "party/a")
-            assert line.job(id)["state"] == JobState.RECRUITING
+            assert line.job(id).state == JobState.RECRUITING
             house.start("authority/ta")
             line.wait(id, timeout=GENEROUS)
             sessions = (house.kits["authority/ta"] / "state" / "ledger.jsonl").read_text().splitlines()

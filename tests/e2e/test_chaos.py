@@ -62,15 +62,15 @@ def test_a_role_killed_in_any_state_comes_back_and_the_job_ends_right(house, vic
         house.start("csp/csp")
     process = house.unruly(victim, f"dies:{state}")
     house.start(*(name for name in needed if name not in (victim, "csp/csp")))
-    with house.desk() as desk:
-        record = desk.ask("submit", file=job_file(options))
+    with house.client() as client:
+        record = client.submit(job_file(options))
         assert process.wait(LONGEST) == -9, "the victim was to die"
         house.start(victim)
-        codes = broken_everywhere(house, desk, record["id"])
-        house.approve_again(desk.ask("job", id=record["id"]))
-        desk.ask("resume", id=record["id"])
-        done = settled(desk, record["id"], {"done", "broken"})
-    assert done["state"] == "done", done["failures"]
-    assert done["attempt"] == 2
+        codes = broken_everywhere(house, client, record.id)
+        house.approve_again(client.job(record.id))
+        client.resume(record.id)
+        done = settled(client, record.id, {"done", "broken"})
+    assert done.state == "done", done.failures
+    assert done.attempt == 2
     house.expect_right()
     record_property("outcome", f"{spoken(codes)}; {agreed(codes)}resumed, right")

@@ -37,11 +37,11 @@ from fedsvd.identity.certificates import make_certificate
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.service.process import serve
-from fedsvd.service.progress import Teller
+from fedsvd.service.progress import ProgressReporter
+from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
 from fedsvd.transport.calls import ASK, PUSH
-from fedsvd.transport.line import Line
+from fedsvd.transport.pinned_connection import PinnedConnection
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")]
 MEMBERS = tuple(f"party/{name}" for name in PARTIES)
@@ -58,13 +58,13 @@ def house(tmp_path):
 def held(monkeypatch):
     """Party b stands still when it has said that it is in this stage, until it may go on."""
     gate = Gate()
-    say = Teller.stage
+    say = ProgressReporter.stage
 
     def stage(teller, name):
         say(teller, name)
         gate.look(name)
 
-    monkeypatch.setattr(Teller, "stage", stage)
+    monkeypatch.setattr(ProgressReporter, "stage", stage)
     yield gate
     gate.go_on.set()
 
@@ -85,19 +85,19 @@ class Gate:
         self.go_on.set()
 
 
-def ended_right(house, desk, id, attempt):
-    done = settled(desk, id, {"done", "broken"})
-    assert done["state"] == "done", done["failures"]
-    assert done["attempt"] == attempt
+def ended_right(house, client, id, attempt):
+    done = settled(client, id, {"done", "broken"})
+    assert done.state == "done", done.failures
+    assert done.attempt == attempt
     house.expect_right()
 
 
-def resumed_right(house, desk, id):
+def resumed_right(house, client, id):
     """The codes the broken job had; after ``resume`` it ends right."""
-    codes = broken_everywhere(house, desk, id)
-    house.approve_again(desk.ask("job", id=id))
-    desk.ask("resume", id=id)
-    ended_right(house, desk, id, 2)
+    codes = broken_everywhere(house, client, id)
+    house.approve_again(client.job(id))
+    client.resume(id)
+    ended_right(house, client, id, 2)
     return f"{spoken(codes)}; {agreed(codes)}resumed, right"
 
 
@@ -121,16 +121,16 @@ def mend(proxy):
 @pytest.mark.parametrize("times", [1, 3])
 def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(house, held, times):
     house.lay_data().start("csp/csp", "party/a", "party/c")
-    with Proxy(house.port) as proxy, house.desk() as desk:
+    with Proxy(house.port) as proxy, house.client() as client:
         house.via["party/b"] = proxy.address
         house.start("party/b")
-        id = desk.ask("submit", file=job_file())["id"]
+        id = client.submit(job_file()).id
         assert held.there.wait(LONGEST)
         for _ in range(times):
             proxy.half_close()
             sleep(0.2)
         held.open()
-        ended_right(house, desk, id, 1)
+        ended_right(house, client, id, 1)
 
 
 @pytest.mark.parametrize(
@@ -142,54 +142,54 @@ def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(house, held,
 )
 def test_a_line_that_does_not_come_back_breaks_the_job_and_resume_ends_right(house, held, trouble, record_property):
     house.lay_data().start("csp/csp", "party/a", "party/c")
-    with Proxy(house.port) as proxy, house.desk() as desk:
+    with Proxy(house.port) as proxy, house.client() as client:
         house.via["party/b"] = proxy.address
         house.start("party/b")
-        id = desk.ask("submit", file=job_file())["id"]
+        id = client.submit(job_file()).id
         assert held.there.wait(LONGEST)
         proxy.refuses = True
         trouble(proxy)
         held.open()
-        settled(desk, id, {"broken"})
+        settled(client, id, {"broken"})
         sleep(PATIENCE)  # and b itself has lost its patience
         mend(proxy)
-        record_property("outcome", resumed_right(house, desk, id))
+        record_property("outcome", resumed_right(house, client, id))
 
 
 @pytest.mark.chaos("a stalled peer", "a party's process stands still (SIGSTOP)")
 def test_a_process_that_stands_still_is_missed_and_resume_ends_right(house, record_property):
     house.lay_data().start("csp/csp", "party/a", "party/c")
     process = house.unruly("party/b", "stutters")  # slow enough to be caught in the middle
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
-        begun(desk, id, "party/b")
+    with house.client() as client:
+        id = client.submit(job_file()).id
+        begun(client, id, "party/b")
         process.send_signal(signal.SIGSTOP)
-        settled(desk, id, {"broken"})
+        settled(client, id, {"broken"})
         process.send_signal(signal.SIGCONT)
-        record_property("outcome", resumed_right(house, desk, id))
+        record_property("outcome", resumed_right(house, client, id))
 
 
 @pytest.mark.chaos("duplicate and reordered chunks", "every call of a party twice and out of order", "right, at once")
 def test_a_party_that_says_everything_twice_and_out_of_order_changes_nothing(house):
     house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
     house.unruly("party/b", "stutters")
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
-        ended_right(house, desk, id, 1)
+    with house.client() as client:
+        id = client.submit(job_file()).id
+        ended_right(house, client, id, 1)
 
 
 @pytest.mark.chaos("a peer with another plan", "a party that plays a plan nobody agreed to")
 def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, record_property):
     house.lay_data().start("csp/csp", "party/a", "party/c")
     house.unruly("party/b", "plans-otherwise")
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
-        codes = broken_everywhere(house, desk, id)
+    with house.client() as client:
+        id = client.submit(job_file()).id
+        codes = broken_everywhere(house, client, id)
         assert "FSVD-413" in codes.values()
         assert not any((house.kits[name] / "results").exists() for name in MEMBERS)
         house.away("party/b")
         house.start("party/b")
-        record_property("outcome", resumed_right(house, desk, id))
+        record_property("outcome", resumed_right(house, client, id))
 
 
 # --- disks ------------------------------------------------------------------------------------------------------------
@@ -208,12 +208,12 @@ def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, re
 def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(house, most, record_property):
     house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
     house.unruly("party/b", f"fills:{most}")
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
-        assert broken_everywhere(house, desk, id)["party/b"] == StorageError.code
+    with house.client() as client:
+        id = client.submit(job_file()).id
+        assert broken_everywhere(house, client, id)["party/b"] == StorageError.code
         house.away("party/b")
         house.start("party/b")
-        record_property("outcome", resumed_right(house, desk, id))
+        record_property("outcome", resumed_right(house, client, id))
 
 
 @pytest.mark.chaos("a full disk", "a party's results are on a tmpfs without room (ENOSPC)")
@@ -227,13 +227,13 @@ def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, 
     results.mkdir()
     mount = f'mount -t tmpfs -o size=16k x "{results}" && exec "$@"'
     house.unruly("party/b", "fills:-1", before=[*inside, "sh", "-c", mount, "sh"])
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
-        codes = broken_everywhere(house, desk, id)
+    with house.client() as client:
+        id = client.submit(job_file()).id
+        codes = broken_everywhere(house, client, id)
         assert codes["party/b"] == StorageError.code
         house.away("party/b")
         house.start("party/b")
-        record_property("outcome", resumed_right(house, desk, id))
+        record_property("outcome", resumed_right(house, client, id))
 
 
 @pytest.mark.parametrize(
@@ -252,17 +252,17 @@ def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, recor
     house.lay_data()
     house.unruly("csp/csp", f"fills:{most}")
     house.start(*MEMBERS)
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
-        codes = broken_everywhere(house, desk, id)
+    with house.client() as client:
+        id = client.submit(job_file()).id
+        codes = broken_everywhere(house, client, id)
         assert StorageError.code in codes.values()
     house.away("csp/csp")
     house.start("csp/csp")  # what it could not write down it has forgotten, but not that the job is not done
-    with house.desk() as desk:
-        settled(desk, id, {"broken"})
-        house.approve_again(desk.ask("job", id=id))
-        desk.ask("resume", id=id)
-        ended_right(house, desk, id, 2)
+    with house.client() as client:
+        settled(client, id, {"broken"})
+        house.approve_again(client.job(id))
+        client.resume(id)
+        ended_right(house, client, id, 2)
     record_property("outcome", f"{spoken(codes)}; resumed, right")
 
 
@@ -272,11 +272,11 @@ def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, recor
 def test_a_csp_with_no_room_for_a_job_refuses_it(house):
     house.lay_data()
     house.unruly("csp/csp", "fills:300")
-    with house.desk() as desk:
+    with house.client() as client:
         with pytest.raises(FedSVDError, match="disk space") as refused:
-            desk.ask("submit", file=job_file())
+            client.submit(job_file())
         assert refused.value.code == StorageError.code
-        assert desk.jobs() == []
+        assert client.jobs() == []
 
 
 # --- clocks -----------------------------------------------------------------------------------------------------------
@@ -289,9 +289,9 @@ DAY = 24 * 3600
 def test_clocks_that_differ_a_little_are_told_of_and_the_job_ends_right(house, minutes):
     house.lay_data().start("csp/csp", "party/a", "party/c")
     house.unruly("party/b", f"clock:{60 * minutes}")
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
-        ended_right(house, desk, id, 1)
+    with house.client() as client:
+        id = client.submit(job_file()).id
+        ended_right(house, client, id, 1)
     apart = re.search(r"the clocks here and at the CSP are (\d+) s apart", house.log("party/b"))
     assert apart is not None
     assert abs(int(apart[1]) - 600) < 60
@@ -307,13 +307,13 @@ def test_clocks_that_differ_a_little_are_told_of_and_the_job_ends_right(house, m
 def test_a_party_with_a_wrong_clock_stops_with_a_code_and_the_others_wait(house, days, record_property):
     house.lay_data().start("csp/csp", "party/a", "party/c")
     process = house.unruly("party/b", f"clock:{days * DAY}")
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
+    with house.client() as client:
+        id = client.submit(job_file()).id
         assert process.wait(LONGEST) == 1
         (code,) = set(re.findall(r"FSVD-\d+", house.log("party/b").splitlines()[-1]))
-        assert desk.ask("job", id=id)["state"] == "recruiting"
+        assert client.job(id).state == "recruiting"
         house.start("party/b")  # its clock put right
-        ended_right(house, desk, id, 1)
+        ended_right(house, client, id, 1)
     record_property("outcome", f"{code} at party/b, which ends; the others wait; right when its clock is")
 
 
@@ -347,7 +347,7 @@ def plaintext(house):
 
 def refused_line(house, body=b"{}", method=ASK, **changes):
     dialling = replace(Site.at(house.kits["party/a"]).dialling(house.csp, 2.0), **changes)
-    line = Line(dialling)
+    line = PinnedConnection(dialling)
     try:
         with pytest.raises(FedSVDError) as refused:
             line.call(method, body)
@@ -394,10 +394,10 @@ def oversized(house):
 )
 def test_a_caller_with_no_business_here_is_refused_and_the_study_ends_right(house, held, caller, record_property):
     house.lay_data().start("csp/csp", *MEMBERS)
-    with house.desk() as desk:
-        id = desk.ask("submit", file=job_file())["id"]
+    with house.client() as client:
+        id = client.submit(job_file()).id
         assert held.there.wait(LONGEST)
         code = caller(house)
         held.open()
-        ended_right(house, desk, id, 1)
+        ended_right(house, client, id, 1)
     record_property("outcome", f"refused ({code}); the study is right")

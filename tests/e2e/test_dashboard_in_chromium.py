@@ -6,8 +6,9 @@ import pytest
 from tests.browser import CONTRAST, Browser
 
 from fedsvd.cli.dashboard import dashboard
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
-from fedsvd.storage.journal import AuditLog, Ledger
+from fedsvd.service.jobs import Jobs
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress
+from fedsvd.storage.journal import AuditLog, Journal
 
 FILE = {"job": {"name": "three-hospitals", "task": "pca"}, "party": [{"name": "a"}, {"name": "b"}]}
 MEMBERS = ("party/a", "party/b")
@@ -22,8 +23,8 @@ def browser():
 
 
 @pytest.fixture
-def book(tmp_path):
-    return JobBook(Ledger(tmp_path / "ledger.jsonl"))
+def jobs(tmp_path):
+    return Jobs(Journal(tmp_path / "ledger.jsonl"))
 
 
 @pytest.fixture
@@ -32,16 +33,16 @@ def audit(tmp_path):
 
 
 @pytest.fixture
-def address(book, audit, tmp_path):
-    with dashboard(SimpleNamespace(book=book, port=7443), tmp_path / "audit.jsonl", 0) as told:
-        yield told["dashboard"]
+def address(jobs, audit, tmp_path):
+    with dashboard(SimpleNamespace(jobs=jobs, port=7443), tmp_path / "audit.jsonl", 0) as page:
+        yield page
 
 
 def text(browser: Browser) -> str:
     return browser.evaluate("document.body.innerText")
 
 
-def test_a_job_is_followed_from_recruiting_to_its_end(browser, book, audit, address):
+def test_a_job_is_followed_from_recruiting_to_its_end(browser, jobs, audit, address):
     browser.requests.clear()
     browser.complaints.clear()
     browser.size(1100, 800)
@@ -49,25 +50,30 @@ def test_a_job_is_followed_from_recruiting_to_its_end(browser, book, audit, addr
     browser.visit(address)
     browser.until("document.body.innerText.includes('No job yet')")
     assert "token" not in browser.evaluate("location.href")
-    book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))
+    jobs.submit(JobRecord(id=JOB, name="three-hospitals", file=FILE, submitter="researcher/res", members=MEMBERS))
     audit.write("2026-01-02T03:04:05+00:00", "submitted", job=JOB, by="researcher/res")
     browser.until("document.body.innerText.includes('recruiting')")
     browser.until("document.body.innerText.includes('awaited')")
     for member in MEMBERS:
-        book.enlist(JOB, member, 1, {"rows": 10})
-    book.change(JOB, state=JobState.RUNNING)
+        jobs.enlist(JOB, member, 1, EnlistedFacts(rows=10))
+    jobs.change(JOB, state=JobState.RUNNING)
     for done in (100, 400):
-        book.told(JOB, "party/a", {"stage": "compress", "done": done, "total": 1000, "sent": 5_000_000})
+        jobs.report(JOB, "party/a", Progress(stage="compress", done=done, total=1000, sent=5_000_000))
         browser.until(
             f"document.querySelector('progress') && document.querySelector('progress').value === {done // 10}"
         )
     browser.until("[...document.querySelectorAll('td')].some(cell => /^[0-9.]+ (s|min)/.test(cell.textContent))")  # ETA
     assert "4.8 MiB" in text(browser)
     browser.screenshot("dashboard-running")
-    failure = {"who": "party/b", "code": "FSVD-201", "stage": "computing", "text": "the reason stays where it happened"}
-    book.change(JOB, state=JobState.BROKEN, failures=(failure,))
+    failure = {
+        "who": "party/b",
+        "code": "FSVD-201",
+        "stage": "computing",
+        "text": "details are in that party's own log",
+    }
+    jobs.change(JOB, state=JobState.BROKEN, failures=(Failure(**failure),))
     browser.until("document.querySelector('.failure')")
-    assert "FSVD-201: party/b in computing: the reason stays where it happened" in text(browser)
+    assert "FSVD-201: party/b in computing: details are in that party's own log" in text(browser)
     assert browser.evaluate("document.getElementById('news').textContent") == "three-hospitals is broken"
     browser.screenshot("dashboard-broken")
     host = address.partition("/?")[0]
@@ -75,9 +81,17 @@ def test_a_job_is_followed_from_recruiting_to_its_end(browser, book, audit, addr
     assert browser.complaints == []
 
 
-def test_the_page_is_heard_read_in_the_dark_on_a_phone_and_walked_through_by_keyboard(browser, book, address):
+def test_the_page_is_heard_read_in_the_dark_on_a_phone_and_walked_through_by_keyboard(browser, jobs, address):
     name = "<img src=x onerror=alert(1)>"
-    book.submit(JobRecord(JOB, name, {**FILE, "job": {"name": name, "task": "pca"}}, "researcher/res", MEMBERS))
+    jobs.submit(
+        JobRecord(
+            id=JOB,
+            name=name,
+            file={**FILE, "job": {"name": name, "task": "pca"}},
+            submitter="researcher/res",
+            members=MEMBERS,
+        )
+    )
     browser.visit(address)
     browser.until("document.querySelector('article')")
     assert browser.evaluate("document.querySelector('article h3').textContent").startswith(name)  # text, not markup
@@ -99,9 +113,9 @@ def test_the_page_is_heard_read_in_the_dark_on_a_phone_and_walked_through_by_key
     browser.screenshot("dashboard-phone")
 
 
-def test_the_page_shows_the_state_before_the_first_event(browser, book, audit, address):
+def test_the_page_shows_the_state_before_the_first_event(browser, jobs, audit, address):
     """Without the stream of events, as in the moment of opening, the jobs and the history are there."""
-    book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))
+    jobs.submit(JobRecord(id=JOB, name="three-hospitals", file=FILE, submitter="researcher/res", members=MEMBERS))
     audit.write("2026-01-02T03:04:05+00:00", "submitted", job=JOB, by="researcher/res")
     browser.call("Network.setBlockedURLs", urls=["*/events"])
     try:
@@ -116,9 +130,9 @@ def test_the_page_shows_the_state_before_the_first_event(browser, book, audit, a
     browser.until("document.getElementById('news').textContent === ''")  # once the server answers again
 
 
-def test_a_visitor_without_the_token_sees_nothing(browser, book, address):
+def test_a_visitor_without_the_token_sees_nothing(browser, jobs, address):
     browser.call("Network.clearBrowserCookies")
-    book.submit(JobRecord(JOB, "three-hospitals", FILE, "researcher/res", MEMBERS))
+    jobs.submit(JobRecord(id=JOB, name="three-hospitals", file=FILE, submitter="researcher/res", members=MEMBERS))
     browser.visit(address.partition("?")[0])
     assert "three-hospitals" not in text(browser)
     assert "token" in text(browser)

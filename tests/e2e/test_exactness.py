@@ -6,7 +6,7 @@ from sklearn.decomposition import PCA
 from tests.tolerances import ORTHONORMAL_BAR, RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.protocol.messages import BatchRequest
-from fedsvd.protocol.parties import user
+from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping
 from fedsvd.testing.federation import Federation
@@ -298,7 +298,7 @@ def test_the_certificate_says_how_good_the_answer_is():
     assert 0 <= certificate.residual <= VALUES_BAR
     assert 0 < certificate.orthogonality <= VALUES_BAR
     assert certificate.plan_digest == run.plan.digest
-    assert set(certificate.bytes_by_link) == {"csp -> user-1", "csp -> user-2", "user-1 -> csp", "user-2 -> csp"}
+    assert set(certificate.bytes_by_link) == {(CSP, user(1)), (CSP, user(2)), (user(1), CSP), (user(2), CSP)}
     assert certificate.bytes_total == sum(certificate.bytes_by_link.values())
-    assert certificate.messages_by_link["user-1 -> csp"] >= 5
+    assert certificate.messages_by_link[user(1), CSP] >= 5
     assert X.shape[1] == N

@@ -8,27 +8,36 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import pytest
 from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table, until
+from tests.network import unpin
 from typer.testing import CliRunner
 
+import fedsvd
 from fedsvd.cli.main import cli
-from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
-from fedsvd.identity.pins import unpin
+from fedsvd.errors import ConfigError, NotAuthenticated, NotSealed, StorageError
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.parties import CSP, user
 from fedsvd.results.signed_certificate import verify_certificate
+from fedsvd.results.write import read_result
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.service.csp import CspNode
-from fedsvd.service.jobs import JobState
 from fedsvd.service.member_node import MemberNode
+from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
 
 PARTIES = ("a", "b", "c", "d")
 POLICY = Policy(records_for_full=1, records=1, consent_to_two=True)
+WRITERS = []  # the threads in which the CSP wrote what it saw of a job
 
 
 @contextmanager
 def csp_here(house):
     site = Site.at(house.kits["csp/csp"])
-    how = {"patience": house.patience, "keep": site.keep_account, "identity": site.kit.signing_key}
+
+    def account(*seen):
+        WRITERS.append(threading.current_thread().name)
+        site.write_account(*seen)
+
+    how = {"patience": house.patience, "write_account": account, "identity": site.kit.signing_key}
     node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, **how)
     node.start()
     house.csp = f"127.0.0.1:{node.port}"
@@ -64,14 +73,14 @@ def federation(tmp_path_factory):
 def finished(house, csp, job):
     with house.connect() as line:
         id = line.submit(job)
-    until(lambda: csp.book.get(id).state in (JobState.DONE, JobState.BROKEN))
-    return csp.book.get(id)
+    until(lambda: csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN))
+    return csp.jobs.get(id)
 
 
 def code_at(csp, id, attempt=1):
     """The code with which an attempt was broken."""
-    until(lambda: csp.book.get(id).attempt == attempt and csp.book.get(id).state is JobState.BROKEN)
-    return csp.book.get(id).failures[0]["code"]
+    until(lambda: csp.jobs.get(id).attempt == attempt and csp.jobs.get(id).state is JobState.BROKEN)
+    return csp.jobs.get(id).failures[0].code
 
 
 @pytest.fixture(scope="module")
@@ -193,11 +202,28 @@ def test_how_long_a_party_took_is_told_to_no_other(study):
     """F14: seconds by stage show whether a party compressed its data, and how."""
     house, csp, job = study
     for name in PARTIES:
-        told = csp.book.progress(job.id)[f"party/{name}"]
-        assert not {"seconds_by_stage", "began_by_stage", "peak_memory"} & set(told)
-        assert told["bytes_by_link"]
+        told = csp.jobs.progress(job.id)[f"party/{name}"]
+        assert not {"seconds_by_stage", "began_by_stage", "peak_memory"} & told.model_fields_set
+        assert told.bytes_by_link
         manifest = json.loads((house.folder(name, job.id) / "manifest.json").read_bytes())
         assert manifest["certificate"]["seconds_by_stage"]
+
+
+def test_the_csp_writes_what_it_saw_in_a_thread_of_its_own_and_it_is_no_result(study):
+    house, _, job = study
+    folder = Site.at(house.kits["csp/csp"]).results_of({"id": job.id, "file": job.file})
+    until(lambda: (folder / "manifest.json").is_file())
+    assert f"account-{job.id}" in WRITERS, "a handler that writes answers no one meanwhile"
+    account = read_result(folder)
+    assert (account.reader, dict(account.arrays), account.features, account.names) == (CSP, {}, None, PARTIES)
+    assert account.certificate.plan_digest == job.plan_digest
+    senders = {sender for sender, _ in account.certificate.bytes_by_link}
+    assert senders == {CSP, *map(user, range(1, 5))}, "what every role sent at the end"
+    with pytest.raises(ConfigError, match="accounts of the CSP, and no result"):
+        fedsvd.load(folder)
+    told = CliRunner().invoke(cli, ["report", str(folder), "--out", str(house.root / "page.html")])
+    assert told.exit_code == 0, told.output
+    assert "What each role learned" in (house.root / "page.html").read_text()
 
 
 def test_a_roster_of_one_party_less_is_refused_on_the_same_records(study):
@@ -206,11 +232,11 @@ def test_a_roster_of_one_party_less_is_refused_on_the_same_records(study):
     with members_here(house, *PARTIES):
         job = finished(house, csp, file_of("svd", PARTIES[:3], name="less"))
     assert job.state is JobState.BROKEN
-    assert {failure["code"] for failure in job.failures} == {"FSVD-110"}
-    who = job.failures[0]["who"].partition("/")[2]
-    why = Site.at(house.kits[f"party/{who}"]).failure({"id": job.id, "attempt": 1})
-    assert "roster" in why["fault"]
-    assert all(not failure["text"] for failure in job.failures)  # the reason stays where it is
+    assert {failure.code for failure in job.failures} == {"FSVD-110"}
+    who = job.failures[0].who.partition("/")[2]
+    why = Site.at(house.kits[f"party/{who}"]).failure(job)
+    assert "roster" in why.fault
+    assert all(not failure.text for failure in job.failures)  # the reason stays where it is
 
 
 def test_a_finished_job_that_is_shown_again_is_refused_and_results_stay_as_they_are(study):
@@ -218,7 +244,7 @@ def test_a_finished_job_that_is_shown_again_is_refused_and_results_stay_as_they_
     house, csp, job = study
     before = certificate(study, "a").read_bytes()
     again = {"state": JobState.RECRUITING, "attempt": 2, "enlisted": {}, "plan": None, "finished": (), "failures": ()}
-    csp.book.change(job.id, **again)
+    csp.jobs.change(job.id, **again)
     with members_here(house, *PARTIES):
         assert code_at(csp, job.id, attempt=2) == "FSVD-113"
     assert certificate(study, "a").read_bytes() == before
@@ -231,7 +257,7 @@ def test_data_that_changed_after_it_was_approved_is_not_brought(study):
     rows = np.load(path)
     with members_here(house, "a", "b", "c"), house.connect() as line:
         id = line.submit(file_of("svd", PARTIES, name="changed"))
-        until(lambda: len(csp.book.get(id).enlisted) == 3)
+        until(lambda: len(csp.jobs.get(id).enlisted) == 3)
         other = rows.copy()
         other[0, 0] = np.nextafter(other[0, 0], np.inf)
         np.save(path, other)
@@ -239,8 +265,8 @@ def test_data_that_changed_after_it_was_approved_is_not_brought(study):
             assert code_at(csp, id) == "FSVD-211"
             np.save(path, rows)
             line.resume(id)
-            until(lambda: csp.book.get(id).state in (JobState.DONE, JobState.BROKEN))
-        assert csp.book.get(id).state is JobState.DONE, csp.book.get(id).failures
+            until(lambda: csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN))
+        assert csp.jobs.get(id).state is JobState.DONE, csp.jobs.get(id).failures
 
 
 def test_a_plan_with_another_key_for_the_csp_is_refused(study, monkeypatch):
@@ -249,7 +275,7 @@ def test_a_plan_with_another_key_for_the_csp_is_refused(study, monkeypatch):
     monkeypatch.setattr(ServiceProvider, "_signer", None, raising=False)
     with members_here(house, *PARTIES):
         job = finished(house, csp, file_of("svd", PARTIES, name="unsigned"))
-    assert job.failures[0]["code"] == "FSVD-503"
+    assert job.failures[0].code == "FSVD-503"
 
 
 def test_parties_of_one_organisation_count_once(tmp_path):
@@ -259,10 +285,10 @@ def test_parties_of_one_organisation_count_once(tmp_path):
     made = institutions(tmp_path, PARTIES, tables, Policy(records_for_full=1, records=1), of)
     with made as house, csp_here(house) as csp, members_here(house, *PARTIES):
         job = finished(house, csp, file_of("svd", PARTIES, name="full"))
-        assert job.failures[0]["code"] == "FSVD-110"
-        who = job.failures[0]["who"].partition("/")[2]
-        why = Site.at(house.kits[f"party/{who}"]).failure({"id": job.id, "attempt": 1})
-        assert "the 4 parties belong to 2 organisation(s), 3 are asked for" in why["fault"]
+        assert job.failures[0].code == "FSVD-110"
+        who = job.failures[0].who.partition("/")[2]
+        why = Site.at(house.kits[f"party/{who}"]).failure(job)
+        assert "the 4 parties belong to 2 organisation(s), 3 are asked for" in why.fault
         job = finished(house, csp, file_of("pca", PARTIES, name="four", components=1))
         assert job.state is JobState.DONE, job.failures
         job = finished(house, csp, file_of("pca", PARTIES[:3], name="three", components=1))
@@ -275,8 +301,8 @@ def test_two_studies_at_once_know_of_each_other(tmp_path):
     with institutions(tmp_path, PARTIES, tables, POLICY) as house, csp_here(house) as csp, house.connect() as line:
         ids = [line.submit(file_of("svd", parties, name=f"of-{len(parties)}")) for parties in (PARTIES, PARTIES[:3])]
         with members_here(house, *PARTIES):
-            until(lambda: all(csp.book.get(id).state in (JobState.DONE, JobState.BROKEN) for id in ids))
-        first, second = (csp.book.get(id) for id in ids)
+            until(lambda: all(csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN) for id in ids))
+        first, second = (csp.jobs.get(id) for id in ids)
         assert JobState.BROKEN in (first.state, second.state)
         broken = first if first.state is JobState.BROKEN else second
-        assert "FSVD-110" in {failure["code"] for failure in broken.failures}
+        assert "FSVD-110" in {failure.code for failure in broken.failures}

@@ -45,7 +45,7 @@ def test_one_csp_serves_twenty_studies_at_once_and_all_are_right(tmp_path):
             ids = [line.submit(file_of(task, PARTIES, **options)) for task, options in jobs]
             for id in ids:
                 line.wait(id, timeout=3 * GENEROUS)
-            assert {line.job(id)["attempt"] for id in ids} == {1}
+            assert {line.job(id).attempt for id in ids} == {1}
         for id, (task, options) in zip(ids, jobs, strict=True):
             for name in PARTIES:
                 expect_numpys(house.folder(name, id), task, options, D)
@@ -72,7 +72,7 @@ def test_an_upload_of_two_gigabytes_holds_memory_under_the_budget_at_both_ends(t
         run = federation.run(job)
         grown = {process.name: peak(process) - before[process.name] for process in federation.processes}
         found = np.concatenate([np.load(run.folders[name] / "coefficients.npy").ravel() for name in data])
-    sent = {link: count for told in run.record["progress"].values() for link, count in told["bytes_by_link"].items()}
+    sent = {link: count for told in run.record.progress.values() for link, count in told.bytes_by_link.items()}
     assert sent["user-1 -> csp"] > 2e9
     # Beside the budget for panels and batches: what the transport may hold, and the libraries that come in with use.
     held = {"csp/csp": 256 * MIB, "party/a": 128 * MIB, "party/b": 128 * MIB}

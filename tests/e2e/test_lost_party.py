@@ -18,11 +18,11 @@ from tests.e2e.test_prod_rung import HeldCsp, csp_here, expect_right, member_her
 import fedsvd
 from fedsvd.engine.player import Player
 from fedsvd.errors import FedSVDError
-from fedsvd.service.api import Desk
+from fedsvd.service.client import CspClient
 from fedsvd.service.csp import CspNode
-from fedsvd.service.jobs import JobState
+from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 SOON = 30.0  # seconds: half of the patience
@@ -33,15 +33,16 @@ class LateCsp(HeldCsp):
 
     late = False
 
-    def _tell(self, caller, id, progress):
-        CspNode._tell(self, caller, id, progress)
-        if caller == "party/b" and "bytes_by_link" in progress and self.hold is not None:
+    def _tell(self, caller, asked):
+        answer = CspNode._tell(self, caller, asked)
+        if caller == "party/b" and asked.progress.bytes_by_link and self.hold is not None:
             self.late = True
             self.gate.wait(GENEROUS)
+        return answer
 
 
 def failures(node, id):
-    return {failure["who"]: failure for failure in node.book.get(id).failures}
+    return {failure.who: failure for failure in node.jobs.get(id).failures}
 
 
 @pytest.mark.slow
@@ -62,8 +63,8 @@ def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(t
             until(lambda: "party/a" in failures(node, id), "the other party was never told")
             assert monotonic() - killed < SOON
             told = failures(node, id)
-            assert (told["csp"]["code"], told["party/a"]["code"]) == ("FSVD-501", "FSVD-415")
-            assert "the connection of user 2 closed" in told["csp"]["text"]
+            assert (told["csp"].code, told["party/a"].code) == ("FSVD-501", "FSVD-415")
+            assert "the connection of user 2 closed" in told["csp"].text
             node.release()
             shown = command("job", "watch", id, "--kit", house.kits["researcher/res"], "--csp", house.csp)
             assert shown.returncode == 1
@@ -86,7 +87,7 @@ def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_s
         house.start("party/b")
         with house.connect() as researcher:
             id = researcher.submit(file_of("svd", ("a", "b")))
-            until(lambda: node.book.get(id).finished == ("party/a",))
+            until(lambda: node.jobs.get(id).finished == ("party/a",))
             until(lambda: node.late)
             house.kill("party/b")
             killed = monotonic()
@@ -94,7 +95,7 @@ def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_s
             until(lambda: "not_finished" in manifest.read_text(), "the results of the other party were never marked")
             assert monotonic() - killed < SOON
             node.release()
-            assert node.book.get(id).state is JobState.BROKEN
+            assert node.jobs.get(id).state is JobState.BROKEN
             assert "is broken: FSVD-501" in mark.read_text()
             assert "the connection of party b closed" in mark.read_text()
             assert json.loads(manifest.read_text())["not_finished"] == mark.read_text().strip()
@@ -148,10 +149,10 @@ def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch)
         finally:
             go_on.set()
         told = failures(node, id)
-        assert (told["csp"]["code"], told["csp"]["stage"]) == ("FSVD-501", "factorising")
-        assert told["party/a"]["code"] == "FSVD-415"
+        assert (told["csp"].code, told["csp"].stage) == ("FSVD-501", "factorising")
+        assert told["party/a"].code == "FSVD-415"
         until(lambda: not [thread for thread in threading.enumerate() if thread.name == f"job-{id}"])
-        assert [failure["who"] for failure in node.book.get(id).failures].count("csp") == 1
+        assert [failure.who for failure in node.jobs.get(id).failures].count("csp") == 1
         assert not (house.kits["party/a"] / "results").exists()
 
 
@@ -160,21 +161,21 @@ def test_no_submitted_job_and_no_number_of_them_stops_a_party(tmp_path):
     with two(tmp_path) as house:
         house.start("csp/csp", "party/a", "party/b")
         site = Site.at(house.kits["researcher/res"])
-        desk = Desk(Line(site.dialling(house.csp, GENEROUS)))
+        client = CspClient(PinnedConnection(site.dialling(house.csp, GENEROUS)))
         file = file_of("svd", ("a", "b"))
         try:
             for column in ("x" * 900_000, "x" * 200_000, "\x1b]0;x\x07"):
                 with pytest.raises(FedSVDError, match="FSVD-100"):
-                    desk.ask("submit", file={**file, "job": {**file["job"], "id": column}})
+                    client.submit({**file, "job": {**file["job"], "id": column}})
             with pytest.raises(FedSVDError, match="FSVD-100"):
-                desk.ask("submit", file={**file, "job": {**file["job"], "id": "x" * (2 << 20)}})
+                client.submit({**file, "job": {**file["job"], "id": "x" * (2 << 20)}})
             # These wait for a party that is not there, each as large as a job may be.
             waiting = {**file, "job": {**file["job"], "id": "x" * 1000}, "party": [*file["party"], {"name": "c"}]}
             for _ in range(250):
-                desk.ask("submit", file=waiting)
-            assert len(desk.jobs()) == 250
+                client.submit(waiting)
+            assert len(client.jobs()) == 250
         finally:
-            desk.close()
+            client.close()
         with house.connect() as researcher:
             id = researcher.submit(file)
             assert researcher.wait(id, timeout=GENEROUS).state == "done"

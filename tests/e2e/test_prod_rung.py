@@ -32,6 +32,7 @@ from fedsvd.protocol.tasks import Mode
 from fedsvd.service import csp as csp_node
 from fedsvd.service.csp import CspNode
 from fedsvd.service.member_node import MemberNode
+from fedsvd.service.records import EnlistedFacts, Progress
 from fedsvd.service.site import Site
 
 PATIENCE = 60.0
@@ -44,11 +45,13 @@ class HeldCsp(CspNode):
         self.hold, self.gate, self.told = None, threading.Event(), []
         super().__init__(*how, **more)
 
-    def _tell(self, caller, id, progress):
-        super()._tell(caller, id, progress)
-        self.told.append((self.book.get(id).attempt, caller, progress["stage"], progress.get("total")))
-        if self.hold == (caller, progress["stage"]):
+    def _tell(self, caller, asked):
+        answer = super()._tell(caller, asked)
+        progress = asked.progress
+        self.told.append((self.jobs.get(asked.id).attempt, caller, progress.stage, progress.total or None))
+        if self.hold == (caller, progress.stage):
             self.gate.wait(GENEROUS)
+        return answer
 
     def hold_at(self, caller, stage):
         self.hold = caller, stage
@@ -102,7 +105,7 @@ def two(tmp_path, **how):
 
 
 def stage_of(node, id, caller):
-    return node.book.progress(id).get(caller, {}).get("stage")
+    return node.jobs.progress(id).get(caller, Progress()).stage
 
 
 def expect_right(house, id, task="svd", **options):
@@ -183,12 +186,12 @@ def test_a_party_killed_after_its_pass_resumes_from_its_checkpoint(tmp_path):
             csp.release()
             house.start("party/a")  # it finds its session spent, and says so
             broken = line.watch(id, timeout=GENEROUS)
-            assert broken["state"] == "broken"
-            assert all(failure["code"].startswith("FSVD-") for failure in broken["failures"])
+            assert broken.state == "broken"
+            assert all(failure.code.startswith("FSVD-") for failure in broken.failures)
             # The first attempt is over at both, so that whatever is told from here on is told of the second.
-            until(lambda: {"party/a", "party/b"} <= {failure["who"] for failure in line.job(id)["failures"]})
+            until(lambda: {"party/a", "party/b"} <= {failure.who for failure in line.job(id).failures})
             csp.hold_at("party/b", "summing")
-            assert line.resume(id)["attempt"] == 2
+            assert line.resume(id).attempt == 2
             until(lambda: (2, "party/b", "summing", None) in csp.told)
             until(lambda: (2, "party/a", "summing", None) in csp.told)
             after = checkpoint.stat()
@@ -222,14 +225,14 @@ def test_a_csp_that_goes_away_in_the_middle_comes_back_and_finishes(tmp_path, ho
         with member_here(house, "party/b", Waiting), house.connect() as line:
             id = line.submit(file_of("svd", ("a", "b")))
             until(Waiting.looked.is_set)
-            until(lambda: line.job(id)["progress"].get("party/a", {}).get("stage") == "keys")
+            until(lambda: line.job(id).progress_of("party/a").stage == "keys")
             if how is signal.SIGKILL:
                 house.kill("csp/csp")
             else:
                 assert house.stop("csp/csp") == 0
             house.start("csp/csp")
             Waiting.go_on.set()
-            assert line.watch(id, timeout=GENEROUS)["state"] == "broken"
+            assert line.watch(id, timeout=GENEROUS).state == "broken"
             line.resume(id)
             line.wait(id, timeout=GENEROUS)
         expect_right(house, id)
@@ -248,8 +251,8 @@ def test_a_party_told_to_stop_tells_the_others_and_is_resumed(tmp_path):
             until(lambda: stage_of(csp, id, "party/a") == "summing")
             assert house.stop("party/a") == 0
             broken = line.watch(id, timeout=GENEROUS)
-            (failure,) = (each for each in broken["failures"] if each["who"] == "party/a")
-            assert (failure["code"], failure["text"]) == ("FSVD-501", "")  # the reason is in its own log
+            (failure,) = (each for each in broken.failures if each.who == "party/a")
+            assert (failure.code, failure.text) == ("FSVD-501", "")  # the reason is in its own log
             csp.release()
             house.start("party/a")
             line.resume(id)
@@ -266,14 +269,14 @@ def test_a_revoked_party_is_refused_at_its_next_call(tmp_path):
         house.processes["party/b"].said("the certificate of party/b was revoked")
         with house.connect() as line, house.connect("party/a") as ours:
             id = line.submit(file_of("svd", ("a", "b")))
-            until(lambda: line.job(id)["enlisted"])
-            assert [record["id"] for record in ours.jobs()] == [id]
-            assert list(line.job(id)["enlisted"]) == ["party/a"]
+            until(lambda: line.job(id).enlisted)
+            assert [record.id for record in ours.jobs()] == [id]
+            assert list(line.job(id).enlisted) == ["party/a"]
             line.stop(id)
         house.kill("party/b")
         again = command("party", "start", "--kit", house.kits["party/b"], "--csp", house.csp)
         assert (again.returncode, "FSVD-503" in again.stderr, "revoked" in again.stderr) == (1, True, True)
-        assert csp.book.of("party/b")[0].state == "stopped"
+        assert csp.jobs.of("party/b")[0].state == "stopped"
 
 
 @pytest.mark.slow
@@ -295,12 +298,12 @@ def test_a_csp_that_changes_the_plan_is_found_out_before_data_is_touched(tmp_pat
             id = line.submit(file_of("svd", ("a", "b")))
             broken = line.watch(id, timeout=GENEROUS)
         # Who comes second finds the attempt broken off, and nothing to do.
-        told = [each for each in broken["failures"] if each["who"] != "csp"]
-        assert {each["code"] for each in told} == {"FSVD-413"}
-        assert broken["state"] == "broken"
+        told = [each for each in broken.failures if each.who != "csp"]
+        assert {each.code for each in told} == {"FSVD-413"}
+        assert broken.state == "broken"
         assert csp.told == []  # nobody came as far as a stage
         for each in told:
-            assert Site.at(house.kits[each["who"]]).failure(broken)["code"] == "FSVD-413"
+            assert Site.at(house.kits[each.who]).failure(broken).code == "FSVD-413"
         for name in ("a", "b"):
             assert not (house.kits[f"party/{name}"] / "results").exists()
 
@@ -308,10 +311,11 @@ def test_a_csp_that_changes_the_plan_is_found_out_before_data_is_touched(tmp_pat
 class Impostor(CspNode):
     """A CSP that puts a key of its own in the place of party b's."""
 
-    def _enlist(self, caller, id, attempt, facts):
+    def _enlist(self, caller, asked):
         if caller == "party/b":
-            facts = {**facts, "signing": "ab" * 32}
-        return super()._enlist(caller, id, attempt, facts)
+            facts = asked.facts.also(EnlistedFacts(signing="ab" * 32))
+            asked = asked.model_copy(update={"facts": facts})
+        return super()._enlist(caller, asked)
 
 
 @pytest.mark.slow
@@ -321,8 +325,8 @@ def test_a_csp_that_swaps_a_key_is_found_out(tmp_path):
         with house.connect() as line:
             id = line.submit(file_of("svd", ("a", "b")))
             broken = line.watch(id, timeout=GENEROUS)
-            assert broken["state"] == "broken"
-            assert {each["code"] for each in broken["failures"] if each["who"] == "party/a"} <= {"FSVD-503"}
+            assert broken.state == "broken"
+            assert {each.code for each in broken.failures if each.who == "party/a"} <= {"FSVD-503"}
             assert not any(list((house.kits[f"party/{name}"]).glob("results/*")) for name in ("a", "b"))
 
 
@@ -333,11 +337,11 @@ def test_a_job_below_a_partys_policy_is_refused_and_the_reason_stays_there(tmp_p
         with house.connect() as line:
             id = line.submit(file_of("svd", ("a", "b")))
             broken = line.watch(id, timeout=GENEROUS)
-        told = {each["code"] for each in broken["failures"] if each["who"] != "csp"}
+        told = {each.code for each in broken.failures if each.who != "csp"}
         assert "FSVD-110" in told
-        assert "Gram" not in json.dumps(broken["failures"])
+        assert "Gram" not in repr(broken.failures)
         at = ("--csp", house.csp, "--format", "json")
-        who = next(each["who"] for each in broken["failures"] if each["code"] == "FSVD-110")
+        who = next(each.who for each in broken.failures if each.code == "FSVD-110")
         seen = command("job", "results", id, "--kit", house.kits[who], *at)
         assert "Gram" in json.dumps(json.loads(seen.stdout)["failures"])
         watched = command("job", "watch", id, "--kit", house.kits["researcher/res"], *at)
@@ -406,10 +410,10 @@ def test_a_stopped_job_stays_stopped(tmp_path):
         with house.connect() as line:
             id = line.submit(file_of("svd", ("a", "b")))
             until(lambda: stage_of(csp, id, "party/a") == "summing")
-            assert line.stop(id)["state"] == "stopped"
+            assert line.stop(id).state == "stopped"
             csp.release()
-            until(lambda: {each["who"] for each in csp.book.get(id).failures} >= {"party/a", "party/b"})
-            assert line.job(id)["state"] == "stopped"
+            until(lambda: {each.who for each in csp.jobs.get(id).failures} >= {"party/a", "party/b"})
+            assert line.job(id).state == "stopped"
             with pytest.raises(fedsvd.errors.FedSVDError, match="not broken"):
                 line.resume(id)
         assert not (house.kits["party/a"] / "results").exists()

@@ -8,7 +8,8 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.protocol.messages import PaddedBatch, SumShare, size
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Mode, Split, Task
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 
@@ -123,7 +124,7 @@ def test_what_is_planned_is_what_is_metered(k):
     run.run()
     metered = run.certificate.bytes_by_link
     for party in run.plan.users:
-        assert sum(sent_by(run.plan, party).values()) == metered[f"{party.name} -> csp"]
+        assert sum(sent_by(run.plan, party).values()) == metered[party, CSP]
 
 
 class Repeated(MatrixSource):

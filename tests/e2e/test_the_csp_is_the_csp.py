@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from tests.network import Network, listening, make_kits, no_answer
+from tests.network import Network, listening, make_kits, no_answer, unpin
 
 from fedsvd.errors import NotAuthenticated
 from fedsvd.identity.authority import Authority
 from fedsvd.identity.certificates import make_certificate
 from fedsvd.identity.kit import accept, accept_revocations
-from fedsvd.identity.pins import unpin
 from fedsvd.identity.request import CA_KEY, TLS_KEY, make_request, read_tls_key, renew
 from fedsvd.identity.temporary import LOOPBACK
 from fedsvd.protocol.messages import BatchRequest
@@ -25,7 +24,7 @@ from fedsvd.service.site import Site
 from fedsvd.transport.calls import ASK
 from fedsvd.transport.grpc_client import Dialled
 from fedsvd.transport.grpc_server import Exchange
-from fedsvd.transport.line import Line
+from fedsvd.transport.pinned_connection import PinnedConnection
 from fedsvd.types import Digest
 
 SHORT = 20.0  # seconds of patience; refusals do not wait for it
@@ -77,7 +76,7 @@ def impostor(network, key, certificate, says=None):
 
 
 def ask(network: Network, address=None, kit="party/a"):
-    line = Line(Site.at(network.kits[kit]).dialling(address or network.address, SHORT))
+    line = PinnedConnection(Site.at(network.kits[kit]).dialling(address or network.address, SHORT))
     try:
         return line.call(ASK, b"{}")
     finally:
@@ -92,9 +91,9 @@ def test_a_second_csp_that_the_operator_signed_is_refused(network, folder):
     with impostor(network, *second_csp(folder)) as address:
         with pytest.raises(NotAuthenticated, match="not the key that csp is pinned to"):
             ask(network, address)
-        room = network.open((user(1),))
+        links = network.open((user(1),))
         with pytest.raises(NotAuthenticated):
-            Dialled(Site.at(network.kits["party/a"]).dialling(address, SHORT), room.session)
+            Dialled(Site.at(network.kits["party/a"]).dialling(address, SHORT), links.session)
 
 
 def test_one_that_shows_the_true_certificate_without_its_key_is_refused(network, folder):
@@ -132,26 +131,26 @@ def test_a_party_that_answers_as_the_csp_is_refused(network, folder):
 def test_a_csp_that_was_met_before_is_not_believed_elsewhere(network, folder):
     """The line knows the CSP already, and asks nobody; the impostor's connections do not come about."""
     known = Site.at(network.kits["party/a"]).dialling(network.address, SHORT)
-    line = Line(known)
+    line = PinnedConnection(known)
     assert line.call(ASK, b"{}") == b"null"
     line.close()
     true = network.site.kit.certificate_pem
     with impostor(network, *second_csp(folder), says=true) as address:
-        elsewhere = Line(replace(known, address=address))
+        elsewhere = PinnedConnection(replace(known, address=address))
         with pytest.raises(NotAuthenticated, match="does not have its key"):
             elsewhere.call(ASK, b"{}")
         elsewhere.close()
 
 
 def test_a_revoked_csp_is_refused_at_once_and_by_open_lines_too(network, folder):
-    line = Line(network.dialling(user(1)))
+    line = PinnedConnection(network.dialling(user(1)))
     assert line.call(ASK, b"{}") == b"null"
     revoked = Authority(folder / "operator").revoke("csp", "csp", now=now())
     assert ask(network) == b"null"  # nobody has told this party yet
     accept_revocations(network.kits["party/a"], revoked)
     with pytest.raises(NotAuthenticated, match="csp/csp was revoked"):
         ask(network)
-    line._meeting._looked = 0.0  # a second later
+    line._channels._checked_at = 0.0  # a second later
     with pytest.raises(NotAuthenticated, match="csp/csp was revoked"):
         line.call(ASK, b"{}")
     line.close()
@@ -176,7 +175,7 @@ def test_an_open_line_goes_on_when_the_csp_comes_back_with_a_renewed_certificate
     kits = make_kits(folder)
     with listening(kits) as before:
         address = before.address
-        line = Line(before.dialling(user(1)))
+        line = PinnedConnection(before.dialling(user(1)))
         assert line.call(ASK, b"{}") == b"null"
         first = line.csp
     operator, kit = Authority(folder / "operator"), kits["csp/csp"]
@@ -187,7 +186,7 @@ def test_an_open_line_goes_on_when_the_csp_comes_back_with_a_renewed_certificate
         assert line.call(ASK, b"{}") == b"null"
         assert line.csp != first
         assert line.csp == after.site.kit.certificate_pem
-        room, end = after.pair()
+        links, end = after.pair()
         end.send(CSP, BatchRequest(Digest("0" * 64), 3))
-        assert room.receive(SHORT)[1].batch == 3
+        assert links.receive(SHORT)[1].batch == 3
     line.close()

@@ -20,11 +20,11 @@ from tests.proxies import ConnectProxy, Proxy, proxied_environment
 from fedsvd.errors import PeerLost, TimedOut, TransportError
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch
 from fedsvd.protocol.parties import CSP, Party, user
-from fedsvd.transport import meeting
+from fedsvd.transport import pinned_connection
 from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, OPTIONS
 from fedsvd.transport.grpc_client import Dialled
-from fedsvd.transport.line import Line
-from fedsvd.transport.room import Room
+from fedsvd.transport.pinned_connection import PinnedConnection
+from fedsvd.transport.session import SessionLinks
 from fedsvd.types import Digest
 
 PLAN = Digest("0" * 64)
@@ -67,19 +67,19 @@ def expect_batch(message: object, number: int, mib: int) -> None:
     np.testing.assert_array_equal(message.payload, batch(number, mib).payload)
 
 
-def small_talk(room: Room, end: Dialled) -> None:
+def small_talk(links: SessionLinks, end: Dialled) -> None:
     """Little enough for the shortest patience on the slowest machine."""
     end.send(CSP, BatchRequest(PLAN, 1))
-    assert room.receive(GENEROUS)[1].batch == 1
-    room.send(user(1), BatchRequest(PLAN, 2))
+    assert links.receive(GENEROUS)[1].batch == 1
+    links.send(user(1), BatchRequest(PLAN, 2))
     assert end.receive(GENEROUS)[1].batch == 2
 
 
-def talk_both_ways(room: Room, end: Dialled, first: int = 0) -> None:
+def talk_both_ways(links: SessionLinks, end: Dialled, first: int = 0) -> None:
     """A message up and one down, each of several frames, arrive as they were."""
     end.send(CSP, batch(first, 3))
-    expect_batch(room.receive(GENEROUS)[1], first, 3)
-    room.send(user(1), batch(first + 1, 3))
+    expect_batch(links.receive(GENEROUS)[1], first, 3)
+    links.send(user(1), batch(first + 1, 3))
     expect_batch(end.receive(GENEROUS)[1], first + 1, 3)
 
 
@@ -89,21 +89,21 @@ def talk_both_ways(room: Room, end: Dialled, first: int = 0) -> None:
 @pytest.mark.chaos("cut connections", "in the middle of an upload", "dialled again; everything once, whole, in order")
 @pytest.mark.parametrize("after", [1, 100_000, 3 * MIB, 9 * MIB])
 def test_a_connection_cut_in_the_middle_of_an_upload_loses_and_doubles_nothing(network, proxy, after):
-    room, end = network.pair(address=proxy.address)
+    links, end = network.pair(address=proxy.address)
     proxy.cut_after(after)
     for number in range(3):
         end.send(CSP, batch(number, 5))
     for number in range(3):
-        expect_batch(room.receive(GENEROUS)[1], number, 5)
-    assert room.receive(0.2) is None
+        expect_batch(links.receive(GENEROUS)[1], number, 5)
+    assert links.receive(0.2) is None
 
 
 @pytest.mark.chaos("cut connections", "again and again, both ways", "dialled again; everything once, whole, in order")
 def test_a_connection_cut_again_and_again_loses_and_doubles_nothing(network, proxy):
-    room, end = network.pair(address=proxy.address)
+    links, end = network.pair(address=proxy.address)
     for number in range(4):
         end.send(CSP, batch(number, 4))
-        room.send(user(1), batch(10 + number, 4))
+        links.send(user(1), batch(10 + number, 4))
     stop = threading.Event()
 
     def cutting() -> None:
@@ -116,16 +116,16 @@ def test_a_connection_cut_again_and_again_loses_and_doubles_nothing(network, pro
     stop.set()
     thread.join()
     for number in range(4):
-        expect_batch(room.receive(GENEROUS)[1], number, 4)
+        expect_batch(links.receive(GENEROUS)[1], number, 4)
         expect_batch(end.receive(GENEROUS)[1], 10 + number, 4)
-    assert room.receive(0.2) is None
+    assert links.receive(0.2) is None
     assert end.receive(0.2) is None
 
 
 def test_a_connection_cut_in_the_middle_of_a_download_loses_and_doubles_nothing(network, proxy):
-    room, end = network.pair(address=proxy.address)
+    links, end = network.pair(address=proxy.address)
     for number in range(3):
-        room.send(user(1), batch(number, 5))
+        links.send(user(1), batch(number, 5))
         if number:
             proxy.cut()
     for number in range(3):
@@ -137,51 +137,51 @@ def test_a_connection_cut_in_the_middle_of_a_download_loses_and_doubles_nothing(
     "a stalled peer", "a line that carries nothing for a while", "goes on; everything once, whole, in order"
 )
 def test_a_line_that_stalls_for_a_while_goes_on(network, proxy):
-    room, end = network.pair(address=proxy.address)
-    talk_both_ways(room, end)
+    links, end = network.pair(address=proxy.address)
+    talk_both_ways(links, end)
     proxy.flows.clear()
     end.send(CSP, batch(2, 3))
-    room.send(user(1), batch(3, 3))
-    assert room.receive(0.5) is None
+    links.send(user(1), batch(3, 3))
+    assert links.receive(0.5) is None
     proxy.flows.set()
-    expect_batch(room.receive(GENEROUS)[1], 2, 3)
+    expect_batch(links.receive(GENEROUS)[1], 2, 3)
     expect_batch(end.receive(GENEROUS)[1], 3, 3)
-    talk_both_ways(room, end, 4)
+    talk_both_ways(links, end, 4)
 
 
 @pytest.mark.chaos("half-closed connections", "a line, once", "dialled again; everything once, whole, in order")
 def test_a_half_closed_line_is_dialled_again(network, proxy):
-    room, end = network.pair(address=proxy.address)
-    talk_both_ways(room, end)
+    links, end = network.pair(address=proxy.address)
+    talk_both_ways(links, end)
     proxy.half_close()
-    talk_both_ways(room, end, 2)
+    talk_both_ways(links, end, 2)
 
 
 def test_a_slow_line_is_a_line(network, proxy):
     proxy.delay = 0.02
-    room, end = network.pair(address=proxy.address)
-    talk_both_ways(room, end)
+    links, end = network.pair(address=proxy.address)
+    talk_both_ways(links, end)
 
 
 def test_a_csp_that_refuses_for_a_while_is_waited_for(network, proxy):
-    room, end = network.pair(address=proxy.address)
+    links, end = network.pair(address=proxy.address)
     proxy.refuses = True
     proxy.cut()
     end.send(CSP, batch(0, 3))
-    assert room.receive(1.0) is None
+    assert links.receive(1.0) is None
     proxy.refuses = False
-    expect_batch(room.receive(GENEROUS)[1], 0, 3)
-    talk_both_ways(room, end, 1)
+    expect_batch(links.receive(GENEROUS)[1], 0, 3)
+    talk_both_ways(links, end, 1)
 
 
 def test_a_member_can_dial_before_anything_answers(network, proxy):
     proxy.refuses = True
-    room = network.open((user(1),))
+    links = network.open((user(1),))
     with ThreadPoolExecutor(1) as pool:
-        dialling = pool.submit(network.dial, user(1), room.session, address=proxy.address)
+        dialling = pool.submit(network.dial, user(1), links.session, address=proxy.address)
         until(lambda: proxy.connections > 1)
         proxy.refuses = False
-        talk_both_ways(room, dialling.result(GENEROUS))
+        talk_both_ways(links, dialling.result(GENEROUS))
 
 
 # --- lines that do not ------------------------------------------------------------------------------------------------
@@ -209,8 +209,8 @@ def half_closed_for_good(proxy: Proxy) -> None:
 @pytest.mark.parametrize("trouble", [gone, stalled, half_closed_for_good])
 @pytest.mark.parametrize("saying", [True, False], ids=["while it speaks", "while it waits"])
 def test_a_line_that_does_not_come_back_is_an_error_at_both_ends(network, proxy, trouble, saying):
-    room, end = network.pair(address=proxy.address, patience=SHORT)
-    small_talk(room, end)
+    links, end = network.pair(address=proxy.address, patience=SHORT)
+    small_talk(links, end)
     trouble(proxy)
     if saying:
         end.send(CSP, batch(2, 3))
@@ -221,12 +221,12 @@ def test_a_line_that_does_not_come_back_is_an_error_at_both_ends(network, proxy,
     with pytest.raises(TimedOut):
         end.receive()
     end.close()
-    until(lambda: _missed(room), "the CSP never missed the member")
+    until(lambda: _missed(links), "the CSP never missed the member")
 
 
-def _missed(room: Room) -> bool:
+def _missed(links: SessionLinks) -> bool:
     try:
-        room.expect_signs_of_life(SHORT / 4)
+        links.expect_signs_of_life(SHORT / 4)
     except TimedOut:
         return True
     return False
@@ -235,24 +235,24 @@ def _missed(room: Room) -> bool:
 def test_nobody_listening_is_an_error_after_our_patience(network):
     with Proxy(network.exchange.port) as proxy:
         address = proxy.address
-    room = network.open((user(1),))
+    links = network.open((user(1),))
     with pytest.raises(TimedOut, match="nothing got through"):
-        network.dial(user(1), room.session, address=address, patience=SHORT)
+        network.dial(user(1), links.session, address=address, patience=SHORT)
 
 
 @pytest.mark.chaos("a stalled peer", "large frames are swallowed, small calls answered", "FSVD-502 at the member")
 def test_large_frames_that_never_get_through_are_an_error_though_small_calls_do(network, proxy):
     """As behind a path that swallows large packets: pulls are answered, pushes are not."""
-    room, end = network.pair(address=proxy.address, patience=SHORT)
-    small_talk(room, end)
-    push, never = room.push, threading.Event()
+    links, end = network.pair(address=proxy.address, patience=SHORT)
+    small_talk(links, end)
+    push, never = links.push, threading.Event()
 
     def swallowing(party: Party, body: bytes) -> bool:
         if len(body) > MIB:
             never.wait(GENEROUS)
         return push(party, body)
 
-    room.push = swallowing
+    links.push = swallowing
     end.send(CSP, batch(2, 3))
     with pytest.raises(TimedOut):
         end.receive(GENEROUS)
@@ -262,8 +262,8 @@ def test_large_frames_that_never_get_through_are_an_error_though_small_calls_do(
 @pytest.mark.chaos("a restarted CSP", "in the middle of a session", "FSVD-501 at the member; a new session works")
 def test_a_csp_that_was_restarted_knows_nothing_of_the_session(kits):
     with listening(kits) as network:
-        room, end = network.pair()
-        talk_both_ways(room, end)
+        links, end = network.pair()
+        talk_both_ways(links, end)
         address = network.address
         network.exchange.stop(0.0)
         with listening(kits, address) as again:
@@ -282,7 +282,7 @@ def test_a_csp_that_was_restarted_knows_nothing_of_the_session(kits):
 @pytest.mark.chaos("a reader that does not read", "at the CSP", "the sender waits; memory stays bounded; nothing lost")
 def test_a_sender_waits_for_a_reader_that_does_not_read(kits):
     with listening(kits, held=8 * MIB) as network:
-        room, end = network.pair(held=8 * MIB)
+        links, end = network.pair(held=8 * MIB)
         sent = []
 
         def sending() -> None:
@@ -297,17 +297,17 @@ def test_a_sender_waits_for_a_reader_that_does_not_read(kits):
         # Eight MiB may wait at each end, and one message is being handed over.
         assert len(sent) <= 2 * 4 + 1
         for number in range(30):
-            expect_batch(room.receive(GENEROUS)[1], number, 2)
+            expect_batch(links.receive(GENEROUS)[1], number, 2)
         thread.join(GENEROUS)
         assert sent == list(range(30))
 
 
 def test_a_member_that_does_not_read_fetches_no_more_and_is_not_missed(network):
-    room, end = network.pair(held=4 * MIB)
+    links, end = network.pair(held=4 * MIB)
     for number in range(12):
-        room.send(user(1), batch(number, 2))
+        links.send(user(1), batch(number, 2))
     until(lambda: end._arrived_bytes > 4 * MIB)
-    link = room._links[user(1)]
+    link = links._links[user(1)]
     for _ in range(2):
         before = link.heard
         until(lambda before=before: link.heard > before, "it shows no sign of life")
@@ -338,14 +338,14 @@ def test_a_line_that_hangs_up_ends_the_wait_of_its_sender(kits):
 
 def test_calls_that_wait_do_not_starve_those_that_speak(kits):
     with listening(kits, workers=8) as network:
-        rooms = [network.open((user(1), user(2), user(3))) for _ in range(6)]
-        ends = [network.dial(user(i), room.session) for room in rooms for i in (1, 2, 3)]
+        sessions = [network.open((user(1), user(2), user(3))) for _ in range(6)]
+        ends = [network.dial(user(i), links.session) for links in sessions for i in (1, 2, 3)]
         for place, end in enumerate(ends):
             end.send(CSP, BatchRequest(PLAN, place))
-        for place, room in enumerate(rooms):
-            heard = sorted(room.receive(GENEROUS)[1].batch for _ in range(3))
+        for place, links in enumerate(sessions):
+            heard = sorted(links.receive(GENEROUS)[1].batch for _ in range(3))
             assert heard == [3 * place, 3 * place + 1, 3 * place + 2]
-            room.send(user(2), BatchRequest(PLAN, place))
+            links.send(user(2), BatchRequest(PLAN, place))
         for place in range(6):
             assert ends[3 * place + 1].receive(GENEROUS)[1].batch == place
 
@@ -358,10 +358,10 @@ def test_questions_that_wait_do_not_starve_those_that_speak(kits):
         return body
 
     with listening(kits, workers=8, answer=slow) as network, ThreadPoolExecutor(12) as pool:
-        line = Line(network.dialling(user(2)))
+        line = PinnedConnection(network.dialling(user(2)))
         questions = [pool.submit(line.call, ASK, bytes([number])) for number in range(12)]
-        room, end = network.pair()
-        talk_both_ways(room, end)
+        links, end = network.pair()
+        talk_both_ways(links, end)
         release.set()
         assert [question.result(GENEROUS) for question in questions] == [bytes([number]) for number in range(12)]
         line.close()
@@ -372,20 +372,20 @@ def test_questions_that_wait_do_not_starve_those_that_speak(kits):
 
 @pytest.mark.parametrize("channels", [1, 3, 6])
 def test_a_large_message_goes_over_as_many_connections_as_there_are_channels(network, proxy, channels):
-    room, end = network.pair(address=proxy.address, channels=channels)
+    links, end = network.pair(address=proxy.address, channels=channels)
     end.send(CSP, batch(0, 30))
-    expect_batch(room.receive(GENEROUS)[1], 0, 30)
-    assert proxy.connections == channels + 1  # the first was for meeting the CSP
+    expect_batch(links.receive(GENEROUS)[1], 0, 30)
+    assert proxy.connections == channels + 1  # the first was for the certificate of the CSP
 
 
 def test_small_talk_opens_few_connections(network, proxy):
     dialling = network.dialling(user(1), address=proxy.address, channels=6)
     for _ in range(2):
-        line = Line(dialling)
+        line = PinnedConnection(dialling)
         for _ in range(10):
             assert line.call(ASK, b"x") == b"null"
         line.close()
-    assert proxy.connections == 3  # one for meeting the CSP, which both lines then know
+    assert proxy.connections == 3  # one for the certificate of the CSP, which both lines then know
 
 
 def test_a_dead_peer_is_found_and_dialled_again_soon():
@@ -409,9 +409,11 @@ def test_a_line_that_goes_dead_while_an_answer_is_awaited_is_found_by_keepalive(
         return body
 
     quick = {f"grpc.{key}_ms": 1_000 for key in ("keepalive_time", "keepalive_timeout", "http2.ping_timeout")}
-    monkeypatch.setattr(meeting, "DIALLING_OPTIONS", [(key, quick.get(key, it)) for key, it in DIALLING_OPTIONS])
+    monkeypatch.setattr(
+        pinned_connection, "DIALLING_OPTIONS", [(key, quick.get(key, it)) for key, it in DIALLING_OPTIONS]
+    )
     with listening(kits, answer=slow) as network, Proxy(network.exchange.port) as proxy, ThreadPoolExecutor(1) as pool:
-        line = Line(network.dialling(user(1), address=proxy.address, channels=1))
+        line = PinnedConnection(network.dialling(user(1), address=proxy.address, channels=1))
         call = pool.submit(line._attempt, ASK, b"x", -1, 10 * GENEROUS)
         assert asked.wait(GENEROUS)
         proxy.flows.clear()
@@ -441,13 +443,13 @@ print("heard")
 """
 
 
-def run_member(network: Network, room: Room, ending: str, address: str | None = None, **how):
+def run_member(network: Network, links: SessionLinks, ending: str, address: str | None = None, **how):
     kit = network.kits[CALLERS[user(1)]]
-    arguments = [sys.executable, "-c", MEMBER, str(kit), address or network.address, room.session, ending]
+    arguments = [sys.executable, "-c", MEMBER, str(kit), address or network.address, links.session, ending]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
     try:
-        assert room.receive(GENEROUS)[1].batch == 7
-        room.send(user(1), BatchRequest(PLAN, 8))
+        assert links.receive(GENEROUS)[1].batch == 7
+        links.send(user(1), BatchRequest(PLAN, 8))
         out, err = process.communicate(timeout=GENEROUS)
     finally:
         process.kill()
@@ -456,16 +458,16 @@ def run_member(network: Network, room: Room, ending: str, address: str | None = 
 
 @pytest.mark.parametrize("ending", ["close", "just end"])
 def test_a_member_that_ends_prints_nothing_and_leaves_no_thread_behind(network, ending):
-    room = network.open((user(1),))
-    assert run_member(network, room, ending) == (0, "heard", "")
+    links = network.open((user(1),))
+    assert run_member(network, links, ending) == (0, "heard", "")
 
 
 def test_an_http_connect_proxy_is_honoured(network):
-    room = network.open((user(1),))
+    links = network.open((user(1),))
     # Not 127.0.0.1: some systems go around the proxy for it.
     with ConnectProxy() as proxy:
         address = f"localhost:{network.exchange.port}"
-        ended = run_member(network, room, "close", address, env=proxied_environment(proxy.url))
+        ended = run_member(network, links, "close", address, env=proxied_environment(proxy.url))
         assert ended == (0, "heard", "")
         assert set(proxy.asked) == {f"CONNECT {address}"}
 
@@ -474,9 +476,9 @@ def test_an_http_connect_proxy_is_honoured(network):
 
 
 def test_a_session_that_is_over_is_over_for_everybody_and_never_opened_again(network):
-    room, end = network.pair()
-    room.send(user(1), BatchRequest(PLAN, 1))
-    room.close()
+    links, end = network.pair()
+    links.send(user(1), BatchRequest(PLAN, 1))
+    links.close()
     assert end.receive(GENEROUS)[1].batch == 1
     with pytest.raises(PeerLost, match="over"):
         end.receive(GENEROUS)
@@ -485,24 +487,24 @@ def test_a_session_that_is_over_is_over_for_everybody_and_never_opened_again(net
     end.close()
     for _ in range(2):
         with pytest.raises(PeerLost, match="before"):
-            network.open((user(1),), room.session)
+            network.open((user(1),), links.session)
         with pytest.raises(PeerLost, match="over"):
-            network.dial(user(1), room.session)
+            network.dial(user(1), links.session)
 
 
 def test_a_second_process_of_a_party_is_refused_and_the_first_goes_on(network):
-    room, end = network.pair()
+    links, end = network.pair()
     with pytest.raises(PeerLost, match="before"):
-        network.dial(user(1), room.session)
-    talk_both_ways(room, end)
+        network.dial(user(1), links.session)
+    talk_both_ways(links, end)
 
 
 def test_a_member_that_fails_tells_the_csp_when_it_hangs_up(network):
-    room, end = network.pair(patience=SHORT)
+    links, end = network.pair(patience=SHORT)
     end._failure = TimedOut("for the test")
     end.close()
     with pytest.raises(PeerLost, match="user 1"):
-        room.receive(GENEROUS)
+        links.receive(GENEROUS)
 
 
 def test_hanging_up_is_quick_when_the_csp_is_gone(kits):
@@ -516,20 +518,20 @@ def test_hanging_up_is_quick_when_the_csp_is_gone(kits):
 
 
 def test_many_sessions_at_once_share_nothing(network):
-    rooms = [network.open((user(1), user(2))) for _ in range(8)]
+    sessions = [network.open((user(1), user(2))) for _ in range(8)]
 
     def play(place: int) -> list[tuple[str, int]]:
-        room = rooms[place]
-        ends = {i: network.dial(user(i), room.session, channels=2) for i in (1, 2)}
+        links = sessions[place]
+        ends = {i: network.dial(user(i), links.session, channels=2) for i in (1, 2)}
         for i, end in ends.items():
             for number in range(5):
                 end.send(CSP, batch(1000 * place + 10 * i + number, 1))
         heard = []
         for _ in range(10):
-            speaker, message = room.receive(GENEROUS)
+            speaker, message = links.receive(GENEROUS)
             expect_batch(message, message.batch, 1)
             heard.append((speaker.index, message.batch))
-            room.send(speaker, BatchRequest(PLAN, message.batch))
+            links.send(speaker, BatchRequest(PLAN, message.batch))
         for i, end in ends.items():
             echoed = [end.receive(GENEROUS)[1].batch for _ in range(5)]
             assert echoed == [1000 * place + 10 * i + number for number in range(5)]

@@ -136,7 +136,7 @@ def test_an_altered_sum_ends_the_session_everywhere(session):
         assert isinstance(federation.machines[reader].failure, SumAltered)
         others = [machine for party, machine in federation.machines.items() if party != reader]
         assert all(isinstance(machine.failure, PeerAborted) for machine in others if machine.state.name != "DONE")
-        assert not federation._run.results
+        assert not federation.results
 
 
 @pytest.mark.parametrize("name", ["mean", "bound", "energy", "norm"])

@@ -111,7 +111,7 @@ def test_an_answer_that_is_not_that_of_the_joint_data_is_found_by_the_sums_of_st
 
     with pytest.raises(VerificationFailed):
         federation.run(meddle=altering(Factors, change))
-    assert not federation._run.results
+    assert not federation.results
     checks = {"eigen", "diag", "trace", "C"}
     names = {m.name for place, (o, _, m) in enumerate(federation.sent) if isinstance(m, SumShare)}
     assert not names & {"orthogonality", "verified"}, "nothing of step 8 was sent"
@@ -190,7 +190,7 @@ def test_users_who_were_shown_different_things_release_nothing():
     with pytest.raises(SplitView) as refusal:
         federation.run(meddle=altering(Factors, with_residual, to=TWO))
     assert refusal.value.code == "FSVD-419"
-    assert not federation._run.results
+    assert not federation.results
     assert Countersigned not in {type(message) for _, _, message in federation.sent}
 
 
@@ -217,7 +217,7 @@ def test_commitments_shown_differently_to_two_users_are_found_before_anything_is
 
     with pytest.raises(SplitView, match="did not sign the certificate"):
         federation.run(meddle=altering(SumReply, meddle, to=TWO))
-    assert not federation._run.results
+    assert not federation.results
 
 
 def test_a_countersignature_of_another_key_is_refused():

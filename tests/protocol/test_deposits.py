@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import NotSealed, RepeatedShare, UnexpectedMessage
 from fedsvd.protocol.effects import Abort, Finish, Send
-from fedsvd.protocol.messages import Begin, KeyBook, KeyOffer, PaddedBatch, Relay, Relayed
+from fedsvd.protocol.messages import Begin, Computed, KeyBook, KeyOffer, PaddedBatch, Relay, Relayed
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.tasks import Trust
@@ -41,26 +41,20 @@ def test_the_ta_seals_everything_at_once_and_hears_nobody():
     assert said == [(KeyOffer, CSP), *[(Relay, CSP)] * 3]
 
 
-class Gone(Driver):
-    """Everybody but the TA begins only when the TA is done, and the TA is forgotten by then."""
-
-    def run(self):
-        ta = self._machines.pop(TA)
-        self._hear(ta, TA, Begin(ta.plan.digest))
-        assert ta.over
-        while (delivery := self._hub.pop()) is not None:
-            origin, to, message = delivery
-            assert (origin, to) == (TA, CSP)
-            self._hear(self._machines[to], origin, message)
-        return super().run()
-
-
 @pytest.mark.parametrize("scheme", ["auto", "paper"])
 def test_users_who_begin_when_the_ta_is_gone_end_with_the_same_bits(scheme):
     federation = dealt(3, scheme=scheme)
     expected = federation.run()
     session = federation.assemble()
-    run = Gone(session.machines, Hub()).run()
+    simulation = Simulation(session.machines, Hub(), record=True)
+    simulation.begin([TA])
+    simulation.deliver()
+    assert session.machines[1].over
+    assert set(simulation.so_far.views.heard) == {CSP}
+    simulation.begin(session.plan.users)
+    simulation.deliver()
+    run = simulation.so_far
+    assert TA not in run.views.heard
     for party, right in zip(session.plan.users, expected, strict=True):
         assert run.results[party].U.tobytes() == right.U.tobytes()
         assert run.results[party].Vt_i.tobytes() == right.Vt_i.tobytes()
@@ -224,6 +218,8 @@ def test_the_csp_sends_nothing_before_everything_is_in():
     session = dealt().assemble()
     csp, ta, one, two = session.machines
     begun = {machine.me: machine.receive(machine.me, Begin(session.plan.digest)) for machine in (ta, one, two)}
+    (dealing,) = begun[TA]
+    begun[TA] = ta.receive(TA, Computed(session.plan.digest, dealing.label, dealing.work()))
     assert isinstance(begun[TA][-1], Finish)
     order = [(ONE, begun[ONE][0]), (TA, begun[TA][0]), (TA, begun[TA][1]), (TWO, begun[TWO][0])]
     for party, effect in order:

@@ -7,7 +7,7 @@ import pytest
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.rules import Policy
@@ -17,8 +17,8 @@ from fedsvd.protocol.upload import Keeping, keeping
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble, run_study
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
 
 RNG = np.random.default_rng(6)
@@ -125,7 +125,7 @@ def test_a_party_with_a_device_and_one_without_are_at_one(foreign):
         User(machine.me, session.plan, replace(machine._inputs, device=device)) if machine.me == user(2) else machine
         for machine in session.machines
     ]
-    results = Driver(machines, Hub()).run().results
+    results = Simulation(machines, Hub()).run().results
     X = np.hstack(LONG)
     for i, X_i in enumerate(LONG, start=1):
         found = results[user(i)]

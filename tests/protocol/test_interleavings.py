@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedsvd.engine.simulate import Driver
-from fedsvd.protocol.messages import BatchRequest, Computed
+from fedsvd.engine.simulate import Simulation
+from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.testing.links import drawn, every_order, newest_first, shuffled, starving
 from fedsvd.testing.transports import DIGEST
@@ -70,19 +70,12 @@ def test_a_shuffled_session_of_ten_users_gives_the_same_bits(case):
     assert bits(CASES[case](10).run(shuffled(7))) == expected(case, 10)
 
 
-class Unhurried(Driver):
-    """A driver whose computations come to an end when the hub pleases, while messages go on arriving."""
-
-    def _compute(self, machine, label, work):
-        self._hub.push(machine.me, machine.me, Computed(machine.plan.digest, label, work()))
-
-
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("pick", [newest_first, shuffled(1), starving(user(1))])
 def test_computations_may_take_as_long_as_they_like(case, pick):
     """Nobody is spoken to while it computes: whatever the others do, they wait for it."""
     session = CASES[case](3).assemble()
-    run = Unhurried(session.machines, Hub(pick)).run()
+    run = Simulation(session.machines, Hub(pick), deferred=True).run()
     assert bits([run.results[party] for party in session.plan.users]) == expected(case, 3)
 
 

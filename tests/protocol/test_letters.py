@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedsvd.errors import FedSVDError, NotSealed, ProtocolError, UnexpectedMessage
+from fedsvd.errors import FedSVDError, NotSealed, UnexpectedMessage
 from fedsvd.protocol.keys import SessionKeys, commitment
 from fedsvd.protocol.messages import Aborted, KeyBook, KeyOffer, PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, TA, user
@@ -213,12 +213,18 @@ def test_the_message_of_the_seed_played_again_as_one_to_all_users_does_not_open(
 
 @pytest.mark.parametrize("purpose", COMMON)
 def test_what_user_1_decides_comes_from_user_1_alone(purpose):
-    """Under another name it is not read, so that the session stops; put in another's turn it does not open."""
-    federation = COMMON[purpose](3)
-    with pytest.raises(ProtocolError, match="fell silent"):
-        federation.run(meddle=after_the_seed(lambda letter, letters: replace(letter, origin=THREE)))
-    assert federation.machines[TWO].state.name == "RELAYING"
+    """Under another name it is refused; put in another's turn it does not open."""
+    federation, renamed = COMMON[purpose](3), []
+
+    def rename(letter, letters):
+        renamed.append(letter)
+        return replace(letter, origin=THREE)
+
+    with pytest.raises(UnexpectedMessage, match="where one of user 1 is awaited"):
+        federation.run(meddle=after_the_seed(rename))
+    assert federation.machines[TWO].stage == "RELAYING"
     group = federation.machines[TWO]._group
+    group.receive(THREE, renamed[0].sealed)
     with pytest.raises(NotSealed):
         group.opened(THREE, purpose, 4096)
 

@@ -10,12 +10,13 @@ from fedsvd.errors import StorageError
 from fedsvd.protocol.effects import Compute, Send
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.protocol.upload import Keeping, fits_whole, keeping, krylov_basis, krylov_block, krylov_start
-from fedsvd.roles.service_provider.collect import keeper_for
+from fedsvd.protocol.upload import Keeping, batches, fits_whole, keeping, krylov_basis, krylov_block, krylov_start
+from fedsvd.roles.service_provider.collect import collector_for
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 M, WIDTHS, R = 700, (500, 420), 6
@@ -79,7 +80,7 @@ def test_sparse_data_is_made_dense_one_panel_at_a_time(monkeypatch, tmp_path):
     assert Watched.widest < 1200 * max(WIDTHS)
 
 
-def test_the_next_batch_is_asked_for_before_a_panel_is_put_away(parties, tmp_path, monkeypatch):
+def test_the_next_batch_is_asked_for_before_a_panel_is_collected(parties, tmp_path, monkeypatch):
     """So that users mask while the CSP computes; one batch ahead and no more."""
     heard, said = ServiceProvider.receive, []
 
@@ -89,14 +90,18 @@ def test_the_next_batch_is_asked_for_before_a_panel_is_put_away(parties, tmp_pat
 
     monkeypatch.setattr(ServiceProvider, "receive", receive)
     plan = run_study(study(), parties, scratch=tmp_path, random_state=1).plan
-    *kept, last = [effects for effects in said if any(isinstance(each, Compute) for each in effects)][:-1]
-    assert len(kept) + 1 == len(plan.panels) > 1
-    for effects in kept:
+    *asking, last = [effects for effects in said if effects and _label(effects[-1]) == "aggregating"]
+    assert len(asking) + 1 == len(batches(plan)) > 1
+    for effects in asking:
         *requests, work = effects
         assert isinstance(work, Compute)
         assert all(isinstance(each, Send) and isinstance(each.message, BatchRequest) for each in requests)
         assert [each.to for each in requests] == list(plan.users)
     assert [type(each) for each in last] == [Compute]
+
+
+def _label(effect):
+    return effect.label if isinstance(effect, Compute) else None
 
 
 def test_all_of_a_matrix_long_on_both_sides_is_refused_before_anything_is_said(parties, tmp_path):
@@ -113,7 +118,7 @@ def test_without_a_scratch_folder_what_does_not_fit_is_an_error_with_a_fix():
 
     plan = planned()
     with pytest.raises(StorageError, match="name a scratch folder"):
-        keeper_for(plan, storage)
+        collector_for(plan, storage)
     assert shapes == [((M, sum(WIDTHS)), MEMORY // 2)]
 
 

@@ -12,7 +12,8 @@ from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, Form
 from fedsvd.protocol.messages import Factors, SumShare
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 

@@ -11,10 +11,10 @@ from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Check, Split, Task
 from fedsvd.roles.user import right_vectors
-from fedsvd.roles.user.right_vectors import InMemory, Nowhere
+from fedsvd.roles.user.sink import InMemory, Nowhere
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
-from fedsvd.studies.run import run_study
+from fedsvd.studies.run import UserFiles, run_study
+from fedsvd.studies.study import Study
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 M, N = 12, 9000
@@ -30,14 +30,12 @@ def study(**asked) -> Study:
     return Study(Task.SVD, Split.VERTICAL, scheme="sum", memory=SMALL, **asked)
 
 
-def run(X, keep=None, **asked):
-    keepers: dict[int, object] = {}
-
-    def extras(plan, i):
-        return {"keep": keepers.setdefault(i, keep())} if keep else {}
+def run(X, sink=None, **asked):
+    def files(plan, i):
+        return UserFiles(sink=sink() if sink else None)
 
     parties = [PartyData(open_source(X_i)) for X_i in X]
-    return run_study(study(**asked), parties, random_state=1, extras=extras, record=True)
+    return run_study(study(**asked), parties, random_state=1, files=files, record=True)
 
 
 @pytest.mark.parametrize("spread", [0.5, 9.0], ids=["well conditioned", "corrected"])
@@ -100,8 +98,8 @@ def test_scores_go_to_a_keeper_too():
     parties = [PartyData(open_source(D_i)) for D_i in (D[:4000], D[4000:])]
     asked = Study(Task.PCA, components=2)
     whole = run_study(asked, parties, random_state=1)
-    kept = run_study(asked, parties, random_state=1, extras=lambda plan, i: {"keep": InMemory()})
-    none = run_study(asked, parties, random_state=1, extras=lambda plan, i: {"keep": Nowhere()})
+    kept = run_study(asked, parties, random_state=1, files=lambda plan, i: UserFiles(sink=InMemory()))
+    none = run_study(asked, parties, random_state=1, files=lambda plan, i: UserFiles(sink=Nowhere()))
     for one, other, nothing in zip(whole.parties, kept.parties, none.parties, strict=True):
         np.testing.assert_array_equal(one.scores_i, other.scores_i)
         assert nothing.scores_i is None

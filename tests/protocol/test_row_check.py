@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import PeerAborted, RepeatedIds, RowsDiffer
 from fedsvd.protocol.messages import RowIds
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
+from fedsvd.roles.user import seeding
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
 
 ROWS = 30
@@ -26,7 +27,7 @@ def session(*ids):
 def ended(running):
     """What every role says of its end."""
     with pytest.raises((RowsDiffer, PeerAborted)):
-        Driver(running.machines, Hub(), False, 1).run()
+        Simulation(running.machines, Hub()).run()
     return [str(machine.failure) for machine in running.machines if machine.failure is not None]
 
 
@@ -50,7 +51,7 @@ def test_one_hash_leaves_a_site_however_many_rows_there_are():
     for machine in running.machines:
         receive = machine.receive
         machine.receive = lambda sender, message, receive=receive: said.append(message) or receive(sender, message)
-    Driver(running.machines, Hub(), False, 1).run()
+    Simulation(running.machines, Hub()).run()
     (first, second) = (message.hashed for message in said if isinstance(message, RowIds))
     assert first.nbytes == 32
     assert np.array_equal(first, second)
@@ -59,3 +60,16 @@ def test_one_hash_leaves_a_site_however_many_rows_there_are():
 def test_repeated_ids_are_refused_at_home_before_anything_is_said():
     with pytest.raises(RepeatedIds):
         session([*OURS[1:], OURS[1]], [*OURS[1:], OURS[1]])
+
+
+def test_a_fault_in_the_row_ids_is_one_before_any_sum(monkeypatch):
+    """By its stage a site decides whether an approval is spent: nothing of the data has gone into a sum yet."""
+
+    def repeated(ids, seed):
+        raise RepeatedIds("an id occurs twice", "use one row for each id")
+
+    monkeypatch.setattr(seeding, "hashed_ids", repeated)
+    running = session(OURS, OURS)
+    with pytest.raises(RepeatedIds):
+        Simulation(running.machines, Hub()).run()
+    assert {machine.stage for machine in running.machines[1:]} == {"SEEDING"}

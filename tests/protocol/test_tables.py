@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import PeerAborted, PlanMismatch, UnexpectedMessage
 from fedsvd.protocol import messages
 from fedsvd.protocol.effects import Abort
@@ -28,7 +29,6 @@ from fedsvd.types import Digest
 
 from .cases import CASES, Federation
 from .stage import held, in_state, stop
-from .test_interleavings import Unhurried
 
 KINDS = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Message)]
 KINDS.remove(Message)
@@ -196,7 +196,7 @@ def transitions() -> dict:
         session = CASES[case](3).assemble()
         for machine in session.machines:
             _watch(machine, seen)
-        Unhurried(session.machines, Hub(starving(user(2)))).run()
+        Simulation(session.machines, Hub(starving(user(2))), deferred=True).run()
     return seen
 
 

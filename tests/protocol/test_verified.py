@@ -54,7 +54,7 @@ def test_where_users_factorise_the_others_do_not_accept_what_user_1_got_wrong(fa
     federation = svd(k)
     with pytest.raises(VerificationFailed, match="not those of the joint Gram matrix"):
         federation.run()
-    assert not federation._run.results
+    assert not federation.results
 
 
 @pytest.mark.parametrize("make", [lr_vertical, lr_horizontal])

@@ -14,9 +14,9 @@ from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, 
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.service.approval import Considered, agree, consider
 from fedsvd.service.client import Connection
-from fedsvd.service.process import enlist_now
+from fedsvd.service.consider import Considered, agree, consider
+from fedsvd.service.serve import enlist_now
 from fedsvd.studies.jobs import named
 
 
@@ -41,12 +41,12 @@ def approve(
     output = Output(format)
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        considered = consider(connection.site, record, connection.csp(), connection.certificates(record["id"]))
+        considered = consider(connection.site, record, connection.csp(), connection.certificates(record.id))
         site = connection.site
     told = _record(considered, link)
     if format is Format.TEXT:
-        output.answer(told, lambda console: _show(console, considered, told, link))
-    considered.expect_everybody()
+        output.answer(told, lambda console: _show(console, considered, link))
+    considered.expect_all_known()
     considered.expect_allowed()
     compared = {ungrouped(text) for text in pin or ()}
     if not yes:
@@ -59,7 +59,7 @@ def approve(
     if format is Format.JSON:
         output.answer({**told, "approved": True, "enlisted": enlisted}, lambda console: None)
     else:
-        output.line(f"approved{' and enlisted' if enlisted else ''}: {record['name']} ({record['id'][:8]})")
+        output.line(f"approved{' and enlisted' if enlisted else ''}: {record.name} ({record.short})")
     if enlist and not enlisted:
         output.line("this kit is running, and enlists by itself")
 
@@ -75,10 +75,10 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
     record, plan = considered.record, considered.plan
     names = tuple(party.name for party in considered.job.parties)
     told: dict[str, Any] = {
-        "job": record["id"],
-        "name": record["name"],
+        "job": record.id,
+        "name": record.name,
         "task": considered.job.study.task,
-        "submitter": record["submitter"],
+        "submitter": record.submitter,
         "data": None if considered.data is None else str(considered.data),
         "approved_before": considered.before,
         "members": [
@@ -94,7 +94,7 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "scheme": plan.scheme,
         "mode": plan.mode,
         "why": plan.reason,
-        "brings": {name: f"{n_i} {unit(plan, n_i)}" for name, n_i in zip(names, plan.counts, strict=True)},
+        "brings": _brings(plan, names),
         "rows": how_rows_belong(plan) or None,
         "prepare": considered.job.prepare.description(),
         "prepared_here": considered.prepared,
@@ -102,10 +102,18 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "assumed": list(considered.assumed),
         "leaves_this_site": leaves_each_site(plan),
         "released": [str(item) for item in plan.release],
-        "learns": [named(line, names) for line in what_each_role_learns(plan)],
+        "learns": _learns(plan, names),
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
         "cost": cost_record(plan, estimate(plan, link=link), names),
     }
+
+
+def _brings(plan: SessionPlan, names: tuple[str, ...]) -> dict[str, str]:
+    return {name: f"{n_i} {unit(plan, n_i)}" for name, n_i in zip(names, plan.counts, strict=True)}
+
+
+def _learns(plan: SessionPlan, names: tuple[str, ...]) -> list[str]:
+    return [named(line, names) for line in what_each_role_learns(plan)]
 
 
 def size_of(plan: SessionPlan) -> str:
@@ -117,39 +125,44 @@ def size_of(plan: SessionPlan) -> str:
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
 
 
-def _show(console: Console, considered: Considered, told: dict[str, Any], link: str | None) -> None:
-    plan, study = considered.plan, considered.job.study
+def _show(console: Console, considered: Considered, link: str | None) -> None:
+    plan, study, record = considered.plan, considered.job.study, considered.record
+    names = tuple(party.name for party in considered.job.parties)
     about = {
-        "job": f"{told['name']} ({told['job'][:8]}), submitted by {told['submitter']}",
+        "job": f"{record.name} ({record.short}), submitted by {record.submitter}",
         "task": f"{study.task}, {study.split} split, {len(considered.job.parties)} parties",
     }
     if plan is not None:
-        brings = ", ".join(f"{name} {count}" for name, count in told["brings"].items())
-        about |= {"size": told["size"], "brings": brings}
-        about |= {"rows": told["rows"]} if told["rows"] else {}
+        brings = ", ".join(f"{name} {count}" for name, count in _brings(plan, names).items())
+        about |= {"size": size_of(plan), "brings": brings}
+        about |= {"rows": how_rows_belong(plan)} if how_rows_belong(plan) else {}
         scheme = f"{in_scheme(plan.scheme, plan.mode)} ({plan.reason}); masks dealt by {plan.trust}"
-        about |= {"our data": told["data"], "scheme": scheme}
+        about |= {"our data": str(considered.data), "scheme": scheme}
     if considered.before:
         about["before"] = considered.before
     console.print(facts(about))
-    rows = [(each["member"], each["standing"], each["key"]) for each in told["members"]]
+    rows = [(peer.member, peer.standing, grouped(peer.fingerprint)) for peer in considered.peers]
     console.print(listing(("who else", "key", "fingerprint: compare new ones with their owners"), rows))
     if plan is None:
         console.print("This kit brings no data: nothing of the kind leaves it.")
         return
     if considered.assumed:
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
-    if told["prepare"]:
-        _list(console, PREPARED, [*told["prepare"], f"here: {considered.prepared}"])
+    if considered.prepared:
+        _list(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
     if considered.doubts:
-        _list(console, "What to look at in your own data first", told["doubts"])
-    _list(console, "What leaves this site", told["leaves_this_site"])
-    _list(console, "What is released", told["released"])
-    _list(console, "What each role can derive", told["learns"])
-    _list(console, "What your policy says", [each["text"] for each in told["findings"]] or ["nothing against it"])
+        _list(console, "What to look at in your own data first", list(considered.doubts))
+    _list(console, "What leaves this site", leaves_each_site(plan))
+    _list(console, "What is released", [str(item) for item in plan.release])
+    _list(console, "What each role can derive", _learns(plan, names))
+    _list(
+        console,
+        "What your policy says",
+        [named(str(each), names) for each in considered.found] or ["nothing against it"],
+    )
     estimated = estimate(plan, link=link)
     _list(console, "What it will cost", in_words(estimated.cost, estimated.basis))
-    console.print(cost_table(plan, estimated.cost, tuple(party.name for party in considered.job.parties)))
+    console.print(cost_table(plan, estimated.cost, names))
 
 
 def _list(console: Console, title: str, lines: list[str]) -> None:

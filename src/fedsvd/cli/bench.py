@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, Quiet
-from fedsvd.cli.output import Format, Output, duration, size
+from fedsvd.cli.output import Format, Output, duration
 from fedsvd.cli.watch import watched
 from fedsvd.cost.calibration import rated
 from fedsvd.errors import ConfigError
@@ -23,6 +23,7 @@ from fedsvd.lab.scale import Case, Step, exponent, generation, measured, modelle
 from fedsvd.protocol.tasks import Task
 from fedsvd.results.folder import expect_free
 from fedsvd.studies.job_file import bytes_of
+from fedsvd.types import byte_size
 
 bench = typer.Typer(no_args_is_help=True, help="Speed, memory and bytes, measured on this machine.")
 _SIZES = {Task.SVD: "100k,200k,500k,1M,2M", Task.LR: "100k,200k,500k,1M"}
@@ -122,7 +123,7 @@ def _show(console: Console, record: dict[str, Any], out: Path) -> None:
         ratio = step["seconds"] / step["predicted"]
         cells = (duration(step["predicted"]), duration(step["seconds"]), f"{ratio:.2f}", duration(step["generation"]))
         most = max(step["peak_memory"].values(), default=0)
-        table.add_row(f"{step['long']:,}", *cells, size(step["bytes_total"]), size(most))
+        table.add_row(f"{step['long']:,}", *cells, byte_size(step["bytes_total"]), byte_size(most))
     console.print(table)
     console.print(f"time grows like n^{record['exponent']:.3f}", end="; ")
     console.print(f"that of the passes over the data like n^{record['exponent_of_growing_stages']:.3f}")

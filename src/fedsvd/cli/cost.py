@@ -6,12 +6,13 @@ from typing import Any
 
 from rich.table import Table
 
-from fedsvd.cli.output import duration, listing, size
+from fedsvd.cli.output import duration, listing
 from fedsvd.cost.calibration import rated
 from fedsvd.cost.estimate import HEADER, Cost, masks_of, predict, table
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.types import byte_size
 
 _BITS = {"bit/s": 1.0, "bits/s": 1.0, "bps": 1.0, "b/s": 8.0, "byte/s": 8.0, "bytes/s": 8.0}
 _TIMES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
@@ -28,7 +29,7 @@ class Estimate:
     def basis(self) -> str:
         """Which rates and which link the seconds were made with."""
         link = self.cost.link
-        return f"{self.rates}; {'the network is not counted' if link is None else f'a link of {size(link)}/s'}"
+        return f"{self.rates}; {'the network is not counted' if link is None else f'a link of {byte_size(link)}/s'}"
 
 
 def estimate(plan: SessionPlan, *, link: str | None = None, afresh: bool = False, in_memory: bool = True) -> Estimate:
@@ -92,7 +93,7 @@ def beside(plan: SessionPlan, estimated: Estimate) -> str:
     cost = estimated.cost
     apart, together = roughly(cost.seconds_side_by_side), roughly(cost.seconds_on_one_machine)
     family = f'scheme = "{plan.scheme}"' + ("" if plan.mode is None else f", mode {plan.mode}")
-    return f"with {family} instead: {size(cost.bytes_total)}; {apart} apart, {together} on this machine"
+    return f"with {family} instead: {byte_size(cost.bytes_total)}; {apart} apart, {together} on this machine"
 
 
 def cost_table(plan: SessionPlan, cost: Cost, names: tuple[str, ...]) -> Table:
@@ -111,7 +112,7 @@ def in_words(cost: Cost, basis: str) -> list[str]:
     flops = sum(role.flops for role in cost.roles.values())
     apart, together = roughly(cost.seconds_side_by_side), roughly(cost.seconds_on_one_machine)
     lines = [
-        f"{size(cost.bytes_total)} and {flops:.1e} operations in all",
+        f"{byte_size(cost.bytes_total)} and {flops:.1e} operations in all",
         f"{apart} with a machine to each role, {together} with all roles on this one ({basis})",
     ]
     if cost.link is None:

@@ -27,12 +27,13 @@ from fedsvd.cli.watch import Pace
 from fedsvd.errors import MissingExtra, StorageError, printable
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.service.csp import CspNode
-from fedsvd.service.jobs import JobBook, JobRecord
+from fedsvd.service.jobs import Jobs
+from fedsvd.service.records import JobRecord, WatchedJob
 from fedsvd.storage.journal import last_records
 
 HOST = "127.0.0.1"
 COOKIE = "fedsvd-dashboard"
-_LOOK = 1.0  # seconds between looks at the book
+_LOOK = 1.0  # seconds between looks at the jobs
 _JOBS, _EVENTS = 50, 100
 _STARTED_WITHIN = 10.0
 _OURS = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:"
@@ -48,8 +49,8 @@ _HEADERS = {
 class Board:
     """What there is to be seen, as plain values."""
 
-    def __init__(self, book: JobBook, audit: Path, address: str) -> None:
-        self._book = book
+    def __init__(self, jobs: Jobs, audit: Path, address: str) -> None:
+        self._jobs = jobs
         self._audit = audit
         self._address = address
         self._paces: dict[tuple[str, int], Pace] = {}
@@ -57,7 +58,7 @@ class Board:
 
     def state(self) -> dict[str, Any]:
         """Everything on the page, newest job first."""
-        jobs = self._book.all()[-_JOBS:]
+        jobs = self._jobs.all()[-_JOBS:]
         with self._lock:
             shown = [self._job(job) for job in reversed(jobs)]
         return {
@@ -67,19 +68,19 @@ class Board:
         }
 
     def _job(self, job: JobRecord) -> dict[str, Any]:
-        record = {**job.shown(), "progress": self._book.progress(job.id)}
+        watched = WatchedJob.of(job, self._jobs.progress(job.id), "")
         pace = self._paces.setdefault((job.id, job.attempt), Pace())
         return {
-            "id": job.id[:8],
+            "id": job.short,
             "name": job.name,
-            "task": str(record["file"]["job"]["task"]),
+            "task": job.task,
             "state": str(job.state),
             "attempt": job.attempt,
             "submitter": job.submitter,
             "enlisted": len(job.enlisted),
             "members": len(job.members),
-            "roles": [asdict(row) for row in pace.rows(record, monotonic())],
-            "failures": [dict(failure) for failure in job.failures],
+            "roles": [asdict(row) for row in pace.rows(watched, monotonic())],
+            "failures": [failure.model_dump() for failure in job.failures],
         }
 
 
@@ -166,14 +167,14 @@ def _part(ending: str) -> str:
 
 
 @contextmanager
-def dashboard(node: CspNode, audit: Path, port: int) -> Iterator[dict[str, Any]]:
-    """The page, served while the block lasts; where it is, with its token."""
+def dashboard(node: CspNode, audit: Path, port: int) -> Iterator[str]:
+    """The page, served while the block lasts; its address, with its token."""
     try:
         import uvicorn
     except ImportError:
         raise MissingExtra("the dashboard needs starlette and uvicorn", "pip install 'fedsvd[dashboard]'") from None
     token, stopping = fresh_bytes(24).hex(), threading.Event()
-    board = Board(node.book, audit, f"port {node.port}")
+    board = Board(node.jobs, audit, f"port {node.port}")
     app = application(board.state, token, stopping)
     config = uvicorn.Config(app, host=HOST, port=port, log_level="error", access_log=False, lifespan="off")
     config.timeout_graceful_shutdown = 2
@@ -181,7 +182,7 @@ def dashboard(node: CspNode, audit: Path, port: int) -> Iterator[dict[str, Any]]
     thread = threading.Thread(target=server.run, daemon=True, name="dashboard")
     thread.start()
     try:
-        yield {"dashboard": f"http://{HOST}:{_port(server, thread, port)}/?token={token}"}
+        yield f"http://{HOST}:{_port(server, thread, port)}/?token={token}"
     finally:
         stopping.set()
         server.should_exit = True

@@ -19,16 +19,16 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.local_run import ended_by_signals
 from fedsvd.cli.options import FormatOption, Quiet, Scratch
-from fedsvd.cli.output import Format, Output, duration, listing, size
+from fedsvd.cli.output import Format, Output, duration, listing
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.watch import watched
 from fedsvd.linalg.signs import apply_signs, signs_of
-from fedsvd.results.folder import expect_free
-from fedsvd.results.stored import REPORT
-from fedsvd.results.write import PARTIES, Stored, party_folders, read_results
+from fedsvd.results.folder import REPORT, expect_free
+from fedsvd.results.result import PartyResult
+from fedsvd.results.write import PARTIES, party_folders, read_result
 from fedsvd.service.local import LocalFederation, local_federation
 from fedsvd.studies.job_file import Job, job_from
-from fedsvd.types import Float
+from fedsvd.types import Float, byte_size
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 _CUTS = [200, 350]
@@ -94,23 +94,23 @@ def _job(task: str, folder: Path, **options: Any) -> Job:
 
 def _federated(
     output: Output, federation: LocalFederation, job: Job, out: Path, written: list[str]
-) -> tuple[Stored, list[Stored], float]:
+) -> tuple[PartyResult, list[PartyResult], float]:
     """What the hospitals come to hold together: what all share, each one's own, and the seconds it took."""
     with watched(output) as seen:
         run = federation.run(job, seen)
     target = out / job.study.name
-    run.write(target, "", overwrite=True, draw=reports.artist())
+    run.write(target, "", overwrite=True, draw=reports.drawing())
     written.append(str(target))
-    own = [read_results(folder) for folder in party_folders(target)]
-    return read_results(target), own, run.seconds
+    own = [read_result(folder) for folder in party_folders(target)]
+    return read_result(target), own, run.seconds
 
 
 def _run(
     name: str,
-    compare: Callable[[Float, Stored, list[Stored]], tuple[dict[str, float], float]],
+    compare: Callable[[Float, PartyResult, list[PartyResult]], tuple[dict[str, float], float]],
     D: Float,
-    shared: Stored,
-    own: list[Stored],
+    shared: PartyResult,
+    own: list[PartyResult],
     seconds: float,
 ) -> dict[str, Any]:
     errors, alone = compare(D, shared, own)
@@ -126,7 +126,7 @@ def _run(
     }
 
 
-def _pca_errors(D: Float, shared: Stored, own: list[Stored]) -> tuple[dict[str, float], float]:
+def _pca_errors(D: Float, shared: PartyResult, own: list[PartyResult]) -> tuple[dict[str, float], float]:
     """Against the PCA of the measurements at unit variance, and how long that takes in one place."""
     expected, alone = _timed(lambda: _pca_in_one_place(D))
     found = {**shared.arrays, "scores": np.concatenate([party.arrays["scores"] for party in own])}
@@ -147,7 +147,7 @@ def _pca_in_one_place(D: Float) -> dict[str, Float]:
     return {"mean": mean, "components": V[:, :r], "sigma": sigma[:r], "scores": Ut[:r].T * sigma[:r]}
 
 
-def _svd_errors(D: Float, shared: Stored, own: list[Stored]) -> tuple[dict[str, float], float]:
+def _svd_errors(D: Float, shared: PartyResult, own: list[PartyResult]) -> tuple[dict[str, float], float]:
     """Against all singular values and vectors of the table as it is."""
     (_, sigma, _), alone = _timed(lambda: np.linalg.svd(D, full_matrices=False))
     components, found = shared.arrays["components"], shared.arrays["singular_values"]
@@ -182,7 +182,7 @@ def _show(console: Console, record: dict[str, Any]) -> None:
     rows = [(run["name"], name, f"{error:.1e}") for run in runs for name, error in run["errors"].items()]
     console.print(listing(("study", "federated against NumPy on the joint data", "largest error"), rows))
     cost = [
-        (run["name"], run["scheme"], duration(run["seconds"]), duration(run["seconds_numpy"]), size(run["bytes"]))
+        (run["name"], run["scheme"], duration(run["seconds"]), duration(run["seconds_numpy"]), byte_size(run["bytes"]))
         for run in runs
     ]
     console.print(listing(("study", "scheme", "federated", "NumPy alone", "sent between the roles"), cost))

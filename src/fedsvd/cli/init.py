@@ -19,9 +19,10 @@ from fedsvd.cli.output import Format, Output
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.job_faults import NAME_RULE, near
-from fedsvd.studies.job_file import NAME, TASKS, job_from, schema
+from fedsvd.studies.job_file import TASKS, job_from, schema
 
 JOB = "job.toml"
 Answer = TypeVar("Answer")

@@ -1,6 +1,6 @@
 """``fedsvd job``: a study among institutions, asked for by a researcher and followed by everybody in it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -12,15 +12,13 @@ from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.reports import drawn
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.cli.watch import watched
-from fedsvd.errors import ApprovalSpent, printable
+from fedsvd.errors import ApprovalSpent
 from fedsvd.policy.learned import how_rows_belong
 from fedsvd.service.client import Connection, Results
-from fedsvd.service.enlist import job_of
 from fedsvd.service.failures import first_cause
-from fedsvd.service.jobs import JobState
+from fedsvd.service.records import Failure, JobRecord, JobState
 from fedsvd.service.site import Site
-from fedsvd.studies.job_data import study_of
-from fedsvd.studies.job_file import read_job
+from fedsvd.studies.job_file import read_job, study_of
 
 
 class _Jobs(Lazy):
@@ -49,11 +47,11 @@ def submit(
 ) -> None:
     """Ask a federation for a study; it runs when every member has approved it."""
     read = read_job(file)
-    known = csp or Site.at(kit).settings().get("csp", {}).get("address") or read.csp.address
+    known = csp or Site.at(kit).settings().csp.address or read.csp.address
     output = Output(format)
     with Connection(kit, known) as connection, output.notices_of_warnings():
         record = connection.job(connection.submit(read))
-    text = f"submitted as {record['id']}; it awaits {', '.join(record['members'])}"
+    text = f"submitted as {record.id}; it awaits {', '.join(record.members)}"
     output.answer(_short(record), lambda console: console.print(text))
 
 
@@ -62,10 +60,11 @@ def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Form
     """The jobs that this kit submitted or takes part in."""
     with Connection(kit, csp) as connection:
         jobs, site = connection.jobs(), connection.site
-    shown = [{**_short(record), "approved": _approved(site, record)} for record in jobs]
+    here = [_approved(site, record) for record in jobs]
+    shown = [{**_short(record), "approved": approved} for record, approved in zip(jobs, here, strict=True)]
     rows = [
-        (each["job"][:8], each["name"], each["task"], each["state"], each["submitter"], each["approved"])
-        for each in shown
+        (record.short, record.name, record.task, record.state, record.submitter, approved)
+        for record, approved in zip(jobs, here, strict=True)
     ]
     header = ("job", "name", "task", "state", "submitted by", "here")
     Output(format).answer({"jobs": shown}, lambda console: console.print(listing(header, rows)))
@@ -81,9 +80,9 @@ def watch(
         goes_on = f"the job goes on; follow it again: fedsvd job watch {job} --kit {kit}"
         with if_interrupted(lambda: goes_on), watched(output) as seen:
             record = connection.watch(job, seen)
-        if record["state"] != JobState.DONE:
+        if record.state is not JobState.DONE:
             raise _cause(connection.site, record)
-        _tell(output, connection.results(record["id"]), record)
+        _show_results(output, connection.results(record.id), record)
 
 
 @job.command()
@@ -91,9 +90,9 @@ def resume(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpti
     """Try a broken job again, in a new session with fresh seeds."""
     with Connection(kit, csp) as connection:
         record = connection.resume(job)
-    text = f"{record['name']} ({record['id'][:8]}) recruits again, attempt {record['attempt']}"
+    text = f"{record.name} ({record.short}) recruits again, attempt {record.attempt}"
     text += "; a party where it had finished, or had failed too often, must approve it again"
-    for member in record["members"]:
+    for member in record.members:
         if member.startswith("authority/"):
             text += f"; {member} must be there once more, for it deals fresh seeds to every session"
     Output(format).answer(_short(record), lambda console: console.print(text))
@@ -104,7 +103,7 @@ def stop(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOption
     """End a job for good."""
     with Connection(kit, csp) as connection:
         record = connection.stop(job)
-    text = f"{record['name']} ({record['id'][:8]}) is {record['state']}"
+    text = f"{record.name} ({record.short}) is {record.state}"
     Output(format).answer(_short(record), lambda console: console.print(text))
 
 
@@ -113,26 +112,25 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
     """Where this party's results are; for a researcher, how the job stands."""
     with Connection(kit, csp) as connection:
         record = connection.job(job)
-        _tell(Output(format), connection.results(record["id"]), record, _failures(connection.site, record))
+        _show_results(Output(format), connection.results(record.id), record, _failures(connection.site, record))
 
 
-def _tell(
-    output: Output, found: Results, record: Mapping[str, Any], failures: list[dict[str, Any]] | None = None
-) -> None:
-    rows = how_rows_belong(study_of(job_of(record["file"]), 0))
+def _show_results(output: Output, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
+    rows = how_rows_belong(study_of(record.job))
+    report = None if found.folder is None else drawn(found.folder)
     told = {
         **_short(record),
         "rows": rows or None,
         "finished": list(found.finished),
         "awaited": list(found.awaited),
         "folder": None if found.folder is None else str(found.folder),
-        "report": None if found.folder is None else drawn(found.folder),
+        "report": report,
         "warning": found.warning,
-        "plan_digest": record["plan_digest"],
-        "failures": failures or [],
+        "plan_digest": record.plan_digest,
+        "failures": [failure.model_dump() for failure in failures],
     }
     shown = {
-        "job": f"{record['name']} ({record['id'][:8]}): {record['state']}",
+        "job": f"{record.name} ({record.short}): {record.state}",
         "finished": ", ".join(found.finished) or "no member yet",
         "results": found.folder or "in the folders of the parties, not here",
     }
@@ -140,28 +138,28 @@ def _tell(
         shown["rows"] = rows
     if found.warning:
         shown["warning"] = found.warning
-    if told["report"]:
-        shown["report"] = told["report"]
-    for failure in failures or []:
-        shown[f"failed: {failure['who']}"] = f"{failure['code']} in {failure['stage'] or 'starting'}: {failure['text']}"
+    if report:
+        shown["report"] = report
+    for failure in failures:
+        shown[f"failed: {failure.who}"] = f"{failure.code} in {failure.stage or 'starting'}: {failure.text}"
     output.answer(told, lambda console: console.print(facts(shown)))
 
 
-def _short(record: Mapping[str, Any]) -> dict[str, Any]:
+def _short(record: JobRecord) -> dict[str, Any]:
     return {
-        "job": record["id"],
-        "name": record["name"],
-        "task": printable(record["file"]["job"]["task"], 20),
-        "state": record["state"],
-        "attempt": record["attempt"],
-        "submitter": record["submitter"],
-        "members": list(record["members"]),
-        "enlisted": sorted(record["enlisted"]),
+        "job": record.id,
+        "name": record.name,
+        "task": record.task,
+        "state": record.state,
+        "attempt": record.attempt,
+        "submitter": record.submitter,
+        "members": list(record.members),
+        "enlisted": sorted(record.enlisted),
     }
 
 
-def _approved(site: Site, record: Mapping[str, Any]) -> str:
-    if site.caller not in record["members"]:
+def _approved(site: Site, record: JobRecord) -> str:
+    if site.caller not in record.members:
         return "submitted"
     if not site.approved(record):
         return "awaits approval"
@@ -172,19 +170,20 @@ def _approved(site: Site, record: Mapping[str, Any]) -> str:
     return "approved"
 
 
-def _failures(site: Site, record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the members told, and of our own failure the reason, which stayed here."""
-    ours = site.failure(record) if site.caller in record["members"] else None
-    told = [dict(failure) for failure in record["failures"]]
-    for failure in told:
-        if ours is not None and failure["who"] == site.caller:
-            failure["text"] = f"{ours['fault']}. Fix: {ours['fix']}" if ours["fix"] else ours["fault"]
-    return told
+def _failures(site: Site, record: JobRecord) -> list[Failure]:
+    """What the members reported, and of our own failure the details, which are in our own log."""
+    ours = site.failure(record) if site.caller in record.members else None
+    if ours is None:
+        return list(record.failures)
+    return [
+        failure.model_copy(update={"text": ours.text}) if failure.who == site.caller else failure
+        for failure in record.failures
+    ]
 
 
-def _cause(site: Site, record: Mapping[str, Any]) -> Exception:
+def _cause(site: Site, record: JobRecord) -> Exception:
     who, error = first_cause(record)
     ours = site.failure(record) if who == site.caller else None
     if ours is not None:
-        error.fault, error.fix = ours["fault"], ours["fix"]
+        error.fault, error.fix = ours.fault, ours.fix
     return error

@@ -21,7 +21,6 @@ from rich.text import Text
 
 from fedsvd.errors import DataWarning, PrivacyWarning, RowsNotCompared
 from fedsvd.protocol.parties import named
-from fedsvd.types import byte_size
 
 if TYPE_CHECKING:
     from fedsvd.results.folder import Table as Columns
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 160
 _COLUMNS_SHOWN = 8
 _HEADS = {PrivacyWarning: "Privacy", RowsNotCompared: "Rows", DataWarning: "Data"}  # a kind before what it is of
-size = byte_size  # the one way in which bytes are written
 
 
 class Format(StrEnum):

@@ -8,12 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from fedsvd.cli.options import FormatOption, LinkOption, Scratch
-from fedsvd.cli.output import Format, Output, facts, listing, size
+from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.types import byte_size
 
 if TYPE_CHECKING:
     from fedsvd.studies.job_data import Prepared
@@ -118,7 +119,7 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
     else:
         lines.append("the norm of its data, under a pad that only the total survives")
-    upload = size(upload_bytes(plan))
+    upload = byte_size(upload_bytes(plan))
     gram = f"its Gram matrix of {plan.M} x {plan.M}, with noise in the last digits, as exact integers ({upload})"
     if plan.mode is Mode.A:
         lines.append(f"{gram}, under pads that only the total survives; the parties open the total")

@@ -20,10 +20,11 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.folder import expect_free
-from fedsvd.results.tables import Holding, by_feature, by_sample
-from fedsvd.results.write import Stored, party_folders, read_results, write_predictions
-from fedsvd.service.predict import bring, in_the_order_of, predict_together, scored
+from fedsvd.results.result import PartyResult
+from fedsvd.results.tables import by_feature, by_sample
+from fedsvd.results.write import party_folders, read_result, write_predictions
 from fedsvd.studies.job_data import party_named
+from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted
 
 _ROWS_SHOWN = 5
 
@@ -39,25 +40,25 @@ def predict(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Apply a result to new tables: predictions, scores, coordinates."""
-    output, stored = Output(format, quiet), read_results(results)
+    output, model = Output(format, quiet), read_result(results)
     if out is not None:
         expect_free(out, overwrite)
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
-    if stored.task is Task.LR and stored.split is Split.VERTICAL:
-        found = _together(output, results, stored, named, any(map(has_name, party)), ids)
+    if model.task is Task.LR and model.split is Split.VERTICAL:
+        found = _together(output, results, model, named, any(map(has_name, party)), ids)
     else:
-        found = _alone(results, stored, named)
+        found = _alone(results, model, named)
     if out is not None:
-        write_predictions(out, stored, found, overwrite)
-    output.answer(_record(stored, found, out), lambda console: _show(console, found, out))
+        write_predictions(out, model, found, overwrite)
+    output.answer(_record(model, found, out), lambda console: _show(console, found, out))
 
 
 def _together(
-    output: Output, results: Path, stored: Stored, named: dict[str, MatrixSource], explicit: bool, ids: Ids
-) -> dict[str, Holding]:
+    output: Output, results: Path, model: PartyResult, named: dict[str, MatrixSource], explicit: bool, ids: Ids
+) -> dict[str, PartyResult]:
     """Predictions for the label holder, by all parties of a regression on split columns."""
-    parts = [read_results(path) for path in party_folders(results)]
-    if len(parts) < stored.plan.k:
+    parts = [read_result(path) for path in party_folders(results)]
+    if len(parts) < model.plan.k:
         fix = "name the folder of the whole job; between institutions every party runs its own part"
         raise ConfigError("a prediction on split columns needs the results of all parties", fix)
     names = tuple(part.party or "" for part in parts)
@@ -74,64 +75,64 @@ def _together(
         return predict_together(parts, tables, progress, ids)
 
 
-def _alone(results: Path, stored: Stored, named: dict[str, MatrixSource]) -> dict[str, Holding]:
+def _alone(results: Path, model: PartyResult, named: dict[str, MatrixSource]) -> dict[str, PartyResult]:
     """What this folder's result says of every table by itself."""
     from fedsvd.estimators.load import load  # brings scikit-learn along, which no other command waits for
 
-    folded = stored.split is Split.VERTICAL
+    folded = model.split is Split.VERTICAL
     estimator: Any = None if folded else load(results)
     found = {}
     for name, table in named.items():
         with party_named(name):
-            found[name] = _folded_in(stored, table) if folded else _applied(estimator, stored, table)
+            found[name] = _folded_in(model, table) if folded else _applied(estimator, model, table)
     return found
 
 
-def _applied(estimator: Any, stored: Stored, table: MatrixSource) -> Holding:
-    data = bring(stored, table)
-    if stored.task is Task.LR:
+def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyResult:
+    data = new_data(model, table)
+    if model.task is Task.LR:
         predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
-        return scored(stored.targets, predictions, data)
-    return by_sample("scores", estimator.transform(data.table), data.ids)
+        return predicted(model, predictions, data)
+    return by_sample(model.emptied(), "scores", estimator.transform(data.table), data.ids)
 
 
-def _folded_in(stored: Stored, table: MatrixSource) -> Holding:
+def _folded_in(model: PartyResult, table: MatrixSource) -> PartyResult:
     from fedsvd.estimators.transformer import projected
 
-    columns = in_the_order_of(stored, table)
-    coordinates = projected(columns.T, stored.arrays["left_vectors"])
-    return by_feature("coordinates", coordinates, columns.names)
+    columns = in_the_order_of(model, table)
+    coordinates = projected(columns.T, model.arrays["left_vectors"])
+    return by_feature(model.emptied(), "coordinates", coordinates, columns.names)
 
 
-def _record(stored: Stored, found: dict[str, Holding], out: Path | None) -> dict[str, Any]:
+def _record(model: PartyResult, found: dict[str, PartyResult], out: Path | None) -> dict[str, Any]:
     return {
-        "job": stored.job,
-        "task": stored.task,
-        "split": stored.split,
+        "job": model.job,
+        "task": model.task,
+        "split": model.split,
         "out": None if out is None else str(out),
-        "parties": {name: _values(holding, out is None) for name, holding in found.items()},
+        "parties": {name: _values(result, out is None) for name, result in found.items()},
     }
 
 
-def _values(holding: Holding, all_of_them: bool) -> dict[str, Any]:
-    (table,) = holding.tables
+def _values(result: PartyResult, all_of_them: bool) -> dict[str, Any]:
+    (table,) = result.tables
     shape = [len(next(iter(table.columns.values()))), len(table.columns) - 1]
     columns = {name: list(map(_plain, column)) for name, column in table.columns.items()} if all_of_them else None
-    return {"what": table.name, "shape": shape, "values": columns, **holding.facts}
+    return {"what": table.name, "shape": shape, "values": columns, **result.facts}
 
 
 def _plain(cell: Any) -> Any:
     return cell.item() if hasattr(cell, "item") else cell
 
 
-def _show(console: Console, found: dict[str, Holding], out: Path | None) -> None:
-    for name, holding in found.items():
-        (table,) = holding.tables
+def _show(console: Console, found: dict[str, PartyResult], out: Path | None) -> None:
+    for name, result in found.items():
+        (table,) = result.tables
         length = len(next(iter(table.columns.values())))
         first = f", the first {_ROWS_SHOWN}" if length > _ROWS_SHOWN else ""
         console.print(f"{name}: {table.name}, {length} rows{first}")
         console.print(top_of(table, _ROWS_SHOWN))
-        for target, quality in holding.facts.get("score", {}).items():
+        for target, quality in result.facts.get("score", {}).items():
             console.print(f"{target}: mean squared error {number(quality['mse'])}, R^2 {number(quality['r2'])}")
     if out is not None:
         console.print(f"written to {out}")

@@ -1,4 +1,4 @@
-"""Who draws ``report.html``: the ``report`` extra where it is installed, nobody otherwise; and ``fedsvd report``."""
+"""What draws ``report.html``: the ``report`` extra, where it is installed; and ``fedsvd report``."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,15 +9,15 @@ import typer
 from fedsvd.cli.options import FormatOption
 from fedsvd.cli.output import Format, Output
 from fedsvd.errors import StorageError
-from fedsvd.results.stored import REPORT
+from fedsvd.results.folder import REPORT
 
 if TYPE_CHECKING:
-    from fedsvd.results.stored import Draw
+    from fedsvd.results.write import Draw
 
 WITHOUT = "none, because jinja2 is missing: pip install 'fedsvd[report]'"
 
 
-def artist() -> "Draw | None":
+def drawing() -> "Draw | None":
     """Draws a report, where the extra that it needs is installed."""
     if find_spec("jinja2") is None:
         return None
@@ -38,10 +38,10 @@ def report(
 ) -> None:
     """Draw the report of a results folder again."""
     from fedsvd.results.report.page import render
-    from fedsvd.results.write import read_results
+    from fedsvd.results.write import read_result
 
-    page = render(read_results(results))
-    # Beside the folder, not inside: its manifest lists what it holds.
+    page = render(read_result(results))
+    # Next to the folder, not inside: its manifest lists what it holds.
     target = out or results.absolute().parent / f"{results.absolute().name}-{REPORT}"
     try:
         target.write_text(page, encoding="utf-8")

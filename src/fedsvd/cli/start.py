@@ -18,7 +18,7 @@ import typer
 
 from fedsvd.cli.options import CspOption, FormatOption, KitOption
 from fedsvd.cli.output import Format
-from fedsvd.cli.reports import artist
+from fedsvd.cli.reports import drawing
 from fedsvd.cli.signals import end_in_time, heed_signals
 from fedsvd.identity.certificates import REHEARSAL
 from fedsvd.identity.names import KitRole
@@ -58,11 +58,11 @@ def start_csp(
     """Listen for parties, authority and researchers, and compute under masks."""
     # Imported here and below: --help needs neither the roles nor the transport.
     from fedsvd.cli.dashboard import dashboard
-    from fedsvd.service.process import nobody
+    from fedsvd.service.serve import no_dashboard
 
     audit = kit / "state" / "audit.jsonl"
-    beside = partial(dashboard, audit=audit, port=board_port) if board else nobody
-    _serve(kit, KitRole.CSP, format, with_parent, listen=address, patience=patience, beside=beside)
+    page = partial(dashboard, audit=audit, port=board_port) if board else no_dashboard
+    _serve(kit, KitRole.CSP, format, with_parent, listen=address, patience=patience, dashboard=page)
 
 
 @authority.command("start")
@@ -94,7 +94,7 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
     from fedsvd.engine.memory import bound_heap
 
     bound_heap()
-    from fedsvd.service.process import serve
+    from fedsvd.service.serve import Started, serve
     from fedsvd.service.site import Site
 
     logging.basicConfig(
@@ -108,17 +108,17 @@ def _serve(kit: Path, role: KitRole, format: Format, with_parent: bool, yes: boo
     if with_parent:
         threading.Thread(target=_orphaned, args=(stop,), daemon=True).start()
 
-    def ready(facts: dict[str, Any]) -> None:
+    def ready(started: Started) -> None:
         if format is Format.JSON:
-            typer.echo(json.dumps({"ready": facts}))
+            typer.echo(json.dumps({"ready": started.shown()}))
         else:
-            where = f"listens at {facts['address']}" if "port" in facts else f"has reached the CSP at {facts['csp']}"
-            typer.echo(f"{facts['role']} {where}")
-            if "dashboard" in facts:
-                typer.echo(f"dashboard: {facts['dashboard']}")
+            where = f"listens at {started.address}" if started.address else f"has reached the CSP at {started.csp}"
+            typer.echo(f"{started.role} {where}")
+            if started.dashboard:
+                typer.echo(f"dashboard: {started.dashboard}")
         sys.stdout.flush()
 
-    site = Site.at(kit, yes, artist())
+    site = Site.at(kit, yes, drawing())
     if site.kit.rehearsal:
         typer.echo(REHEARSAL, err=True)
     serve(site, role, stop, ready, **how)

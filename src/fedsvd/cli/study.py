@@ -1,6 +1,6 @@
 """What ``run`` and the task verbs share: a job from options, its run, and how its outcome is told."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -9,22 +9,23 @@ from rich.console import Console
 
 from fedsvd.cli import reports
 from fedsvd.cli.cost import cost_table, estimate, roughly
-from fedsvd.cli.output import Output, duration, facts, number, size, top_of
+from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.cli.progress import shown
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import expect_free
-from fedsvd.results.own_part import beside, keeper, kept_in_memory
-from fedsvd.results.tables import held_by, score_of, shared_by_all
-from fedsvd.results.write import PARTIES, rank_of, write_results
+from fedsvd.results.result import PartyResult
+from fedsvd.results.vector_files import file_for, fits_memory, folder_next_to
+from fedsvd.results.write import PARTIES, write_job
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import Prepared, prepare
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.jobs import plan_job, run_job
+from fedsvd.studies.jobs import plan_job, results_of, run_job
 from fedsvd.studies.resume import Resumable
-from fedsvd.studies.run import Outcome
+from fedsvd.studies.run import UserFiles
+from fedsvd.types import byte_size
 
 _ROWS_SHOWN = 5
 
@@ -37,24 +38,22 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
     point_out(output, prepared)
     show_estimate(output, prepared)
     resumable = Resumable(target)
-    with if_interrupted(lambda: left_behind(target, resumable)), resumable, beside(target) as folder:
+    with if_interrupted(lambda: left_behind(target, resumable)), resumable, folder_next_to(target) as folder:
         tell_of_resumption(output, resumable)
 
-        def extras(plan: SessionPlan, i: int) -> dict[str, Any]:
+        def files(plan: SessionPlan, i: int) -> UserFiles:
             own = folder / str(i + 1)
             own.mkdir(mode=0o700, exist_ok=True)
-            kept = {"checkpoint": resumable.checkpoint(job, job.parties[i])} if plan.compress else {}
-            return {"keep": keeper(plan, i, prepared.write, own), **kept}
+            checkpoint = resumable.checkpoint(job, job.parties[i]) if plan.compress else None
+            return UserFiles(sink=file_for(plan, i, prepared.write, own), checkpoint=checkpoint)
 
         with output.notices_of_warnings(prepared.names), shown(output, prepared.names) as progress:
             study, started = job.study, perf_counter()
-            outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, extras=extras)
+            outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, files=files)
             seconds = perf_counter() - started
-        write_results(target, prepared, outcome, overwrite, reports.artist())
-    output.answer(
-        _record(prepared, outcome, seconds, target),
-        lambda console: _show(console, prepared, outcome, seconds, target),
-    )
+        results = results_of(prepared, outcome)
+        write_job(target, results, overwrite, reports.drawing())
+    output.answer(_record(results, seconds, target), lambda console: _show(console, results, seconds, target))
 
 
 def point_out(output: Output, prepared: Prepared) -> None:
@@ -90,12 +89,12 @@ def show_estimate(output: Output, prepared: Prepared, apart: bool = False) -> No
     if output.quiet:
         return
     plan = plan_job(prepared).plan
-    estimated = estimate(plan, in_memory=all(kept_in_memory(plan, i, prepared.write) for i in range(plan.k)))
+    estimated = estimate(plan, in_memory=all(fits_memory(plan, i, prepared.write) for i in range(plan.k)))
     cost = estimated.cost
     without = "without starting the processes" if apart else "no network"
     cores = "1 core" if cost.cores == 1 else f"{cost.cores} cores"
     seconds = roughly(cost.seconds_on_one_machine)
-    moved = f"{size(cost.bytes_total)} between the roles"
+    moved = f"{byte_size(cost.bytes_total)} between the roles"
     output.line(f"expected: {moved}, {seconds} with all roles on {cores} ({estimated.rates}; {without})")
     output.table(cost_table(plan, cost, prepared.names))
 
@@ -111,19 +110,26 @@ def own_parts(verified: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return told
 
 
-def _record(prepared: Prepared, outcome: Outcome, seconds: float, target: Path) -> dict[str, Any]:
-    plan, certificate = outcome.plan, outcome.certificate
+def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:
+    """How well the label holder's labels are fitted, where the plan released a score."""
+    holder = next((each for each in results if each.party and each.party == each.label_holder), None)
+    return None if holder is None else holder.facts.get("score")
+
+
+def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dict[str, Any]:
+    shared = results[0]
+    plan, certificate = shared.plan, shared.certificate
     return {
-        "job": prepared.name,
+        "job": shared.job,
         "task": plan.task,
         "split": plan.split,
         "scheme": plan.scheme,
         "mode": plan.mode,
-        "why": outcome.why,
+        "why": shared.why,
         "trust": plan.trust,
         "released": plan.release,
         "rows": how_rows_belong(plan) or None,
-        "rank": rank_of(outcome),
+        "rank": shared.rank,
         "residual": certificate.residual,
         "orthogonality": certificate.orthogonality,
         "bytes": certificate.bytes_total,
@@ -131,34 +137,35 @@ def _record(prepared: Prepared, outcome: Outcome, seconds: float, target: Path) 
         "seconds_of_work": certificate.seconds_total,
         "plan_digest": plan.digest,
         "out": str(target),
-        "parties": {name: str(target / PARTIES / name) for name in prepared.names},
+        "parties": {name: str(target / PARTIES / name) for name in shared.names},
         "report": reports.drawn(target),
-        "score": score_of(prepared, outcome),
+        "score": _score(results),
     }
 
 
-def _show(console: Console, prepared: Prepared, outcome: Outcome, seconds: float, target: Path) -> None:
-    plan, certificate = outcome.plan, outcome.certificate
-    held = {name: held_by(prepared, outcome, i).facts.get("verified") for i, name in enumerate(prepared.names)}
-    verified = {name: part for name, part in held.items() if part is not None}
+def _show(console: Console, results: Sequence[PartyResult], seconds: float, target: Path) -> None:
+    shared = results[0]
+    plan, certificate = shared.plan, shared.certificate
+    messages = sum(certificate.messages_by_link.values())
+    measured = {each.party: each.facts["verified"] for each in results if each.party and "verified" in each.facts}
     console.print(
         facts(
             {
-                "job": f"{prepared.name}: {plan.task}, {plan.split} split, {plan.k} parties",
-                "scheme": f"{in_scheme(plan.scheme, plan.mode)} ({outcome.why}), masks dealt by {plan.trust}",
+                "job": f"{shared.job}: {plan.task}, {plan.split} split, {plan.k} parties",
+                "scheme": f"{in_scheme(plan.scheme, plan.mode)} ({shared.why}), masks dealt by {plan.trust}",
                 **about_rows(plan),
-                "rank": rank_of(outcome),
+                "rank": shared.rank,
                 "verified": f"residual {certificate.residual:.1e}, orthogonality {certificate.orthogonality:.1e}",
-                **own_parts(verified),
-                "moved": f"{size(certificate.bytes_total)} in {sum(certificate.messages_by_link.values())} messages",
+                **own_parts(measured),
+                "moved": f"{byte_size(certificate.bytes_total)} in {messages} messages",
                 "time": duration(seconds),
                 "results": f"{target}{'' if str(target).endswith('/') else '/'}",
                 "report": reports.drawn(target) or reports.WITHOUT,
             }
         )
     )
-    for table in shared_by_all(prepared, outcome).tables:
+    for table in shared.tables:
         if table.name in ("spectrum", "intercept"):
             console.print(top_of(table, _ROWS_SHOWN))
-    for target_name, score in (score_of(prepared, outcome) or {}).items():
+    for target_name, score in (_score(results) or {}).items():
         console.print(f"{target_name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")

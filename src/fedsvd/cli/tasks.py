@@ -17,9 +17,10 @@ from fedsvd.cli.output import Format, Output
 from fedsvd.cli.rungs import Consent, Env, Environment, PolicyOption, carry_out_on
 from fedsvd.data.open import is_address
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task, Trust
 from fedsvd.studies.job_faults import NAME_RULE
-from fedsvd.studies.job_file import NAME, Job, StudySection, applies, job_from
+from fedsvd.studies.job_file import Job, StudySection, applies, job_from
 
 _STUDY: dict[str, Any] = {
     "label": options.Label,

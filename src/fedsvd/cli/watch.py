@@ -1,27 +1,25 @@
 """A job under way, for a person: every role's stage, how much of it is done, bytes, rate and the time that is left.
 
-A table that is drawn anew on a terminal, lines otherwise. Rates and times left come from what was told before; where
+A table that is drawn anew on a terminal, lines otherwise. Rates and times left come from earlier reports; where
 nothing says how much there is to do, nothing is said of the time left.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fedsvd.cli.output import Output, duration, size
-from fedsvd.service.jobs import JobState, progress_from
+from fedsvd.cli.output import Output, duration
+from fedsvd.service.records import JobState, Progress, WatchedJob
+from fedsvd.types import byte_size
 
 _WORTH_A_LINE = 2.0  # seconds that a stage lasts
 _HEADER = ("role", "stage", "done", "sent", "rate", "time left")
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class Row:
             self.role,
             self.stage,
             "" if self.share is None else f"{100 * self.share:.0f} %",
-            size(self.sent) if self.sent else "",
-            "" if self.rate is None else f"{size(self.rate)}/s",
+            byte_size(self.sent) if self.sent else "",
+            "" if self.rate is None else f"{byte_size(self.rate)}/s",
             "" if self.left is None else duration(self.left),
         )
 
@@ -53,7 +51,7 @@ class Row:
 
 @dataclass
 class _Mark:
-    """What a role told when its stage began, and last."""
+    """What a role reported when its stage began, and last."""
 
     stage: str
     began: float
@@ -69,20 +67,19 @@ class Pace:
     def __init__(self) -> None:
         self._marks: dict[str, _Mark] = {}
 
-    def rows(self, record: Record, now: float) -> list[Row]:
+    def rows(self, record: WatchedJob, now: float) -> list[Row]:
         """One row to each role of a job, as its record says at this time."""
-        return [self._row(record, role, now) for role in ("csp", *record["members"])]
+        return [self._row(record, role, now) for role in ("csp", *record.members)]
 
-    def _row(self, record: Record, role: str, now: float) -> Row:
-        told = progress_from(record.get("progress", {}).get(role, {}))
-        if record["state"] == JobState.RECRUITING:
+    def _row(self, record: WatchedJob, role: str, now: float) -> Row:
+        progress = record.progress_of(role)
+        if record.state is JobState.RECRUITING:
             return Row(role, "") if role == "csp" else Row(role, _recruited(record, role))
-        awaits = progress_from(record.get("progress", {}).get("csp", {})).get("awaits", ())
-        if isinstance(awaits, list) and role in awaits:
+        if role in record.progress_of("csp").awaits:
             return Row(role, "awaited")
-        stage, sent = str(told.get("stage", "")), int(told.get("sent", 0))
-        mark = self._marked(role, stage, int(told.get("done", 0)), sent, now)
-        share, left = self._share(told, mark, now)
+        stage, sent = progress.stage, progress.sent
+        mark = self._marked(role, stage, progress.done, sent, now)
+        share, left = self._share(progress, mark, now)
         over = stage == "done"
         return Row(role, stage, None if over else share, sent, None if over else mark.rate, None if over else left)
 
@@ -96,11 +93,11 @@ class Pace:
             mark.last, mark.last_sent = now, sent
         return mark
 
-    def _share(self, told: Record, mark: _Mark, now: float) -> tuple[float | None, float | None]:
+    def _share(self, progress: Progress, mark: _Mark, now: float) -> tuple[float | None, float | None]:
         """How much of the stage is done, and the seconds that the rest takes at the pace so far."""
-        if not told.get("total"):
+        if not progress.total:
             return None, None
-        done, total, first = int(told.get("done", 0)), int(told["total"]), mark.first_done
+        done, total, first = progress.done, progress.total, mark.first_done
         share = min(done / total, 1.0)
         if done <= first or now <= mark.began:
             return share, None
@@ -108,8 +105,8 @@ class Pace:
 
 
 @contextmanager
-def watched(output: Output) -> Iterator[Callable[[Record], None]]:
-    """What is told a job's record whenever it changes."""
+def watched(output: Output) -> Iterator[Callable[[WatchedJob], None]]:
+    """What is called with a job whenever it has changed."""
     pace = Pace()
     if output.quiet:
         yield lambda record: None
@@ -120,19 +117,19 @@ def watched(output: Output) -> Iterator[Callable[[Record], None]]:
         yield _Lines(output, pace)
 
 
-def _recruited(record: Record, role: str) -> str:
-    if role in record["enlisted"]:
+def _recruited(record: WatchedJob, role: str) -> str:
+    if role in record.enlisted:
         return "enlisted"
-    again = role.startswith("authority/") and record["attempt"] > 1
+    again = role.startswith("authority/") and record.attempt > 1
     return "awaited once more: a new session needs fresh seeds" if again else "awaited"
 
 
-def _attempt(record: Record) -> str:
-    return f", attempt {record['attempt']}" if record["attempt"] > 1 else ""
+def _attempt(record: WatchedJob) -> str:
+    return f", attempt {record.attempt}" if record.attempt > 1 else ""
 
 
-def _table(record: Record, rows: list[Row]) -> Table:
-    table = Table(*_HEADER, title=f"{record['name']} ({record['id'][:8]}): {record['state']}{_attempt(record)}")
+def _table(record: WatchedJob, rows: list[Row]) -> Table:
+    table = Table(*_HEADER, title=f"{record.name} ({record.short}): {record.state}{_attempt(record)}")
     for row in rows:
         table.add_row(*row.cells())
     return table
@@ -148,12 +145,12 @@ class _Lines:
         self._since: dict[str, tuple[str, float]] = {}  # which stage a role is in, and from when
         self._written: dict[tuple[str, str], int] = {}  # tenths of a role's stage that have a line
 
-    def __call__(self, record: Record) -> None:
+    def __call__(self, record: WatchedJob) -> None:
         now = monotonic()
-        state = f"{record['state']}{_attempt(record)}"
+        state = f"{record.state}{_attempt(record)}"
         if state != self._state:
             self._state = state
-            self._voice.line(f"{record['name']} ({record['id'][:8]}): {state}")
+            self._voice.line(f"{record.name} ({record.short}): {state}")
         for row in self._pace.rows(record, now):
             stage, began = self._since.get(row.role, ("", now))
             if row.stage != stage:

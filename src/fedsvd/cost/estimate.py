@@ -13,7 +13,8 @@ from fedsvd.cost.provider import authority_steps, provider_steps
 from fedsvd.cost.rates import DEFAULT, Machine, Work
 from fedsvd.cost.traffic import Expected, full_rank, traffic
 from fedsvd.cost.user import user_steps
-from fedsvd.protocol.parties import CSP, Role
+from fedsvd.protocol.certificate import Link
+from fedsvd.protocol.parties import CSP, TA, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode
 from fedsvd.types import byte_size
@@ -44,11 +45,11 @@ class RoleCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a session costs, by role (``user-1``, ..., ``csp``, ``ta``) and by link (``user-1 -> csp``)."""
+    """What a session costs, by role (``user-1``, ..., ``csp``, ``ta``) and by link."""
 
     roles: dict[str, RoleCost]
-    bytes_by_link: dict[str, int]
-    messages_by_link: dict[str, int]
+    bytes_by_link: dict[Link, int]
+    messages_by_link: dict[Link, int]
     cores: int = 1
     link: float | None = None  # bytes a second
 
@@ -103,23 +104,17 @@ def predict(
     """
     expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned, in_memory)
     sent, messages = traffic(plan, expected)
-    steps = {party.name: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
-    steps["csp"] = provider_steps(plan, expected)
-    if any(party.role is Role.TA for party in plan.parties):
-        steps["ta"] = authority_steps(plan)
+    steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
+    steps[CSP] = provider_steps(plan, expected)
+    if TA in plan.parties:
+        steps[TA] = authority_steps(plan)
     roles = {}
-    for name, own in steps.items():
-        said = sum(count for ends, count in sent.items() if ends[0] == name)
-        heard = sum(count for ends, count in sent.items() if ends[1] == name)
-        handled = sum(count for ends, count in messages.items() if name in ends)
-        roles[name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], said, heard)
-    return Cost(
-        roles,
-        {" -> ".join(ends): count for ends, count in sorted(sent.items())},
-        {" -> ".join(ends): count for ends, count in sorted(messages.items())},
-        machine.cores,
-        link,
-    )
+    for party, own in steps.items():
+        said = sum(count for ends, count in sent.items() if ends[0] == party)
+        heard = sum(count for ends, count in sent.items() if ends[1] == party)
+        handled = sum(count for ends, count in messages.items() if party in ends)
+        roles[party.name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], said, heard)
+    return Cost(roles, dict(sorted(sent.items())), dict(sorted(messages.items())), machine.cores, link)
 
 
 def _role(machine: Machine, steps: list[Step], sent: int, received: int) -> RoleCost:

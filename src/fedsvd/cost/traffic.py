@@ -12,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.keys import deals
 from fedsvd.protocol.messages import (
     ID_WORDS,
@@ -72,12 +73,12 @@ def full_rank(plan: SessionPlan) -> int:
     return min(plan.m, plan.n - int(plan.task is Task.PCA))
 
 
-def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
+def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[Link], Counter[Link]]:
     """Content bytes and messages by link (from, to)."""
-    sent, messages = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    sent, messages = Counter[Link](), Counter[Link]()
     for origin, to, message, times in said(plan, expected):
-        sent[origin.name, to.name] += times * size(message)
-        messages[origin.name, to.name] += times
+        sent[origin, to] += times * size(message)
+        messages[origin, to] += times
     return sent, messages
 
 

@@ -26,7 +26,7 @@ _SETTINGS = (
 
 
 def bound_heap() -> bool:
-    """Have this process give back what it frees; whether the system could be told. Before the first thread starts."""
+    """Have this process give back what it frees, before its first thread starts; whether the C library can."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # not glibc
@@ -35,7 +35,7 @@ def bound_heap() -> bool:
 
 
 def peak_memory() -> int:
-    """Bytes; 0 where the system does not tell."""
+    """The most bytes this process has held; 0 where the operating system does not say."""
     if resource is None:
         return 0
     peak = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -43,7 +43,7 @@ def peak_memory() -> int:
 
 
 def main_memory() -> int | None:
-    """Bytes of main memory of this machine; None where the system does not tell."""
+    """Bytes of main memory of this machine; None where the operating system does not say."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not POSIX

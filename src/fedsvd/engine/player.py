@@ -1,19 +1,25 @@
-"""One role of one session over a transport: the loop that a process of its own runs.
+"""The player: plays one role of one session over one transport. The only place where effects are performed.
 
-It hears, lets the machine decide, and does what the effects say. While a computation runs, the transport's own threads
-keep the line alive; while nobody speaks, ``alive`` is asked whether the silence has lasted too long. The loop ends when
-the machine does, well or badly, and the others are told before the line is hung up.
+It receives a message, lets the role's state machine decide, and performs the effects the machine returns: sends
+messages, runs computations, stores the result, announces an abort. It also times the stages and reports them. In a
+process of its own a role is played by ``play``, to the end. Where all roles share a process (``simulate.py``) the
+simulation decides whose turn it is and calls ``begin`` and ``receive``; what happens then is the same.
+
+While a computation runs, the transport's own threads keep the connection alive; while nothing arrives, ``alive`` is
+asked whether that has lasted too long. How an abort is announced: a user or the TA sends it to the CSP, the CSP to all;
+it carries a code and a stage, never a text. A user that stopped because the CSP sent ``Aborted`` announces nothing.
 """
 
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
 from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import FedSVDError, PeerAborted
+from fedsvd.protocol.certificate import Accounts
 from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
@@ -22,22 +28,28 @@ from fedsvd.transport.base import Transport
 from fedsvd.transport.metered import Meter
 
 _log = logging.getLogger(__name__)
-_TURN = 0.5  # seconds between looks at the clock while nothing is said
+logging.getLogger("fedsvd").addHandler(logging.NullHandler())  # a library prints nothing unless logging is set up
+_POLL = 0.5  # seconds between calls of ``alive`` while nothing arrives
 
-Watch = Callable[[str], None]  # told the stage whenever it changes
+Watch = Callable[[str], None]  # called with the stage whenever it changes
 
 
 @dataclass
 class Played:
-    """What came of a role's session."""
+    """What came of a role's session, so far."""
 
     result: Any = None
+    finished: bool = False
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    began: dict[str, float] = field(default_factory=dict)  # when a stage was first entered, from the beginning
+    began: dict[str, float] = field(default_factory=dict)  # when a stage was first entered, in seconds from the start
 
 
 class Player:
-    """Plays one machine over one transport."""
+    """Plays one state machine over one transport.
+
+    ``deliver`` is given the values of computations, as messages that must come back through ``receive``; without it
+    the machine receives each at once.
+    """
 
     def __init__(
         self,
@@ -46,131 +58,136 @@ class Player:
         *,
         watch: Watch | None = None,
         alive: Callable[[], None] | None = None,
+        deliver: Callable[[Computed], None] | None = None,
     ) -> None:
-        self._machine = machine
+        self.machine = machine
+        self.played = Played()
         self._transport = transport
         self._watch = watch or (lambda stage: None)
         self._alive = alive or (lambda: None)
-        self._played = Played()
-        self._zero = perf_counter()
-        self._unsaid: FedSVDError | None = None
-        self._heard: deque[tuple[Party, Message]] = deque()  # what is to be taken in next
+        self._deliver = deliver
+        self._stage = ""
+        self._started = perf_counter()
+        self._not_sent: FedSVDError | None = None
+
+    @property
+    def failure(self) -> FedSVDError | None:
+        """What stopped the session here, or kept its end from being sent."""
+        return self.machine.failure or self._not_sent
 
     def play(self) -> Played:
         """Play to the end; raises what stopped the session, if something did."""
-        machine = self._machine
-        if machine.me != CSP:
-            self._heard.append((machine.me, Begin(machine.plan.digest)))
-        while not machine.over:
-            # A message, or what was computed, may be as large as the memory allows: nothing here refers to one once it
-            # is taken in, so that it is gone before the next computation begins.
-            while self._heard:
-                self._do(self._hear(*self._heard.popleft()))
-            if machine.over:
-                break
-            try:
-                self._alive()
-                self._listen()
-            except FedSVDError as error:
-                self._do(machine.fail(error))
-                break
-        failure = machine.failure or self._unsaid
-        if failure is not None:
-            raise failure
-        return self._played
+        self.begin()
+        while not self.machine.over:
+            self._perform(self._wait())
+        if self.failure is not None:
+            raise self.failure
+        return self.played
 
-    def _listen(self) -> None:
-        """Wait a moment for the next message."""
-        if (arrived := self._transport.receive(_TURN)) is not None:
-            self._heard.append(arrived)
+    def begin(self) -> None:
+        """Start the session here; the CSP has nothing to begin with, and waits."""
+        me = self.machine.me
+        if me != CSP:
+            self.receive(me, Begin(self.machine.plan.digest))
 
-    def _hear(self, speaker: Party, message: Message) -> tuple[Effect, ...]:
-        """Take a message in; what is to be done then."""
-        before = self._machine.state.name
-        effects: tuple[Effect, ...] = self._timed(before.lower(), lambda: self._machine.receive(speaker, message))
-        after = self._machine.state.name
+    def receive(self, sender: Party, message: Message) -> None:
+        """Let the machine decide on a message, and perform all that follows from it."""
+        self._perform(self._decide(sender, message))
+
+    def _wait(self) -> tuple[Effect, ...]:
+        """What follows from the next message, or from there being no next one."""
+        try:
+            self._alive()
+            arrived = self._transport.receive(_POLL)
+        except FedSVDError as error:
+            return self.machine.fail(error)
+        return () if arrived is None else self._decide(*arrived)
+
+    def _decide(self, sender: Party, message: Message) -> tuple[Effect, ...]:
+        machine, before = self.machine, self.machine.state.name
+        effects: tuple[Effect, ...] = self._timed(before.lower(), lambda: machine.receive(sender, message))
+        after = machine.state.name
         if after != before:
-            _log.info(
-                "session=%s role=%s %s->%s on=%s",
-                self._machine.plan.session[:8],
-                self._machine.me.name,
-                before,
-                after,
-                type(message).__name__,
-            )
-            self._watch(after.lower())
+            session, kind = machine.plan.session[:8], type(message).__name__
+            _log.info("session=%s role=%s %s->%s on=%s", session, machine.me.name, before, after, kind)
+            self._enter(after.lower())
         return effects
 
-    def _do(self, effects: tuple[Effect, ...]) -> None:
-        for effect in effects:
-            # What was meant for a session that has failed meanwhile is not said after its end.
-            if self._machine.failure is not None and not isinstance(effect, Abort):
-                return
-            self._perform(effect)
+    def _perform(self, effects: tuple[Effect, ...]) -> None:
+        """All effects in order, each followed at once by the effects that come of it."""
+        # A queue and not a recursion: what an effect has computed with is free when the next one begins.
+        pending = deque(effects)
+        del effects
+        while pending:
+            effect = pending.popleft()
+            # What was meant for a session that has failed since is not done after its end.
+            if self.machine.failure is None or isinstance(effect, Abort):
+                pending.extendleft(reversed(self._follow(effect)))
 
-    def _perform(self, effect: Effect) -> None:
+    def _follow(self, effect: Effect) -> tuple[Effect, ...]:
         match effect:
             case Send(to, message):
-                self._say(to, message)
-            case Finish(result):
-                self._played.result = result
+                return self._send(to, message)
             case Compute(label, work):
-                self._compute(label, work)
+                return self._compute(label, work)
+            case Finish(result):
+                self.played.result, self.played.finished = result, True
             case Abort(error):
-                self._tell(error)
+                self._announce(error)
+        return ()
 
-    def _say(self, to: Party, message: Message) -> None:
+    def _send(self, to: Party, message: Message) -> tuple[Effect, ...]:
         try:
             self._transport.send(to, message)
         except FedSVDError as error:
-            # A role that has just come to its end cannot fail any more; but nobody heard of that end.
-            self._unsaid = self._unsaid or error
-            self._do(self._machine.fail(error))
+            # A role that is done cannot fail any more; but the others do not know that it is done.
+            self._not_sent = self._not_sent or error
+            return self.machine.fail(error)
+        return ()
 
-    def _compute(self, label: str, work: Callable[[], Any]) -> None:
-        self._watch(label)
+    def _compute(self, label: str, work: Callable[[], Any]) -> tuple[Effect, ...]:
+        self._enter(label)
         try:
-            value = self._timed(label, work)
+            computed = Computed(self.machine.plan.digest, label, self._timed(label, work))
         except FedSVDError as error:
-            self._do(self._machine.fail(error))
-            return
-        self._heard.append((self._machine.me, Computed(self._machine.plan.digest, label, value)))
+            return self.machine.fail(error)
+        if self._deliver is None:
+            return self._decide(self.machine.me, computed)
+        self._deliver(computed)
+        return ()
 
-    def _tell(self, error: FedSVDError) -> None:
-        """Tell the others why, if they can still be reached: a user tells the CSP, the CSP tells everybody."""
-        machine = self._machine
+    def _announce(self, error: FedSVDError) -> None:
+        machine = self.machine
         _log.error("session=%s role=%s %s", machine.plan.session[:8], machine.me.name, error)
-        told = isinstance(error, PeerAborted) and machine.me != CSP
-        others = [party for party in machine.plan.parties if party != CSP] if machine.me == CSP else [CSP]
-        for party in () if told else others:
+        if machine.me == CSP:
+            others = [party for party in machine.plan.parties if party != CSP]
+        else:
+            others = [] if isinstance(error, PeerAborted) else [CSP]
+        for party in others:
             try:
                 self._transport.send(party, Aborted(machine.plan.digest, error.code, machine.stage.lower()))
             except FedSVDError:
-                continue
+                continue  # it cannot be reached any more
+
+    def _enter(self, stage: str) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            self._watch(stage)
 
     def _timed(self, stage: str, work: Callable[[], Any]) -> Any:
         started = perf_counter()
         try:
             return work()
         finally:
-            self._played.seconds[stage] += perf_counter() - started
-            self._played.began.setdefault(stage, started - self._zero)
+            self.played.seconds[stage] += perf_counter() - started
+            self.played.began.setdefault(stage, started - self._started)
 
 
-def shared_accounts(meter: Meter) -> dict[str, dict[str, Any]]:
-    """What a role sent on every link: what follows from the plan, and so may be told to the others."""
-    return {
-        "bytes_by_link": {" -> ".join(link): count for link, count in sorted(meter.sent_bytes.items())},
-        "messages_by_link": {" -> ".join(link): count for link, count in sorted(meter.messages.items())},
-        "bytes_by_kind": {": ".join(key): count for key, count in sorted(meter.kinds.items())},
-    }
-
-
-def accounts(me: Party, meter: Meter, played: Played) -> dict[str, dict[str, Any]]:
-    """The same, and how long each stage took: that shows how a party's data was computed with, and stays there."""
-    return {
-        **shared_accounts(meter),
-        "seconds_by_stage": {f"{me.name}: {stage}": spent for stage, spent in played.seconds.items()},
-        "began_by_stage": {f"{me.name}: {stage}": began for stage, began in played.began.items()},
-        "peak_memory": {me.name: peak_memory()},
-    }
+def accounts(me: Party, meter: Meter, played: Played) -> Accounts:
+    """What a role sent, and how long each stage took: that shows how its data was computed with, and stays with it."""
+    return replace(
+        meter.accounts(),
+        seconds_by_stage={(me, stage): spent for stage, spent in played.seconds.items()},
+        began_by_stage={(me, stage): began for stage, began in played.began.items()},
+        peak_memory={me: peak_memory()},
+    )

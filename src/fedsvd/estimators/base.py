@@ -24,8 +24,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Ids, Mode, Split, Task, Trust
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import Outcome, run_study
+from fedsvd.studies.study import Study
 
 # One owner's table, divided to rehearse, is not released to anybody: only what a scheme leaks is worth a warning.
 _REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)

@@ -5,19 +5,31 @@ when features are split and D^T when samples are, so the factor that all parties
 ``components_`` in the second; the other one lies with the parties, piece by piece. The shared factor decides signs.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from fedsvd.estimators.holdings import PartyFactors, padded
 from fedsvd.estimators.tables import Tables
-from fedsvd.estimators.transformer import FederatedTransformer
+from fedsvd.estimators.transformer import FederatedTransformer, padded
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.types import Float
 
 _BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True, repr=False)
+class PartyFactors:
+    """After SVD or LSA. Split by rows, ``components_`` is shared and ``U_`` its own rows; by columns, the reverse."""
+
+    U_: Float
+    singular_values_: Float
+    components_: Float
+
+    def __repr__(self) -> str:
+        return f"PartyFactors(U_={self.U_.shape}, components_={self.components_.shape})"
 
 
 class FederatedFactors(FederatedTransformer):

@@ -1,5 +1,6 @@
 """Linear regression, ordinary or ridge, over data that several parties hold (section 4 of the paper)."""
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -8,7 +9,6 @@ from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, whole_number
-from fedsvd.estimators.holdings import PartyCoefficients
 from fedsvd.estimators.labels import cut, joint_labels
 from fedsvd.estimators.rows import expect_labels_fit, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
@@ -18,6 +18,18 @@ from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.roles.user.fit import RegressionResult
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class PartyCoefficients:
+    """After a regression: ``coef_`` is its own when columns are split, shared when rows are."""
+
+    coef_: Float
+    intercept_: Float | float
+    constant_: tuple[int, ...]  # its columns without variance, whose coefficients are zero
+
+    def __repr__(self) -> str:
+        return f"PartyCoefficients(coef_={self.coef_.shape})"
 
 
 class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc]

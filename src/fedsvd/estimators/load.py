@@ -1,8 +1,8 @@
 """``fedsvd.load``: a fitted estimator from a results folder.
 
-A party's folder gives what that party holds; the folder of a whole job, as the ``sim`` rung leaves it, gives all of it
-when the parties' folders lie inside, and what all share when they do not. Where columns are split, one party's part
-is no model of the joint table: its estimator shows the coefficients or components, and refuses to apply them alone.
+A party's folder gives what that party gets; the folder of a job, as the simulation leaves it, gives all of it when the
+parties' folders are inside, and what all share when they are not. Where columns are split, one party's part is no model
+of the joint table: its estimator shows the coefficients or components, and refuses to apply them alone.
 """
 
 import os
@@ -16,13 +16,14 @@ import numpy as np
 from fedsvd.cost.floor import sum_floor
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated
-from fedsvd.estimators.holdings import PartyCoefficients, PartyScores, padded
-from fedsvd.estimators.linear_regression import FederatedLinearRegression
+from fedsvd.estimators.linear_regression import FederatedLinearRegression, PartyCoefficients
 from fedsvd.estimators.lsa import FederatedLSA
-from fedsvd.estimators.pca import FederatedPCA
+from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.svd import FederatedSVD
+from fedsvd.estimators.transformer import padded
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
-from fedsvd.results.write import Stored, party_folders, read_results
+from fedsvd.results.result import PartyResult
+from fedsvd.results.write import party_folders, read_result
 from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.types import Float
 
@@ -52,12 +53,14 @@ def load(folder: str | os.PathLike[str]) -> Federated:
     >>> pca.components_.shape, len(pca.parties_)
     ((2, 5), 1)
     """
-    here = read_results(Path(folder))
+    here = read_result(Path(folder))
     if here.not_finished:
         warnings.warn(here.not_finished, stacklevel=2)
+    if here.of_a_role:
+        raise ConfigError(f"{folder} holds the accounts of the {here.reader}, and no result", "load a party's folder")
     if here.party is not None:
         return _BUILD[here.task](here, [here])
-    parts = [read_results(path) for path in party_folders(Path(folder))]
+    parts = [read_result(path) for path in party_folders(Path(folder))]
     return _BUILD[here.task](here, parts if len(parts) == here.plan.k else [])
 
 
@@ -88,17 +91,17 @@ class PartOfLinearRegression(FederatedLinearRegression):
 def _only_a_part(what: str) -> ConfigError:
     return ConfigError(
         f"these are the {what} of one party's columns, and mean little without the others'",
-        "run fedsvd predict with all parties, or load the folder of the whole job",
+        "run fedsvd predict with all parties, or load the folder of the job",
     )
 
 
-def _factors(here: Stored, parts: Sequence[Stored]) -> Federated:
+def _factors(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     """SVD or LSA: the shared factor, and the pieces of the other one that are here."""
-    plan, whole = here.plan, len(parts) == here.plan.k
+    plan, complete = here.plan, len(parts) == here.plan.k
     kinds: tuple[Any, Any] = (FederatedSVD, PartOfSVD) if here.task is Task.SVD else (FederatedLSA, PartOfLSA)
     by_rows = here.split is Split.HORIZONTAL
     square = {"full_matrices": plan.full_matrices} if here.task is Task.SVD else {}
-    found = kinds[int(not by_rows and not whole)](plan.components, **square, **_common(here))
+    found = kinds[int(not by_rows and not complete)](plan.components, **square, **_common(here))
     sigma = here.arrays["singular_values"]
     wanted = plan.components or min(plan.m, plan.n)
     shared, other = ("components", "left_vectors") if by_rows else ("left_vectors", "components")
@@ -110,12 +113,12 @@ def _factors(here: Stored, parts: Sequence[Stored]) -> Federated:
     found.U_ = padded(arrays["left_vectors"], wanted, axis=1)
     found.singular_values_ = padded(sigma, wanted, axis=0)
     found.rank_ = here.rank
-    if whole and pieces:
+    if complete and pieces:
         found._explain(wanted == min(plan.m, plan.n))
     return _described(found, here, parts)
 
 
-def _pca(here: Stored, parts: Sequence[Stored]) -> Federated:
+def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, arrays = here.plan, here.arrays
     spectrum = plan.releases(Item.SPECTRUM)
     found = FederatedPCA(plan.components, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
@@ -133,10 +136,10 @@ def _pca(here: Stored, parts: Sequence[Stored]) -> Federated:
     return found
 
 
-def _regression(here: Stored, parts: Sequence[Stored]) -> Federated:
+def _regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, vertical = here.plan, here.split is Split.VERTICAL
     if vertical and not parts:
-        raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the whole job")
+        raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the job")
     kind = PartOfLinearRegression if vertical and len(parts) < plan.k else FederatedLinearRegression
     holder = plan.label_user - 1 if vertical else None
     found = kind(plan.alpha, fit_intercept=plan.centre, label_party=holder, **_common(here))
@@ -147,19 +150,19 @@ def _regression(here: Stored, parts: Sequence[Stored]) -> Federated:
     found.coef_ = coefficients[0] if flat else coefficients
     found.intercept_ = (float(intercept[0]) if flat else intercept) if plan.centre else 0.0
     found.rank_ = here.rank
-    held = [_held_coefficients(part, flat, found.intercept_) for part in parts]
+    held = [_party_coefficients(part, flat, found.intercept_) for part in parts]
     found.parties_ = tuple(held)
     return _described(found, here, parts)
 
 
-def _held_coefficients(part: Stored, flat: bool, intercept: Float | float) -> PartyCoefficients:
+def _party_coefficients(part: PartyResult, flat: bool, intercept: Float | float) -> PartyCoefficients:
     own, features = part.arrays["coefficients"], part.features
     constant = part.facts.get("constant_columns", [])
     places = tuple(features.index(name) if features else int(name.removeprefix("x")) for name in constant)
     return PartyCoefficients(own[0] if flat else own, intercept, places)
 
 
-def _common(here: Stored) -> dict[str, Any]:
+def _common(here: PartyResult) -> dict[str, Any]:
     """The parameters of the plan that every estimator has."""
     plan = here.plan
     return {
@@ -174,7 +177,7 @@ def _common(here: Stored) -> dict[str, Any]:
     }
 
 
-def _described(found: Any, here: Stored, parts: Sequence[Stored]) -> Federated:
+def _described(found: Any, here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     """What every fitted estimator has: plan, certificate, number and names of features."""
     found.plan_, found.certificate_ = here.plan, here.certificate
     names: list[str] | None = list(here.features or ()) or None
@@ -190,7 +193,7 @@ def _described(found: Any, here: Stored, parts: Sequence[Stored]) -> Federated:
     return estimator
 
 
-_BUILD: dict[Task, Callable[[Stored, Sequence[Stored]], Federated]] = {
+_BUILD: dict[Task, Callable[[PartyResult, Sequence[PartyResult]], Federated]] = {
     Task.SVD: _factors,
     Task.LSA: _factors,
     Task.PCA: _pca,

@@ -1,13 +1,13 @@
 """Principal component analysis of samples that several parties hold: section 4 of the paper, with C9 and C12."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.estimators.holdings import PartyScores, padded
 from fedsvd.estimators.tables import Tables
-from fedsvd.estimators.transformer import FederatedTransformer, projected
+from fedsvd.estimators.transformer import FederatedTransformer, padded, projected
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
 from fedsvd.roles.user.pca import PCAResult
@@ -21,6 +21,18 @@ _WHERE_RELEASED = (
     "explained_variance_ratio_",
     "noise_variance_",
 )
+
+
+@dataclass(frozen=True, repr=False)
+class PartyScores:
+    """After PCA: the mean and the components are shared, ``scores_`` (n_i, rank) are its own."""
+
+    mean_: Float
+    components_: Float
+    scores_: Float
+
+    def __repr__(self) -> str:
+        return f"PartyScores(scores_={self.scores_.shape}, components_={self.components_.shape})"
 
 
 class FederatedPCA(FederatedTransformer):

@@ -20,7 +20,7 @@ from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.estimators.rows import Labels, ids_from
 from fedsvd.protocol.tasks import Ids, Split
 from fedsvd.studies.job_data import expect_named_ids, row_ids
-from fedsvd.studies.parties import PartyData
+from fedsvd.studies.parties import Extent, PartyData, expect_fitting
 from fedsvd.studies.problems import Problems
 from fedsvd.types import Float
 
@@ -121,11 +121,7 @@ def given(X: Sequence[Any], split: Split, id: str | None = None, ids: str = Ids.
     if not needed and id is not None:
         id = _where_all_have(id, whole)
     sources = whole if id is None else tuple(source.without([id]) for source in whole)
-    axis = 1 if split is Split.HORIZONTAL else 0
-    sides = {source.shape[axis] for source in sources}
-    if len(sides) > 1:
-        what = ("rows", "columns")[axis]
-        raise ShapeError(f"parties have different numbers of {what}: {sorted(sides)}", f"give all the same {what}")
+    expect_fitting(split, {str(i): Extent(*source.shape) for i, source in enumerate(sources, start=1)})
     names = [_names(item, source) for item, source in zip(X, sources, strict=True)]
     joint = _shared_names(names) if split is Split.HORIZONTAL else _joined_names(names)
     rows = _row_ids(whole, id) if split is Split.VERTICAL and ids == Ids.COMPARE else ()

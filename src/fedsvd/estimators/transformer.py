@@ -110,3 +110,11 @@ def _panels(source: MatrixSource, may_be_sparse: bool) -> Iterator[tuple[slice, 
             yield part, source.sparse_rows(part.start, part.stop)
         else:
             yield part, source.rows(part.start, part.stop)
+
+
+def padded(A: Float, length: int, axis: int) -> Float:
+    """A with zeros up to ``length`` along one axis: the shape scikit-learn promises where rank was lost."""
+    missing = length - A.shape[axis]
+    if missing <= 0:
+        return A
+    return np.pad(A, [(0, missing if side == axis else 0) for side in range(A.ndim)])

@@ -1,8 +1,8 @@
 """The operator of a federation: signs certificates, keeps the register, revokes.
 
 Not a role of the protocol: the operator takes part in no study, and must not be the CSP, which could then pose as any
-party whose key nobody pinned. Nothing is signed unless the operator gives the fingerprint that the applicant read out.
-What was issued is never issued again: letting one more party in changes nobody else's certificate.
+party whose key no one pinned. Nothing is signed unless the operator gives the fingerprint that the applicant read out.
+What was issued is never issued again: letting one more party in changes no other certificate.
 """
 
 import hashlib
@@ -127,7 +127,7 @@ class Authority:
         if given != claim.fingerprint:
             raise NotAuthenticated(
                 "the request's fingerprint is not the one the applicant read out",
-                "ask again; if it differs still, somebody has put another request in its place",
+                "ask again; if it differs still, another request was put in its place",
             )
         if identity.federation != self.federation:
             raise NotAuthenticated("this request is for another federation", f"the id of this one is {self.federation}")

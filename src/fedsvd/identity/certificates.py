@@ -2,7 +2,7 @@
 
 Keys are ECDSA on P-256, because the TLS of gRPC takes no Ed25519 certificates. A certificate is for servers (the CSP,
 the one role that listens) or for clients (all others), never for both, so TLS itself keeps the CSP's apart from the
-rest. The operator signs roles directly and nobody in between. Files and registers are not here; the clock is an
+rest. The operator signs roles directly and no one in between. Files and registers are not here; the clock is an
 argument.
 """
 
@@ -38,7 +38,7 @@ _NO_USE = dict.fromkeys(
 
 
 def utc(now: datetime) -> datetime:
-    """The time to the second, in UTC; a time without a zone is refused, for it would be somebody's local one."""
+    """The time to the second, in UTC; a time without a zone is refused, for it would be a local one."""
     if now.tzinfo is None:
         raise ConfigError("a time without a time zone", "datetime.now(UTC)")
     return now.astimezone(UTC).replace(microsecond=0)

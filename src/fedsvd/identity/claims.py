@@ -3,7 +3,7 @@
     fedsvd://<federation>/<role>/<id>    the name
     fedsvd-key:<hex>                     the Ed25519 key that signs under this name
     fedsvd-proof:<hex>                   that key's signature of the name, the TLS key and the addresses
-    DNS names and IP addresses           where the CSP listens; nobody else has any
+    DNS names and IP addresses           where the CSP listens; no other role has any
 
 All stand in the subject's alternative names, in a request and in the certificate alike. The proof is why pinning the
 Ed25519 key pins the TLS key as well: an operator who signs certificates cannot join a pinned key to a TLS key of their
@@ -67,7 +67,7 @@ def make_claim(name: Name, tls: ec.EllipticCurvePublicKey, key: SigningKey, addr
     hosts = tuple(dict.fromkeys(_host(address) for address in addresses))
     if bool(hosts) is not (name.role is KitRole.CSP):
         raise ConfigError(
-            f"{len(hosts)} addresses for {name}", "give the CSP the addresses it listens at, and nobody else any"
+            f"{len(hosts)} addresses for {name}", "give the CSP the addresses it listens at, and no other role any"
         )
     public = spki(tls)
     identity = Identity(name.federation, name.role, name.party_id, key.public)

@@ -91,10 +91,6 @@ class Kit:
         return self.directory / CERTIFICATE
 
     @property
-    def ca_path(self) -> Path:
-        return self.directory / CA
-
-    @property
     def certificate_pem(self) -> bytes:
         return self.certificate.public_bytes(Encoding.PEM)
 
@@ -112,7 +108,7 @@ class Kit:
         return private.read_secret(self.key_path)
 
     def pins(self) -> dict[str, str]:
-        """Id to fingerprint as they stand in the file now, and our own: nobody else is us."""
+        """Id to fingerprint as they stand in the file now, and our own: no one else is us."""
         return {**read_pins(self.directory), self.identity.party_id: self.identity.fingerprint}
 
     def expect_pinned(self, party_id: str, key: bytes | x509.Certificate | Identity) -> None:
@@ -182,7 +178,7 @@ def accept(
 ) -> Kit:
     """The kit, with the certificate that its request was for; everything is checked before anything is written.
 
-    The operator's certificate comes with a fingerprint that was told out of band. A renewal needs neither: the
+    The operator's certificate comes with a fingerprint that was given out of band. A renewal needs neither: the
     operator is the one accepted before, and stays it.
     """
     asked = read_request(private.read(kit_dir / REQUEST)).claim
@@ -213,11 +209,6 @@ def accept_revocations(kit_dir: Path, list_pem: bytes) -> None:
     if old is not None and list_number(new) < list_number(old):
         raise NotAuthenticated("this revocation list is older than the kit's", "ask the operator for the current one")
     private.replace(kit_dir / REVOKED, list_pem)
-
-
-def peer_identity(certificate: bytes | x509.Certificate) -> Identity:
-    """Who a certificate (PEM or DER) says it is; that it may say so is for ``check_peer``."""
-    return read_claim(load_certificate(certificate)).identity
 
 
 def check_peer(
@@ -251,7 +242,7 @@ def _accepted_ca(kit_dir: Path, ca_pem: bytes | None, fingerprint: str | None) -
     if fingerprint is not None and fingerprint_of(ca) != ungrouped(fingerprint):
         raise NotAuthenticated(
             "the operator's certificate does not have the fingerprint that was told",
-            "ask again; if it differs still, somebody is posing as the operator",
+            "ask again; if it differs still, another person is posing as the operator",
         )
     if ours is not None and fingerprint_of(ours) != fingerprint_of(ca):
         raise NotAuthenticated("this kit belongs to another operator", "make a new kit for another federation")

@@ -1,4 +1,4 @@
-"""Who somebody is in a federation, as names and fingerprints.
+"""Who a member is in a federation, as names and fingerprints.
 
 A name is ``fedsvd://<federation>/<role>/<id>`` and is never used for two things: an id belongs to one role. The role
 ``authority`` is the Trusted Authority that deals masks; the operator who signs certificates has no role in a study and

@@ -1,6 +1,6 @@
 """Pins: which key is whose, as its owner said out of band.
 
-A pin outranks every signature. The operator can sign a certificate in anybody's name, and the CSP relays everybody's
+A pin outranks every signature. The operator can sign a certificate in any name, and the CSP relays all members'
 keys; neither can make an owner believe in a key that is not the pinned one. The file is ``pins.toml``, a line to each
 id, and is read anew at every check, so that a pin counts from the moment it is made.
 """
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated, StorageError
+from fedsvd.errors import FedSVDError, NotAuthenticated, StorageError
 from fedsvd.identity.names import expect_id, grouped, key_fingerprint, ungrouped
 from fedsvd.storage import private
 
 PINS = "pins.toml"
-_HEAD = "# Fingerprints of other owners' keys, as they were told in person or by telephone; see fedsvd join pin.\n"
+_HEAD = "# Fingerprints of other owners' keys, as they were read out in person or by telephone; see fedsvd join pin.\n"
 
 
 def pin(kit_dir: Path, party_id: str, fingerprint: str, *, instead: bool = False) -> None:
@@ -27,14 +27,6 @@ def pin(kit_dir: Path, party_id: str, fingerprint: str, *, instead: bool = False
             f"{party_id} is pinned to another key", "ask its owner whether the key was changed, then pin it anew"
         )
     _write(kit_dir, {**pins, party_id: digits})
-
-
-def unpin(kit_dir: Path, party_id: str) -> None:
-    """This id has no pin any more."""
-    pins = read_pins(kit_dir)
-    if party_id not in pins:
-        raise ConfigError(f"{party_id[:80]!r} is not pinned", "see pins.toml for the ids")
-    _write(kit_dir, {name: digits for name, digits in pins.items() if name != party_id})
 
 
 def read_pins(kit_dir: Path) -> dict[str, str]:
@@ -64,7 +56,7 @@ def expect_pin(pins: Mapping[str, str], party_id: str, signing_public: bytes) ->
     if pins[party_id] != key_fingerprint(signing_public):
         raise NotAuthenticated(
             f"this is not the key that {party_id} is pinned to",
-            "ask its owner out of band; if the key was not changed, somebody is posing as that party",
+            "ask its owner out of band; if the key was not changed, another person is posing as that party",
         )
 
 

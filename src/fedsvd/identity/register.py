@@ -74,7 +74,7 @@ def expect_may_issue(register: list[Issued], claim: Claim, tls: str, now: dateti
         same_name = (old.role, old.party_id) == (identity.role, identity.party_id)
         same_key = old.key == key or old.tls == tls
         if old.party_id.lower() == identity.party_id.lower() and not same_name:
-            raise ConfigError(f"the id is that of {old.name}, who is somebody else", "choose another id")
+            raise ConfigError(f"the id is that of {old.name}, who is another holder", "choose another id")
         if same_key and not same_name:
             raise NotAuthenticated(f"this key is that of {old.name}: one key, one role", "make a kit for each role")
         if (old.key == key and old.barred) or (old.tls == tls and old.revoked is not None):
@@ -82,7 +82,7 @@ def expect_may_issue(register: list[Issued], claim: Claim, tls: str, now: dateti
         if same_name and old.live(now) and old.key != key:
             raise NotAuthenticated(
                 f"{old.name} has a certificate for another identity key",
-                "revoke it first if that kit is lost; otherwise somebody is posing as its holder",
+                "revoke it first if that kit is lost; otherwise another person is posing as its holder",
             )
         if same_name and old.live(now) and old.tls != tls and not renew:
             raise NotAuthenticated(

@@ -1,7 +1,7 @@
 """Asking to be let into a federation: keys are made here and stay here; only the request leaves.
 
 A request is a PKCS #10 one whose TLS key signs it whole and whose Ed25519 key signs the claim in it, so it proves that
-the applicant holds both. The operator is told its fingerprint out of band, a telephone say: that, and not the mail
+the applicant holds both. The operator gets its fingerprint out of band, by telephone say: that, and not the mail
 it came by, is what makes it the applicant's.
 """
 
@@ -77,7 +77,7 @@ def make_request(
 
 
 def renew(kit_dir: Path, *, addresses: Iterable[str] | None = None, new_tls_key: bool = True) -> Request:
-    """The request for this kit's next certificate: the same identity, so nobody has to pin anything again.
+    """The request for this kit's next certificate: the same identity, so no one has to pin anything again.
 
     The kit stays in use as it is until the next certificate is accepted. Asked again before that, the request is for
     the same keys, so that an approval on its way is not wasted.

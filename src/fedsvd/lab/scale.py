@@ -26,8 +26,10 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg import backend
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.certificate import Stage
+from fedsvd.protocol.parties import Party, Role
 from fedsvd.protocol.tasks import Task
-from fedsvd.results.write import party_folders, read_results
+from fedsvd.results.write import party_folders, read_result
 from fedsvd.service.local import LocalRun, Seen, local_federation
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import Job, job_from
@@ -112,23 +114,24 @@ def measured(case: Case, predicted: float, *, alone: bool = False, seen: Seen = 
 
 
 def _step(case: Case, run: LocalRun, folder: Path) -> Step:
-    certificate = read_results(folder).certificate
+    certificate = read_result(folder).certificate
     stages = certificate.seconds_by_stage
-    growing = {name: seconds for name, seconds in stages.items() if name.partition(": ")[2] in _GROWING}
-    quality = {own.name: read_results(own).facts.get("verified") for own in party_folders(folder)}
+    growing = {(party, stage): seconds for (party, stage), seconds in stages.items() if stage in _GROWING}
+    quality = {own.name: read_result(own).facts.get("verified") for own in party_folders(folder)}
     quality["csp"] = {"residual": certificate.residual, "orthogonality": certificate.orthogonality}
-    about = certificate.bytes_total, certificate.peak_memory, quality
+    peaks = {party.name: taken for party, taken in certificate.peak_memory.items()}
+    about = certificate.bytes_total, peaks, quality
     return Step(case.long, math.nan, run.seconds, 0.0, _side_by_side(stages), _side_by_side(growing), 0.0, *about)
 
 
-def _side_by_side(seconds_by_stage: Mapping[str, float]) -> float:
+def _side_by_side(seconds_by_stage: Mapping[Stage, float]) -> float:
     """Seconds that stages take where users work at the same time, and wait for the CSP as it does for them."""
-    by_role: dict[str, float] = {}
-    for name, seconds in seconds_by_stage.items():
-        role = name.partition(": ")[0]
-        by_role[role] = by_role.get(role, 0.0) + seconds
-    users = [seconds for role, seconds in by_role.items() if role.startswith("user")]
-    return max(users, default=0.0) + sum(seconds for role, seconds in by_role.items() if not role.startswith("user"))
+    by_party: dict[Party, float] = {}
+    for (party, _), seconds in seconds_by_stage.items():
+        by_party[party] = by_party.get(party, 0.0) + seconds
+    users = [seconds for party, seconds in by_party.items() if party.role is Role.USER]
+    others = [seconds for party, seconds in by_party.items() if party.role is not Role.USER]
+    return max(users, default=0.0) + sum(others)
 
 
 def _children() -> float:

@@ -1,10 +1,10 @@
-"""The release guard (05-privacy): what a plan lets others derive, and whether an owner's policy allows it.
+"""The release guard (docs/threat-model.md): what a plan lets others derive, and whether an owner's policy allows it.
 
 What a task releases leaks more than any mask can hide (C12), so every plan is judged before anything is sent. Judging
 needs the plan alone, no data; the sentences that tell an owner what each role will learn are in ``ledger.py``.
 
-The last part judges a study beside earlier ones: two studies that differ by one record, or by one party, give that
-record or that party's Gram matrix away. What a party remembers for this is in ``service/earlier_studies.py`` and is
+The last part judges a study against earlier ones: two studies that differ by one record, or by one party, give that
+record or that party's Gram matrix away. What a party remembers for this is in ``earlier_studies.py`` and is
 never sent.
 """
 
@@ -200,7 +200,7 @@ def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Compared:
-    """An earlier study of this party beside the one it is asked for now."""
+    """An earlier study of this party, compared with the one it is asked for now."""
 
     roster: frozenset[str]  # who took part, by organisation
     known: bool = True  # whether its records could be compared: not where every column was re-scaled

@@ -1,4 +1,4 @@
-"""What a role wants done, as data: it owns no socket, clock, thread or logger."""
+"""Effects: what a state machine wants done, as data. It owns no socket, clock, thread or logger."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fedsvd.protocol.parties import Party
 
 @dataclass(frozen=True)
 class Send:
-    """Say this to that party."""
+    """Send this to that party."""
 
     to: Party
     message: Message
@@ -19,7 +19,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Compute:
-    """Run this, off the message loop if you like, and hand the value back as ``Computed(label, value)``."""
+    """Run this, wherever the player likes, and give the value back as ``Computed(label, value)``."""
 
     label: str
     work: Callable[[], Any]
@@ -27,7 +27,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Finish:
-    """The role is done; this is what it holds."""
+    """The role is done; this is its result."""
 
     result: Any
 

@@ -1,8 +1,37 @@
-"""The engine of a role: a table of (state, message, who may say it, handler, where it may lead).
+"""State machines: how a role is written, and how tables, scripts, effects and the player fit together.
 
-Laws of this file. A missing row *is* the error: the session aborts and nothing else changes. The digest of the plan is
-compared before anything is read. A handler decides, the table permits: a handler that leads where its row does not
-is a defect of ours, not of a peer. A session that is done or aborted hears nothing more.
+A role (the CSP, a user, the TA) is a state machine. It owns no socket, clock, thread, file or logger, and so the same
+machine runs in a simulation, in a test that replays an order of messages, and between institutions.
+
+*The transition table.* Rows of (state, message, who may send it, handler, states it may lead to). ``receive`` looks up
+the row of the state the machine is in. A missing row is the error: the session aborts, and nothing else changes. So
+what a peer can cause can be read off the table, and tests try every (state, message, sender) there is. The diagrams in
+``docs/diagrams`` are made from the tables.
+
+*Handlers.* A handler is given the sender and the message, and returns the next state and a tuple of effects. It checks
+what is cheap to check, and decides. The table permits: a handler that leads where its row does not is a defect of ours,
+not of a peer. A handler that raises a ``FedSVDError`` ends the session.
+
+*Effects* (``effects.py``). What the machine wants done, as data. ``Send``: a message for a party. ``Compute``: a
+computation, whose value comes back to the machine as the message ``Computed``, from itself to itself. ``Finish``: the
+result. ``Abort``: the session is over here. Every long computation is a ``Compute``: masking, padding, opening,
+decoding, sealing of long messages, checks of an answer, products. A handler does no more than add up shares as they
+come. While a computation is under way the machine may receive other messages, where its table says so. Computations of
+one machine are run one after the other, in the order in which it asked for them.
+
+*Scripts* (``roles/user``). What a user does depends on the task, and would be unreadable as rows. So a task is a
+script: a generator that reads like the specification, yields a request for what it needs next (a sum, an upload, rows
+of U', a local computation), and is sent the answer when that has come. The user turns each request into a state and
+effects (``User._ask``), and runs the script on, inside a ``Compute``, when its answer is there. A script asks; the
+table permits: it cannot widen what may be received.
+
+*The player* (``engine/player.py``). The only code that performs effects. It receives a message from a transport, gives
+it to ``receive``, and performs the effects in order: sends, runs computations, gives their values back, announces an
+abort to the others. It reports a lost peer or a failed computation by ``fail``. A process of its own plays one machine
+over gRPC; the simulation (``engine/simulate.py``) schedules a player for each role over loopback links.
+
+Laws of this file. The digest of the plan is compared before anything else of a message is read. A machine that is done
+or aborted receives nothing more. An abort changes ``state``, ``failure`` and ``stage``, and nothing else.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +50,7 @@ Step = tuple[Enum, tuple[Effect, ...]]
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that may happen: in ``state``, ``message`` from ``speaker`` goes to ``handler`` and leads on."""
+    """One transition: in ``state``, ``message`` from ``speaker`` goes to ``handler``, and leads to one of these."""
 
     state: Enum
     message: type[Message]
@@ -34,7 +63,7 @@ Table = Mapping[tuple[Enum, type[Message], Role], Row]
 
 
 def table(*rows: tuple[Enum, type[Message], Role, Callable[..., Step], set[Any]]) -> Table:
-    """The rows, by what can be looked up; the same thing may not be permitted twice."""
+    """The rows, by state, message and sender; no two rows may be for the same."""
     built: dict[tuple[Enum, type[Message], Role], Row] = {}
     for state, message, speaker, handler, leads_to in rows:
         if (state, message, speaker) in built:
@@ -44,7 +73,10 @@ def table(*rows: tuple[Enum, type[Message], Role, Callable[..., Step], set[Any]]
 
 
 class Machine:
-    """A role in one session. Subclasses give ``TABLE``, ``STATES`` with NEW, DONE and ABORTED, and handlers."""
+    """The state machine of a role in one session.
+
+    Subclasses give ``TABLE``, ``STATES`` with NEW, DONE and ABORTED, and handlers.
+    """
 
     TABLE: ClassVar[Table]
     STATES: ClassVar[type[Enum]]
@@ -64,7 +96,7 @@ class Machine:
         return self.state in (self.STATES["DONE"], self.STATES["ABORTED"])
 
     def receive(self, sender: Party, message: Message) -> tuple[Effect, ...]:
-        """What follows from ``sender`` saying ``message``; an ``Abort`` when the table does not permit it."""
+        """What follows from ``message`` of ``sender``; an ``Abort`` when the table does not permit it."""
         if self.over:
             return ()
         try:
@@ -83,14 +115,14 @@ class Machine:
         if isinstance(message, Aborted):
             raise PeerAborted(f"{sender} stopped in {message.stage} with {message.code}")
         row = self.TABLE.get((self.state, type(message), sender.role))
-        # Its own role a party hears from its own runtime alone: users do not talk to users except in sealed messages.
+        # From its own role a party receives only from itself: users send each other sealed messages, through the CSP.
         stranger = sender not in self.plan.parties or (sender.role is self.me.role and sender != self.me)
         if row is None or stranger:
             raise UnexpectedMessage(f"{type(message).__name__} from {sender} in state {self.state.name}")
         return row
 
     def fail(self, error: FedSVDError) -> tuple[Effect, ...]:
-        """The runtime reports that a computation of ours failed, or that a peer is gone."""
+        """The player reports that a computation of ours failed, or that a peer is gone."""
         return () if self.over else self._abort(error)
 
     def _abort(self, error: FedSVDError) -> tuple[Effect, ...]:

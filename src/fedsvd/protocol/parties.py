@@ -29,6 +29,9 @@ class Party:
         return f"user-{self.index}" if self.role is Role.USER else str(self.role)
 
 
+NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
+"""What a party or a job may be called: safe as the name of a folder, and nothing that a shell would change."""
+
 TA = Party(Role.TA)
 CSP = Party(Role.CSP)
 ALL = Party(Role.USER)
@@ -38,6 +41,17 @@ ALL = Party(Role.USER)
 def user(index: int) -> Party:
     """User ``index`` of 1..k."""
     return Party(Role.USER, index)
+
+
+def party_called(name: str) -> Party:
+    """The party of a ``Party.name``; ``ValueError`` for any other text."""
+    found = re.fullmatch(r"user-([1-9]\d{0,8})", name)
+    if found is not None:
+        return user(int(found[1]))
+    roles = {party.name: party for party in (CSP, TA)}
+    if name not in roles:
+        raise ValueError("not the name of a party")
+    return roles[name]
 
 
 def named(text: str, names: tuple[str, ...]) -> str:

@@ -1,15 +1,14 @@
-"""Folders that are there whole or not at all, for their owner's eyes, with a hash of every file.
+"""Folders of arrays and tables that are there in full or not at all, private, with a hash of every file.
 
-A folder is written beside its final place under a name of its own and renamed at the end, so nobody ever reads half a
-result. Folders have mode 0700 and files 0600. ``manifest.json`` lists every file with its SHA-256, and carries one of
-itself: it shows damage, not forgery, for whoever can change a file can change its hash.
+A folder is written next to its final place under a temporary name and renamed at the end, so that half a result is
+never read. Folders have mode 0700 and files 0600. ``manifest.json`` lists every file with its SHA-256, and carries one
+of itself: it shows damage, not forgery, because a party that can change a file can change its hash.
 """
 
 import csv
 import errno
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,11 +27,12 @@ from fedsvd.storage import private
 from fedsvd.storage.mapped_array import MappedArray
 
 MANIFEST = "manifest.json"
+REPORT = "report.html"
 UNFINISHED = "NOT-FINISHED.txt"  # there where the job of these results did not end well
 LONGEST_IN_MEMORY = 1 << 28  # bytes of a file; a longer one is mapped
 _WRITTEN = 1 << 25  # bytes of an array on disk that are copied at a time
 LONGEST_TABLE = 2_000_000
-"""Entries beyond which an array is not written as text a second time: nobody reads it, and it takes minutes."""
+"""Entries beyond which an array is not written as text a second time: it takes minutes, and is too long to read."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +69,7 @@ def fresh_folder(target: Path, overwrite: bool = False) -> Iterator[Path]:
         raise _unusable(target, fault) from None
     try:
         yield partial
-        _take_the_place_of(partial, target)
+        _put_in_place(partial, target)
     except StorageError:
         raise
     except OSError as fault:
@@ -78,11 +78,11 @@ def fresh_folder(target: Path, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _take_the_place_of(partial: Path, target: Path) -> None:
+def _put_in_place(partial: Path, target: Path) -> None:
     if not target.exists():
         partial.rename(target)
         return
-    # Two renames: between them the old result is whole under another name.
+    # Two renames: between them the old result is complete under another name.
     old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.parent))
     target.rename(old / target.name)
     try:
@@ -94,27 +94,13 @@ def _take_the_place_of(partial: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def open_private(path: Path) -> BinaryIO:
-    """A new file for its owner alone, open for writing."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
-
-
-@contextmanager
-def private_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file for its owner alone, on the disk when the block ends."""
-    with open_private(path) as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
     """``NAME.npy``."""
-    with private_file(folder / f"{name}.npy") as file:
+    with private.new_file(folder / f"{name}.npy") as file:
         if not isinstance(array, MappedArray):
             np.save(file, array, allow_pickle=False)
             return
-        # Some lines of the file at a time, so that what lies on disk does not come into memory whole.
+        # Some lines of the file at a time, so that what lies on disk is not read into memory at once.
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
         lines = array if array.flags.c_contiguous else array.T
         step = max(1, _WRITTEN // max(1, lines[:1].nbytes))
@@ -125,7 +111,7 @@ def save_array(folder: Path, name: str, array: NDArray[Any]) -> None:
 def save_table(folder: Path, table: Table) -> None:
     """``NAME.csv``, and ``NAME.parquet`` where pyarrow is installed; floats in CSV read back bit for bit."""
     arrow = _arrow(table) if find_spec("pyarrow") is not None else None
-    with private_file(folder / f"{table.name}.csv") as file:
+    with private.new_file(folder / f"{table.name}.csv") as file:
         text = TextIOWrapper(file, encoding="utf-8", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(table.columns)
@@ -143,12 +129,12 @@ def save_table(folder: Path, table: Table) -> None:
     if arrow is not None:
         from pyarrow import parquet
 
-        with private_file(folder / f"{table.name}.parquet") as file:
+        with private.new_file(folder / f"{table.name}.parquet") as file:
             parquet.write_table(arrow, file)
 
 
 def _arrow(table: Table) -> Any:
-    """The same in pyarrow's words; a column of numbers is taken over, not copied."""
+    """The same as a pyarrow table; a column of numbers is not copied."""
     import pyarrow as pa
 
     def taken(column: Sequence[object] | NDArray[Any]) -> Any:
@@ -166,9 +152,9 @@ def _arrow(table: Table) -> Any:
 def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:
     """``manifest.json``: the record, every file's hash, and the manifest's own."""
     there = {path.name: _described(path) for path in sorted(folder.iterdir()) if path.is_file()}
-    whole = {**record, "files": there}
-    with private_file(folder / MANIFEST) as file:
-        text = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
+    complete = {**record, "files": there}
+    with private.new_file(folder / MANIFEST) as file:
+        text = json.dumps({**complete, "sha256": _digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False)
         file.write(text.encode() + b"\n")
 
 
@@ -202,7 +188,7 @@ def _record_of(folder: Path) -> dict[str, Any]:
 
 
 def mark_unfinished(folder: Path, text: str) -> bool:
-    """Say in a folder of results, in its manifest and in a file, that their job did not end; False if it is said.
+    """Write in a folder of results, in its manifest and in a file, that their job did not end; False if it is there.
 
     Written after the results themselves: that the job failed elsewhere is known only then.
     """
@@ -211,8 +197,8 @@ def mark_unfinished(folder: Path, text: str) -> bool:
         return False
     private.replace(folder / UNFINISHED, f"{text}\n".encode())
     described = {**record["files"], UNFINISHED: _described(folder / UNFINISHED)}
-    whole = {**record, "not_finished": text, "files": described}
-    spelt = json.dumps({**whole, "sha256": _digest(whole)}, indent=1, ensure_ascii=False, allow_nan=False)
+    complete = {**record, "not_finished": text, "files": described}
+    spelt = json.dumps({**complete, "sha256": _digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False)
     private.replace(folder / MANIFEST, spelt.encode() + b"\n")
     return True
 
@@ -221,7 +207,7 @@ def load_array(folder: Path, name: str) -> NDArray[Any]:
     """The array in ``NAME.npy``."""
     try:
         path = folder / f"{name}.npy"
-        # What was written panel by panel is not read whole either.
+        # What was written panel by panel is not read into memory at once either.
         mode: Literal["r"] | None = "r" if path.stat().st_size > LONGEST_IN_MEMORY else None
         array: NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
     except (OSError, ValueError, EOFError):

@@ -19,7 +19,6 @@ from typing import Any
 from fedsvd.errors import NotAuthenticated, NotSealed, StorageError
 from fedsvd.identity.names import grouped, key_fingerprint
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.results.folder import private_file
 from fedsvd.roles.user.agreement import FORMAT, PURPOSE, Agreement
 from fedsvd.sealing.sign import verify
 from fedsvd.storage import private
@@ -45,14 +44,14 @@ class Signed:
 
 
 def save_certificate(folder: Path, agreement: Agreement, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
-    """Write ``certificate.json``; ``local`` is the writer's own account, which nobody signed."""
+    """Write ``certificate.json``; ``local`` is the writer's own account, which no one signed."""
     record = {
         "format": FORMAT,
         "body": json.loads(agreement.body),
         "signatures": {party: signature.hex() for party, signature in agreement.signatures.items()},
         "local": {"parties": list(names), **local},
     }
-    with private_file(folder / CERTIFICATE) as file:
+    with private.new_file(folder / CERTIFICATE) as file:
         file.write(json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 

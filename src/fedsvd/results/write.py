@@ -1,33 +1,38 @@
-"""``results/JOB/``: what a study came to, party by party, and back again.
+"""``results/JOB/``: the results of a study, one folder to each reader, written and read back.
 
     results/JOB/                   for the researcher who asked: what all parties share
-        manifest.json              task, shapes, plan, certificate; hashes of all files beside it
-        report.html                the same for people, where somebody who can draw it is given
+        manifest.json              task, shapes, plan, certificate; hashes of all files next to it
+        report.html                the same for people, where a drawing function is given
         certificate.json           what all users and the CSP signed; ``fedsvd verify`` checks it
         components.npy  .csv ...
-        parties/NAME/              for party NAME alone: what all share, and its own part
+        parties/NAME/              for party NAME alone: what all share, and what belongs to its rows or columns
             manifest.json  ...
-        roles/csp/                 for the CSP (``role_accounts.py``): what it saw, which is no result
+        roles/csp/                 for the CSP: what it saw (shapes, bytes, times), which is no result
+        roles/authority/           for the TA, where there is one
 
 A party's folder holds nothing of another party and is complete without the folder above it. Nothing is unpickled, and
-every file is compared with its hash, before a result is used again.
+every file is compared with its hash, before a result is used again. The simulation writes all of it at once
+(``write_job``), a site one folder (``write_result``), the local run collects what its parties wrote (``collect``).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+import logging
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fedsvd import __version__
-from fedsvd.errors import StorageError
-from fedsvd.protocol.certificate import Certificate
-from fedsvd.protocol.parties import user
-from fedsvd.protocol.plan import SessionPlan
+from fedsvd.errors import FedSVDError, StorageError
+from fedsvd.protocol.certificate import Accounts
+from fedsvd.protocol.parties import CSP, TA
+from fedsvd.protocol.plan import PROTOCOL
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import (
     LONGEST_TABLE,
     MANIFEST,
+    REPORT,
     fresh_folder,
     load_array,
     read_manifest,
@@ -35,94 +40,120 @@ from fedsvd.results.folder import (
     save_manifest,
     save_table,
 )
-from fedsvd.results.own_part import moved
-from fedsvd.results.role_accounts import write_accounts
-from fedsvd.results.signed_certificate import save_certificate
-from fedsvd.results.stored import Draw, draw_report, seen_by, stored_from
-from fedsvd.results.stored import Stored as Stored
-from fedsvd.results.tables import Holding, held_by, shared_by_all
-from fedsvd.studies.job_data import Prepared
-from fedsvd.studies.run import Outcome
+from fedsvd.results.result import ACCOUNT, FORMAT, PartyResult, result_from
+from fedsvd.results.signed_certificate import CERTIFICATE, save_certificate
+from fedsvd.results.tables import SHARED, by_sample, shared_part
+from fedsvd.results.vector_files import move_into
+from fedsvd.storage import private
 
-FORMAT = "fedsvd-results/1"
 PREDICTIONS = "fedsvd-predictions/1"
 PARTIES = "parties"
+ROLES = "roles"
+_ROLE_FOLDERS = {CSP: "csp", TA: "authority"}
+_log = logging.getLogger(__name__)
+
+Draw = Callable[[PartyResult], str]
+"""Draws ``report.html`` from a result: ``results.report.page.render``, where jinja2 is installed."""
 
 
-def write_results(
-    target: Path, prepared: Prepared, outcome: Outcome, overwrite: bool = False, draw: Draw | None = None
-) -> None:
-    """Write what a study came to; all of it is there at the end, or nothing."""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
+def write_job(target: Path, results: Iterable[PartyResult], overwrite: bool = False, draw: Draw | None = None) -> None:
+    """Write the results of a study, one for each reader; all of it is there at the end, or nothing."""
     with fresh_folder(target, overwrite) as folder:
-        record = _record(prepared, outcome, created, outcome.certificate)
-        write_accounts(folder, record, outcome.certificate, draw)
-        _certify(folder, prepared, outcome, outcome.certificate)
-        common = prepared.parties[0].table.names if prepared.study.split is Split.HORIZONTAL else None
-        _write(folder, shared_by_all(prepared, outcome), {**record, "features": common}, draw)
-        (folder / PARTIES).mkdir(mode=0o700)
-        for i, name in enumerate(prepared.names):
-            own = folder / PARTIES / name
-            own.mkdir(mode=0o700)
-            _write_own(own, prepared, outcome, i, created, draw)
+        for result in results:
+            _write(_place(folder, result), result, draw)
 
 
-def write_own_results(target: Path, prepared: Prepared, outcome: Outcome, i: int, draw: Draw | None = None) -> None:
-    """Write what party ``i`` (from 0) holds, on its own machine, where nothing is yet: no other's part is there."""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
+def write_result(target: Path, result: PartyResult, overwrite: bool = False, draw: Draw | None = None) -> None:
+    """Write what one reader gets, on its own machine."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with fresh_folder(target, overwrite=False) as folder:
-        _write_own(folder, prepared, outcome, i, created, draw)
+    with fresh_folder(target, overwrite) as folder:
+        _write(folder, result, draw)
 
 
-def _write_own(folder: Path, prepared: Prepared, outcome: Outcome, i: int, created: str, draw: Draw | None) -> None:
-    seen = seen_by(outcome.certificate, user(i + 1))
-    record = _record(prepared, outcome, created, seen)
-    _certify(folder, prepared, outcome, seen)
-    features = prepared.parties[i].table.names
-    about = {"reader": "party", "party": prepared.names[i], "index": i + 1, "features": features}
-    _write(folder, held_by(prepared, outcome, i), {**record, **about}, draw)
+def collect(
+    target: Path,
+    folders: Mapping[str, Path],
+    accounts: Accounts,
+    why: str,
+    overwrite: bool = False,
+    draw: Draw | None = None,
+) -> None:
+    """Write ``target`` from the folders that the parties wrote, each its own: where one person owns all of them.
+
+    The parties' folders are taken as they are; what all share is copied from the first, without its row ids.
+    ``accounts`` are what the roles sent at the end; how long a party's stages took is in its own folder alone.
+    """
+    source = next(iter(folders.values()))
+    first = read_result(source)
+    certificate = first.certificate.with_accounts(accounts)
+    for path in folders.values():
+        certificate = certificate.with_accounts(read_result(path).certificate)
+    shared = replace(shared_part(first), certificate=certificate, why=why)
+    only_as_npy = [name for name in read_manifest(source)["only_as_npy"] if name in SHARED[first.split]]
+    if first.split is Split.VERTICAL and "left_vectors" in shared.arrays and "left_vectors" not in only_as_npy:
+        shared = by_sample(shared, "left_vectors", shared.arrays["left_vectors"])
+    with fresh_folder(target, overwrite) as folder:
+        (folder / PARTIES).mkdir(mode=0o700)
+        for name, path in folders.items():
+            shutil.copytree(path, folder / PARTIES / name)  # with the modes
+        for path in sorted(source.iterdir()):
+            # A table of the rows has their ids in it, and was made again above.
+            if path.suffix in (".csv", ".parquet") and path.stem in SHARED[first.split] and path.stem != "left_vectors":
+                shutil.copy2(path, folder / path.name)
+        shutil.copy2(source / CERTIFICATE, folder / CERTIFICATE)
+        _write(folder, shared, draw, only_as_npy)
+        for role in (party for party in shared.plan.parties if party in _ROLE_FOLDERS):
+            account = shared.for_role(role)
+            _write(_place(folder, account), account, draw)
 
 
-def _certify(folder: Path, prepared: Prepared, outcome: Outcome, certificate: Certificate) -> None:
-    """``certificate.json``, where the users signed one."""
-    if outcome.agreement is not None:
-        save_certificate(folder, outcome.agreement, tuple(prepared.names), certificate.record())
-
-
-def write_predictions(target: Path, of: Stored, holdings: Mapping[str, Holding], overwrite: bool = False) -> None:
-    """Write what a result said of new data, one folder to each party that may read it."""
+def write_predictions(target: Path, of: PartyResult, found: Mapping[str, PartyResult], overwrite: bool = False) -> None:
+    """Write what a result says of new data, one folder to each table."""
     record = {
         "format": PREDICTIONS,
         "job": of.job,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "task": of.task,
         "split": of.split,
-        "versions": of.certificate.versions | {"fedsvd": __version__},
+        "versions": dict(of.certificate.versions) | {"fedsvd": __version__},
         "plan_digest": of.plan.digest,
     }
     with fresh_folder(target, overwrite) as folder:
-        _write(folder, Holding(), {**record, "parties": list(holdings)})
+        save_manifest(folder, {**record, "parties": list(found), "facts": {}, "only_as_npy": []})
         (folder / PARTIES).mkdir(mode=0o700)
-        for name, holding in holdings.items():
+        for name, result in found.items():
             own = folder / PARTIES / name
             own.mkdir(mode=0o700)
-            _write(own, holding, {**record, "party": name})
+            only_as_npy = _save_contents(own, result)
+            save_manifest(own, {**record, "party": name, "facts": result.facts, "only_as_npy": only_as_npy})
 
 
-def read_results(folder: Path) -> Stored:
+def read_result(folder: Path) -> PartyResult:
     """The result in one folder, its files as they were written."""
     record = read_manifest(folder)
-    if record.get("format") != FORMAT:
+    if record.get("format") not in (FORMAT, ACCOUNT):
         raise StorageError(f"{folder} is not a result of this version of fedsvd", f"its format is not {FORMAT}")
     try:
+        _expect_protocol(folder, record)
         names = [Path(name).stem for name in record["files"] if name.endswith(".npy")]
-        stored = stored_from(folder, record, {name: load_array(folder, name) for name in names})
+        result = result_from(record, {name: load_array(folder, name) for name in names})
     except (KeyError, TypeError, ValueError, AttributeError):
         raise StorageError(f"the results in {folder} are damaged: {MANIFEST} lacks what it must hold") from None
-    if stored.plan.digest != record["plan_digest"]:
+    if result.plan.digest != record["plan_digest"]:
         raise StorageError(f"the results in {folder} are damaged: the plan does not have the digest it had")
-    return stored
+    return result
+
+
+def _expect_protocol(folder: Path, record: Mapping[str, Any]) -> None:
+    """Refuse a result of another protocol: its plan says other things than the plans of this one."""
+    protocol = int(record["plan"]["protocol"])
+    if protocol != PROTOCOL:
+        version = record["certificate"]["versions"]["fedsvd"]
+        raise StorageError(
+            f"the results in {folder} were written by fedsvd {version}, under protocol {protocol}; this is fedsvd "
+            f"{__version__}, with protocol {PROTOCOL}",
+            f"open them with that version (pip install fedsvd=={version}), or read the .npy and .csv files as they are",
+        )
 
 
 def party_folders(folder: Path) -> tuple[Path, ...]:
@@ -132,56 +163,49 @@ def party_folders(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(found, key=lambda path: read_manifest(path).get("index") or 0))
 
 
-def _write(folder: Path, holding: Holding, record: Mapping[str, Any], draw: Draw | None = None) -> None:
-    for name, array in holding.arrays.items():
+def _place(folder: Path, result: PartyResult) -> Path:
+    """The folder of a result's reader below that of the job."""
+    if result.reader is None:
+        return folder
+    own = folder / PARTIES / str(result.party)
+    if result.of_a_role:
+        own = folder / ROLES / _ROLE_FOLDERS[result.reader]
+    for path in (own.parent, own):
+        path.mkdir(mode=0o700, exist_ok=True)
+    return own
+
+
+def _write(folder: Path, result: PartyResult, draw: Draw | None, only_as_npy: Sequence[str] = ()) -> None:
+    """One reader's result; ``only_as_npy`` are arrays whose tables were too long before."""
+    if result.agreement is not None:
+        save_certificate(folder, result.agreement, result.names, result.certificate.record())
+    record = result.record()
+    if not result.of_a_role:
+        record["only_as_npy"] = [*only_as_npy, *_save_contents(folder, result)]
+    if draw is not None:
+        _draw_report(folder, draw, result)
+    save_manifest(folder, record)
+
+
+def _save_contents(folder: Path, result: PartyResult) -> list[str]:
+    """Arrays, files and tables; the names of those that have no table."""
+    for name, array in result.arrays.items():
         save_array(folder, name, array)
-    left_out = [name for name, file in holding.files.items() if file.path.suffix == ".npy"]
-    for name, file in holding.files.items():
-        moved(file, folder, name)
-    for table in holding.tables:
+    for name, file in result.files.items():
+        move_into(folder, name, file)
+    for table in result.tables:
         if table.size <= LONGEST_TABLE:
             save_table(folder, table)
-        else:
-            left_out.append(table.name)
-    whole = {**record, "facts": holding.facts, "only_as_npy": left_out}
-    if draw is not None:
-        draw_report(folder, draw, whole, holding.arrays)
-    save_manifest(folder, whole)
+    moved = [name for name, file in result.files.items() if file.path.suffix == ".npy"]
+    return [*moved, *(table.name for table in result.tables if table.size > LONGEST_TABLE)]
 
 
-def rank_of(outcome: Outcome) -> int:
-    """The rank the users found; with square factors the CSP cannot cut at it."""
-    return int(getattr(outcome.parties[0], "rank", outcome.certificate.rank))
-
-
-def _record(prepared: Prepared, outcome: Outcome, created: str, certificate: Certificate) -> dict[str, Any]:
-    plan = outcome.plan
-    return {
-        "format": FORMAT,
-        "reader": "everybody",
-        "job": prepared.name,
-        "parties": prepared.names,
-        "created": created,
-        "task": plan.task,
-        "split": plan.split,
-        "party": None,
-        "index": None,
-        "label_holder": prepared.label_holder,
-        "features": None,
-        "targets": prepared.targets,
-        "id": prepared.id,
-        "shape": _joint_shape(plan),
-        "rank": rank_of(outcome),
-        "residual": certificate.residual,
-        "orthogonality": certificate.orthogonality,
-        "versions": certificate.versions,
-        "why_this_scheme": outcome.why,
-        "plan_digest": plan.digest,
-        "plan": asdict(plan),
-        "certificate": certificate.record(),
-    }
-
-
-def _joint_shape(plan: SessionPlan) -> Sequence[int]:
-    """(samples, features) of the joint table."""
-    return (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
+def _draw_report(folder: Path, draw: Draw, result: PartyResult) -> None:
+    """``report.html``; a study of hours is worth more than its report, so a fault of the drawing is only logged."""
+    try:
+        page = draw(result)
+    except Exception as fault:
+        _log.warning("no report was drawn: %s", fault if isinstance(fault, FedSVDError) else type(fault).__name__)
+        return
+    with private.new_file(folder / REPORT) as file:
+        file.write(page.encode())

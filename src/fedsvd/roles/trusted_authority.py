@@ -1,6 +1,6 @@
 """The Trusted Authority: deals the mask seed (and, in the paper's scheme, the slices of Q), then goes offline.
 
-It hears nothing in a session: the keys it seals to stand in the plan, and no data, masked or not, ever reaches it. It
+It receives nothing in a session: the keys it seals to stand in the plan, and no data, masked or not, reaches it. It
 imports nothing that could use any.
 """
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
-from fedsvd.protocol.effects import Finish, Send
+from fedsvd.protocol.effects import Compute, Finish, Send
 from fedsvd.protocol.keys import SessionKeys, commitment
 from fedsvd.protocol.machine import Machine, Step, Table, table
-from fedsvd.protocol.messages import Begin, Relay
+from fedsvd.protocol.messages import Begin, Computed, Relay
 from fedsvd.protocol.parties import CSP, TA, Party, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
@@ -29,6 +29,7 @@ def _bytes(block: Array) -> bytes:
 
 class State(Enum):
     NEW = auto()
+    DEALING = auto()
     DONE = auto()
     ABORTED = auto()
 
@@ -45,20 +46,23 @@ class TrustedAuthority(Machine):
         self._keys = SessionKeys(TA, plan, secret, identity)
 
     def _on_begin(self, sender: Party, message: Begin) -> Step:
-        """Step 1 of the paper: seal each user its seed, or its slices, to the prekey it left, and be done.
-
-        Nobody is waited for: the CSP keeps the sealed messages until the users come, by when the TA may be gone.
-        """
+        """Step 2: have the masks drawn, and each user's seed, or slices, sealed to the prekey it left."""
         self._keys.read_prekeys()
-        digest = self.plan.digest
-        sealed = tuple(
-            Send(CSP, Relay(digest, user, self._keys.seal(user, self._letter(user)))) for user in self.plan.users
-        )
-        self.__dict__.pop("_Q", None)  # gigabytes where masks are dealt whole, and nobody will ask again
-        return State.DONE, (Send(CSP, self._keys.offer(commitment(self._seed))), *sealed, Finish(None))
+        return State.DEALING, (Compute("dealing", self._deal),)
 
-    def _letter(self, user: Party) -> bytes:
-        """The mask seed; in the paper's scheme Q_i behind it, window after window, and P where it is dealt whole."""
+    def _deal(self) -> tuple[Relay, ...]:
+        digest = self.plan.digest
+        sealed = tuple(Relay(digest, user, self._keys.seal(user, self._content(user))) for user in self.plan.users)
+        self.__dict__.pop("_Q", None)  # gigabytes where masks are dealt as matrices, and not needed again
+        return sealed
+
+    def _on_dealt(self, sender: Party, message: Computed) -> Step:
+        """Send what was sealed, and be done: the CSP stores it until the users come, by when the TA may be gone."""
+        offer = self._keys.offer(commitment(self._seed))
+        return State.DONE, (Send(CSP, offer), *(Send(CSP, sealed) for sealed in message.value), Finish(None))
+
+    def _content(self, user: Party) -> bytes:
+        """The mask seed; in the paper's scheme Q_i behind it, window after window, and P where it is dealt too."""
         plan, parts = self.plan, [self._seed.reveal()]
         if plan.published:
             i, Q = user.index - 1, self._Q
@@ -76,5 +80,6 @@ class TrustedAuthority(Machine):
 
     TABLE: ClassVar[Table] = table(
         # state        what arrives  who may say it  handler     where it may lead
-        (State.NEW, Begin, Role.TA, _on_begin, {State.DONE}),
+        (State.NEW, Begin, Role.TA, _on_begin, {State.DEALING}),
+        (State.DEALING, Computed, Role.TA, _on_dealt, {State.DONE}),
     )

@@ -1,148 +1,186 @@
-"""Questions about jobs, as JSON over the ``Ask`` call: what may be asked of a CSP, by whom, and how it is read.
+"""What may be asked of a CSP, by whom, and what it answers: typed records, the same at both ends of the ``Ask`` call.
 
-submit   researcher          a job file             -> the job
-jobs     anybody             under way or all       -> the jobs the caller takes part in, in short, a page of them
-job      member, submitter   id                     -> one job, with everybody's progress
-wait     member, submitter   id, seconds            -> the same, once it changes
-enlist   member              id, attempt, facts     -> the job
-tell     member              id, progress           -> nothing
-ended    member              id, attempt, failure?  -> the job
-resume   member, submitter   id                     -> the job, recruiting again
-stop     member, submitter   id                     -> the job, stopped
-who      member, submitter   id                     -> the members' certificates, as far as they have called
-now      anybody             -                      -> the CSP's clock and version
+submit   researcher          a job file             -> JobRecord
+jobs     any caller          under way or all       -> JobPage: the caller's jobs in short, a page of them
+job      member, submitter   id                     -> WatchedJob, with the progress of all roles
+wait     member, submitter   id, seconds            -> WatchedJob, once it changes
+enlist   member              id, attempt, facts     -> JobRecord
+tell     member              id, progress           -> Nothing
+ended    member              id, attempt, failure?  -> JobRecord
+resume   member, submitter   id                     -> JobRecord, recruiting again
+stop     member, submitter   id                     -> JobRecord, stopped
+who      member, submitter   id                     -> Certificates of the members, as far as they have called
+now      any caller          -                      -> Clock: the CSP's clock and version
 
-A question or an answer that is too large is an error of that question, and of nothing else. Texts of peers in an answer
-are printable when they leave here; job files, plans and certificates are as they were, for they are compared.
+A question is ``{"ask": verb, "with": values}``, an answer ``{"answer": record}`` or ``{"error": ...}``, in JSON. Both
+are parsed once, here; unknown keys, wrong types and long values are refused. Texts of peers are printable when they
+leave here; job files, plans and certificates are as they were, because they are compared. A question or an answer that
+is too large is an error of that question, and of nothing else.
 """
 
 import json
-import re
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 
-from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, TransportError, printable
-from fedsvd.service.jobs import failure_from, progress_from
-from fedsvd.transport.calls import ASK, LARGEST_CALL
-from fedsvd.transport.grpc_client import Line
+from pydantic import BaseModel, Field, RootModel, StrictBool, ValidationError
+
+from fedsvd.errors import ConfigError, FedSVDError
+from fedsvd.service.records import (
+    Count,
+    EnlistedFacts,
+    Failure,
+    JobRecord,
+    JsonObject,
+    Progress,
+    Record,
+    WatchedJob,
+    Word,
+)
+from fedsvd.transport.calls import LARGEST_CALL
 from fedsvd.wire.reader import malformed
 
 LARGEST = 1 << 20  # bytes of a question
 LARGEST_ANSWER = LARGEST_CALL - 4096
-_ABOUT_A_JOB = ("submit", "job", "wait", "enlist", "ended", "resume", "stop")
-_KINDS = {
-    **dict.fromkeys(("id", "name", "state", "submitter"), str),
-    **dict.fromkeys(("members", "finished", "failures"), list),
-    **dict.fromkeys(("file", "enlisted"), dict),
-    "attempt": int,
+_LARGEST_FACTS = 16 << 10  # bytes of a question that says something of the member itself
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+class JobPage(Record):
+    """Some of a caller's jobs in short, oldest first; ``next`` is what to ask for next, empty at the end."""
+
+    jobs: tuple[JobRecord, ...]
+    next: Word
+    seen: Word
+
+
+class Certificates(RootModel[dict[Word, str]]):
+    """Certificates in PEM, by the callers that came with them."""
+
+
+class Clock(Record):
+    """The CSP's clock, in ISO 8601, and its version."""
+
+    now: Word
+    fedsvd: Word
+
+
+class Nothing(RootModel[None]):
+    """No answer is needed."""
+
+    root: None = None
+
+
+# --- questions and verbs ----------------------------------------------------------------------------------------------
+
+
+class Submit(Record):
+    file: JsonObject
+
+
+class ListJobs(Record):
+    under_way: StrictBool = False
+    after: Word = ""
+    seen: Word = ""
+
+
+class About(Record):
+    id: Word
+
+
+class Wait(About):
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 10.0
+    seen: Word = ""
+
+
+class Enlist(About):
+    attempt: Count
+    facts: EnlistedFacts
+
+
+class Tell(About):
+    progress: Progress
+
+
+class Ended(About):
+    attempt: Count
+    failure: Failure | None = None
+
+
+class Now(Record):
+    """No values."""
+
+
+Q = TypeVar("Q", bound=BaseModel)
+A = TypeVar("A", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Verb(Generic[Q, A]):
+    """One question that may be asked, and the answer to it."""
+
+    name: str
+    question: type[Q]
+    answer: type[A]
+    largest: int = LARGEST  # bytes of the question
+
+
+SUBMIT = Verb("submit", Submit, JobRecord)
+JOBS = Verb("jobs", ListJobs, JobPage)
+JOB = Verb("job", About, WatchedJob)
+WAIT = Verb("wait", Wait, WatchedJob)
+ENLIST = Verb("enlist", Enlist, JobRecord, _LARGEST_FACTS)
+TELL = Verb("tell", Tell, Nothing, _LARGEST_FACTS)
+ENDED = Verb("ended", Ended, JobRecord)
+RESUME = Verb("resume", About, JobRecord)
+STOP = Verb("stop", About, JobRecord)
+WHO = Verb("who", About, Certificates)
+NOW = Verb("now", Now, Clock)
+VERBS: dict[str, Verb[Any, Any]] = {
+    verb.name: verb for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, TELL, ENDED, RESUME, STOP, WHO, NOW)
 }
 
 
-def asked(body: bytes) -> tuple[str, dict[str, Any]]:
-    """The verb and its values, or ``MalformedFrame``."""
+def written_question(verb: Verb[Q, A], question: Q) -> bytes:
+    """A question as it is sent."""
+    body = json.dumps({"ask": verb.name, "with": question.model_dump(mode="json")}).encode()
+    if len(body) > LARGEST:
+        raise ConfigError(f"a question of {len(body):,} bytes, more than {LARGEST:,}", "shorten the job file")
+    return body
+
+
+def read_question(body: bytes) -> tuple[Verb[Any, Any], BaseModel]:
+    """The verb and its question; ``MalformedFrame`` for what is no question, ``ConfigError`` for wrong values."""
     if len(body) > LARGEST:
         raise malformed()
     try:
-        question = json.loads(body)
-        verb, values = question["ask"], question["with"]
+        said = json.loads(body)
+        name, values = said["ask"], said["with"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise malformed() from None
-    if not isinstance(verb, str) or not isinstance(values, dict):
+    if not isinstance(name, str) or not isinstance(values, dict):
         raise malformed()
-    return verb, values
+    verb = VERBS.get(name)
+    if verb is None:
+        raise ConfigError(f"{name[:40]!r} is not a question", f"one of {', '.join(VERBS)}")
+    if len(body) > verb.largest:
+        raise ConfigError(f"a question {name!r} of {len(body):,} bytes", f"at most {verb.largest:,}")
+    try:
+        return verb, verb.question.model_validate(values)
+    except (ValidationError, RecursionError):
+        raise ConfigError("a question with values it does not take", "run the same version everywhere") from None
 
 
-def answered(value: Any) -> bytes:
-    body = json.dumps({"answer": value}).encode()
+def written_answer(answer: BaseModel) -> bytes:
+    """An answer as it is sent."""
+    body = json.dumps({"answer": answer.model_dump(mode="json")}).encode()
     if len(body) > LARGEST_ANSWER:
         fault = f"the answer has {len(body):,} bytes, more than the {LARGEST_ANSWER:,} of one answer"
         raise ConfigError(fault, "ask the CSP's operator: this job has grown too large")
     return body
 
 
-def refused(error: FedSVDError) -> bytes:
+def written_error(error: FedSVDError) -> bytes:
     """An error of ours as an answer: code, fault and fix reach the person who asked."""
     return json.dumps({"error": {"code": error.code, "fault": error.fault, "fix": error.fix}}).encode()
-
-
-class Refused(FedSVDError):
-    """The CSP answered with an error; its code is the CSP's."""
-
-    def __init__(self, code: str, fault: str, fix: str) -> None:
-        super().__init__(fault, fix)
-        self.code = code if re.fullmatch(r"FSVD-\d{3}", code) else FedSVDError.code
-
-
-class Desk:
-    """Asks a CSP about jobs."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        self._listed: dict[bool, tuple[str, list[dict[str, Any]]]] = {}
-
-    def ask(self, verb: str, **values: Any) -> Any:
-        """The answer, or the error the CSP answered with."""
-        question = json.dumps({"ask": verb, "with": values}).encode()
-        if len(question) > LARGEST:
-            raise ConfigError(f"a question of {len(question):,} bytes, more than {LARGEST:,}", "shorten the job file")
-        body = self._line.call(ASK, question)
-        try:
-            reply = json.loads(body)
-            if "error" in reply:
-                error = reply["error"]
-                raise Refused(str(error["code"]), str(error["fault"]), str(error["fix"]))
-            return legible(verb, reply["answer"])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise MalformedFrame("the CSP's answer is not one to this question") from None
-
-    def jobs(self, under_way: bool = False) -> list[dict[str, Any]]:
-        """The jobs of this caller in short, oldest first, page by page; not asked for again while none has changed.
-
-        ``under_way``: those that wait for members or run, and those that ended badly after the caller was done.
-        """
-        seen, listed = self._listed.get(under_way, ("", []))
-        page = self.ask("jobs", under_way=under_way, seen=seen)
-        if page["seen"] == seen:
-            return listed
-        seen, listed = page["seen"], list(page["jobs"])
-        while page["next"]:
-            page = self.ask("jobs", under_way=under_way, after=page["next"])
-            listed = listed + page["jobs"]
-        self._listed[under_way] = seen, listed
-        return listed
-
-    @property
-    def csp(self) -> bytes:
-        """The certificate of the CSP that was asked, in PEM; it has passed every check that this kit can make."""
-        return self._line.csp
-
-    def close(self) -> None:
-        self._line.close()
-
-
-def legible(verb: str, answer: Any) -> Any:
-    """An answer whose jobs are jobs and whose texts are printable."""
-    if verb in _ABOUT_A_JOB:
-        return _record(answer)
-    if verb == "now":
-        return {key: printable(answer[key], 200) for key in ("now", "fedsvd")}
-    if verb == "jobs":
-        jobs = [_record(job) for job in answer["jobs"]]
-        return {"jobs": jobs, "next": str(answer["next"]), "seen": str(answer["seen"])}
-    return answer
-
-
-def _record(job: dict[str, Any]) -> dict[str, Any]:
-    if not all(isinstance(job[key], kind) for key, kind in _KINDS.items()):
-        raise TypeError
-    texts = {key: printable(job[key], 200) for key, kind in _KINDS.items() if kind is str}
-    names = {key: [printable(name, 200) for name in job[key]] for key in ("members", "finished")}
-    failures = [failure_from(failure, failure["who"]) for failure in job["failures"]]
-    more = {}
-    if "progress" in job:
-        more["progress"] = {printable(who, 200): progress_from(said) for who, said in job["progress"].items()}
-    return {**job, **texts, **names, "failures": failures, **more}
-
-
-def unreachable(error: FedSVDError) -> bool:
-    """Whether asking again later may help."""
-    return isinstance(error, TransportError)

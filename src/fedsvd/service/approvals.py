@@ -10,17 +10,28 @@ bound (FSVD-301).
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from fedsvd.errors import ApprovalSpent, SourceChanged, StorageError
+from fedsvd.errors import ApprovalSpent, ReleaseRefused, SourceChanged, StorageError
+from fedsvd.policy.earlier_studies import Brought
 from fedsvd.service.enlist import plain_id
+from fedsvd.service.records import JobRecord
 from fedsvd.storage import private
 
 _BEFORE_ANY_SUM = ("new", "keys", "seeding", "checking")
+
+
+@dataclass(frozen=True)
+class Begun:
+    """One attempt at a job that began here."""
+
+    attempt: int
+    when: str
+    certain: bool  # under the certain bound
+    counts: bool  # False for one that failed before any sum
 
 
 @dataclass(frozen=True)
@@ -32,14 +43,14 @@ class Approval:
     when: str
     source: str = ""  # digest of the data; empty until it is read, where jobs are approved without being asked
     unlike: tuple[int, ...] = ()  # versions of the data that cannot be compared, and that the owner was asked about
-    attempts: tuple[dict[str, Any], ...] = ()  # number, when, whether under the certain bound, whether it counts
+    attempts: tuple[Begun, ...] = ()
     finished: str = ""
 
     @property
     def failed(self) -> int:
         """Attempts that count; the one that the certain bound repeats does not."""
-        counted = [attempt for attempt in self.attempts if attempt["counts"]]
-        repeated = {attempt["certain"] for attempt in counted} == {False, True}
+        counted = [attempt for attempt in self.attempts if attempt.counts]
+        repeated = {attempt.certain for attempt in counted} == {False, True}
         return len(counted) - repeated
 
     @property
@@ -68,28 +79,28 @@ class Approvals:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def of(self, record: Mapping[str, Any]) -> Approval | None:
+    def of(self, record: JobRecord) -> Approval | None:
         """The approval of this job as it stands; None where it was not approved, or has changed since."""
-        path = self._path(record["id"])
+        path = self._path(record.id)
         if not path.exists():
             return None
         approval = _read(path)
         return approval if approval.digest == job_digest(record) else None
 
-    def changed(self, record: Mapping[str, Any]) -> bool:
+    def changed(self, record: JobRecord) -> bool:
         """Whether a job of this id was approved, and is another one now."""
-        return self._path(record["id"]).exists() and self.of(record) is None
+        return self._path(record.id).exists() and self.of(record) is None
 
-    def of_or_given(self, record: Mapping[str, Any], always: bool) -> Approval | None:
+    def of_or_given(self, record: JobRecord, always: bool) -> Approval | None:
         """What the owner agreed to; with ``always`` a job that nothing was said of is agreed to now, once."""
         found = self.of(record)
         if found is None and always and not self.changed(record):
             return self.give(record)
         return found
 
-    def give(self, record: Mapping[str, Any], source: str = "", unlike: tuple[int, ...] = ()) -> Approval:
+    def give(self, record: JobRecord, source: str = "", unlike: tuple[int, ...] = ()) -> Approval:
         """The owner agrees to this job as it stands, with this data; whatever became of an earlier approval."""
-        return self._write(Approval(record["id"], job_digest(record), _now(), source, unlike))
+        return self._write(Approval(record.id, job_digest(record), _now(), source, unlike))
 
     def bring(self, approval: Approval, source: str) -> None:
         """This data is brought; ``SourceChanged`` unless it is what was approved."""
@@ -100,28 +111,26 @@ class Approvals:
                 "the data changed since this job was approved", "approve it again: fedsvd job approve shows it anew"
             )
 
-    def begin(self, record: Mapping[str, Any]) -> None:
+    def begin(self, record: JobRecord) -> None:
         """A session of this attempt begins; until it is known to have failed early, it counts."""
-        certain = bool(record.get("certain_bound", False))
-        attempt = {"attempt": int(record["attempt"]), "when": _now(), "certain": certain, "counts": True}
-        self._change(record, lambda approval: replace(approval, attempts=(*approval.attempts, attempt)))
+        begun = Begun(record.attempt, _now(), record.certain_bound, counts=True)
+        self._change(record, lambda approval: replace(approval, attempts=(*approval.attempts, begun)))
 
-    def fail(self, record: Mapping[str, Any], stage: str) -> None:
+    def fail(self, record: JobRecord, stage: str) -> None:
         """This attempt failed; one that failed before any sum does not count."""
 
         def forgiven(approval: Approval) -> Approval:
-            number = int(record["attempt"])
-            attempts = ({**one, "counts": one["counts"] and one["attempt"] != number} for one in approval.attempts)
+            attempts = (replace(one, counts=one.counts and one.attempt != record.attempt) for one in approval.attempts)
             return replace(approval, attempts=tuple(attempts))
 
         if stage in _BEFORE_ANY_SUM:
             self._change(record, forgiven)
 
-    def spend(self, record: Mapping[str, Any]) -> None:
+    def spend(self, record: JobRecord) -> None:
         """The job has finished here."""
         self._change(record, lambda approval: replace(approval, finished=_now()))
 
-    def _change(self, record: Mapping[str, Any], change: Callable[[Approval], Approval]) -> None:
+    def _change(self, record: JobRecord, change: Callable[[Approval], Approval]) -> None:
         """Change an approval while no one else does: its owner may be approving in another process."""
         if self.of(record) is None:
             return
@@ -139,17 +148,34 @@ class Approvals:
         return self._folder / f"{plain_id(id)}.json"
 
 
-def job_digest(record: Mapping[str, Any]) -> str:
+def expect_covered(approval: Approval | None, brought: Brought) -> None:
+    """Raise where data is below the policy, or cannot be compared with earlier data, and the owner was not asked."""
+    if brought.found:
+        records = "bring the records of the earlier study, or many new ones, or "
+        rule = brought.found[0].rule
+        raise ReleaseRefused(
+            f"this study is below your policy: {brought.found[0]}",
+            f"{records if rule == 're-run' else ''}change policy.toml if you agree to it",
+        )
+    if approval is not None and set(brought.unlike) - set(approval.unlike):
+        raise ReleaseRefused(
+            "re-run: all columns of this data have other values than an earlier study's of the same names, so that its "
+            "records cannot be compared",
+            "approve it yourself if these are other records: fedsvd job approve",
+        )
+
+
+def job_digest(record: JobRecord) -> str:
     """What an approval is for: the job file, its submitter and its members."""
-    text = json.dumps([record["file"], record["submitter"], record["members"]], sort_keys=True)
+    text = json.dumps([record.file, record.submitter, record.members], sort_keys=True)
     return hashlib.sha256(b"fedsvd/job/1\x00" + text.encode()).hexdigest()
 
 
 def _read(path: Path) -> Approval:
     try:
         values = json.loads(private.read(path))
-        for name in ("unlike", "attempts"):
-            values[name] = tuple(values.get(name, ()))
+        values["unlike"] = tuple(values.get("unlike", ()))
+        values["attempts"] = tuple(Begun(**one) for one in values.get("attempts", ()))
         return Approval(**values)
     except (ValueError, TypeError, AttributeError):
         raise StorageError(f"{path} is damaged", "remove it and approve the job again") from None

@@ -1,30 +1,130 @@
-"""A federation from Python: ``fedsvd.connect(kit)`` submits jobs, watches them, and says where results are.
+"""Asking a CSP about jobs, and ``fedsvd.connect(kit)``: submits jobs, watches them, and says where results are.
 
-The same questions to the CSP that the ``fedsvd job`` commands ask, under the same certificate. Data and results stay
-where they are: a researcher hears how a job stands, a party besides finds its own results in its own folder.
+``CspClient`` asks the questions of ``api.py``, under a kit's certificate. ``Connection`` is the same for people, from
+Python and behind the ``fedsvd job`` commands. Data and results stay where they are: a researcher is told how a job
+stands, a party also finds its own results in its own folder.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from fedsvd.errors import ConfigError, TimedOut
+from pydantic import ValidationError
+
+from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, TimedOut
 from fedsvd.identity.names import KitRole
-from fedsvd.service.api import Desk
-from fedsvd.service.enlist import file_of
+from fedsvd.service import api
+from fedsvd.service.api import A, Q, Verb
 from fedsvd.service.failures import first_cause, not_finished
-from fedsvd.service.jobs import JobState
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, JsonObject, Progress, WatchedJob
 from fedsvd.service.site import Site
 from fedsvd.studies.doubts import doubts, warn_of
-from fedsvd.studies.job_data import study_of
-from fedsvd.studies.job_file import Job, job_from, read_job
-from fedsvd.transport.grpc_client import Line
+from fedsvd.studies.job_file import Job, job_from, read_job, study_of, submitted_file
+from fedsvd.transport.calls import ASK
+from fedsvd.transport.grpc_client import PinnedConnection
 
 _PATIENCE = 20.0
 _ENDS = (JobState.DONE, JobState.STOPPED, JobState.BROKEN)
+
+
+class Refused(FedSVDError):
+    """The CSP answered with an error; its code is the CSP's."""
+
+    def __init__(self, code: str, fault: str, fix: str) -> None:
+        super().__init__(fault, fix)
+        self.code = code if re.fullmatch(r"FSVD-\d{3}", code) else FedSVDError.code
+
+
+class Carrier(Protocol):
+    """What carries questions to a CSP: a ``PinnedConnection``."""
+
+    @property
+    def csp(self) -> bytes:
+        """The CSP's certificate, in PEM."""
+
+    def call(self, method: str, body: bytes) -> bytes:
+        """The answer to one call."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+class CspClient:
+    """Asks a CSP about jobs."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        self._listed: dict[bool, tuple[str, list[JobRecord]]] = {}
+
+    def ask(self, verb: Verb[Q, A], question: Q) -> A:
+        """The answer, or the error the CSP answered with."""
+        body = self._carrier.call(ASK, api.written_question(verb, question))
+        try:
+            reply = json.loads(body)
+            if "error" in reply:
+                error = reply["error"]
+                raise Refused(str(error["code"]), str(error["fault"]), str(error["fix"]))
+            return verb.answer.model_validate(reply["answer"])
+        except (ValidationError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise MalformedFrame("the CSP's answer is not one to this question") from None
+
+    def submit(self, file: JsonObject) -> JobRecord:
+        return self.ask(api.SUBMIT, api.Submit(file=file))
+
+    def jobs(self, under_way: bool = False) -> list[JobRecord]:
+        """The jobs of this caller in short, oldest first, page by page; not asked for again while none has changed.
+
+        ``under_way``: those that wait for members or run, and those that ended badly after the caller was done.
+        """
+        seen, listed = self._listed.get(under_way, ("", []))
+        page = self.ask(api.JOBS, api.ListJobs(under_way=under_way, seen=seen))
+        if page.seen == seen:
+            return listed
+        seen, listed = page.seen, list(page.jobs)
+        while page.next:
+            page = self.ask(api.JOBS, api.ListJobs(under_way=under_way, after=page.next))
+            listed = [*listed, *page.jobs]
+        self._listed[under_way] = seen, listed
+        return listed
+
+    def job(self, id: str) -> WatchedJob:
+        return self.ask(api.JOB, api.About(id=id))
+
+    def wait(self, id: str, seconds: float = 10.0, seen: str = "") -> WatchedJob:
+        return self.ask(api.WAIT, api.Wait(id=id, seconds=seconds, seen=seen))
+
+    def enlist(self, job: JobRecord, facts: EnlistedFacts) -> JobRecord:
+        return self.ask(api.ENLIST, api.Enlist(id=job.id, attempt=job.attempt, facts=facts))
+
+    def tell(self, id: str, progress: Progress) -> None:
+        self.ask(api.TELL, api.Tell(id=id, progress=progress))
+
+    def ended(self, job: JobRecord, failure: Failure | None = None) -> JobRecord:
+        return self.ask(api.ENDED, api.Ended(id=job.id, attempt=job.attempt, failure=failure))
+
+    def resume(self, id: str) -> JobRecord:
+        return self.ask(api.RESUME, api.About(id=id))
+
+    def stop(self, id: str) -> JobRecord:
+        return self.ask(api.STOP, api.About(id=id))
+
+    def who(self, id: str) -> dict[str, str]:
+        return self.ask(api.WHO, api.About(id=id)).root
+
+    def now(self) -> api.Clock:
+        return self.ask(api.NOW, api.Now())
+
+    @property
+    def csp(self) -> bytes:
+        """The certificate of the CSP that was asked, in PEM; it has passed every check that this kit can make."""
+        return self._carrier.csp
+
+    def close(self) -> None:
+        self._carrier.close()
 
 
 @dataclass(frozen=True)
@@ -40,13 +140,13 @@ class Results:
 
 
 class Connection:
-    """A line to a federation's CSP, as one of its members or as a researcher."""
+    """A connection to a federation's CSP, as one of its members or as a researcher."""
 
     def __init__(self, kit: Path | str, address: str | None = None, *, patience: float = _PATIENCE) -> None:
         self.site = Site.at(Path(kit))
         if self.site.kit.identity.role is KitRole.CSP:
             raise ConfigError("this is the CSP's own kit", "connect as a researcher, a party or the authority")
-        self._desk = Desk(Line(self.site.dialling(address, patience=patience)))
+        self._client = CspClient(PinnedConnection(self.site.dialling(address, patience=patience)))
 
     def __repr__(self) -> str:
         return f"Connection({self.site.caller})"
@@ -59,7 +159,7 @@ class Connection:
 
     def close(self) -> None:
         """Hang up; jobs go on without us."""
-        self._desk.close()
+        self._client.close()
 
     def submit(self, job: Job | Mapping[str, Any] | Path | str) -> str:
         """Submit a job, or the job file at a path; its id. Data that the file names is not submitted."""
@@ -67,77 +167,77 @@ class Connection:
             job = read_job(Path(job))
         elif not isinstance(job, Job):
             job = job_from(job, Path())
-        warn_of(doubts(study_of(job, 0), ()))
-        return str(self._desk.ask("submit", file=file_of(job))["id"])
+        warn_of(doubts(study_of(job), ()))
+        return self._client.submit(submitted_file(job)).id
 
-    def jobs(self) -> list[dict[str, Any]]:
+    def jobs(self) -> list[JobRecord]:
         """The jobs this kit submitted or takes part in, oldest first."""
-        return self._desk.jobs()
+        return self._client.jobs()
 
-    def job(self, id: str) -> dict[str, Any]:
+    def job(self, id: str) -> WatchedJob:
         """One job as the CSP knows it; the beginning of an id will do, or a name: the newest job of that name."""
         if re.fullmatch(r"[0-9a-f]+", id) is None:
-            named = [record["id"] for record in self.jobs() if record["name"] == id]
+            named = [record.id for record in self.jobs() if record.name == id]
             if not named:
                 raise ConfigError(f"no job of the name {id!r} is known here", "fedsvd job list shows the jobs")
             id = named[-1]
-        return dict(self._desk.ask("job", id=id))
+        return self._client.job(id)
 
     def csp(self) -> bytes:
         """The CSP's certificate, in PEM."""
-        self._desk.ask("now")
-        return self._desk.csp
+        self._client.now()
+        return self._client.csp
 
     def certificates(self, id: str) -> dict[str, str]:
         """The certificates that a job's members came with, by member; who has not called yet is not there."""
-        return dict(self._desk.ask("who", id=id))
+        return self._client.who(id)
 
     def watch(
-        self, id: str, seen: Callable[[Mapping[str, Any]], None] | None = None, *, timeout: float | None = None
-    ) -> dict[str, Any]:
-        """The job once it is done, stopped or broken; ``seen`` is told how it stands whenever that changes."""
+        self, id: str, seen: Callable[[WatchedJob], None] | None = None, *, timeout: float | None = None
+    ) -> WatchedJob:
+        """The job once it is done, stopped or broken; ``seen`` is called with it whenever it has changed."""
         until = None if timeout is None else monotonic() + timeout
-        id, version = self.job(id)["id"], ""
+        id, version = self.job(id).id, ""
         while True:
             left = 10.0 if until is None else max(min(until - monotonic(), 10.0), 0.0)
-            record = dict(self._desk.ask("wait", id=id, seconds=left, seen=version))
-            if seen is not None and record["seen"] != version:
+            record = self._client.wait(id, left, version)
+            if seen is not None and record.seen != version:
                 seen(record)
-            version = record["seen"]
-            if record["state"] in _ENDS:
+            version = record.seen
+            if record.state in _ENDS:
                 return record
             if until is not None and monotonic() >= until:
-                raise TimedOut(f"job {record['id'][:8]} is still {record['state']}", "watch it again later")
+                raise TimedOut(f"job {record.short} is still {record.state}", "watch it again later")
 
     def wait(self, id: str, *, timeout: float | None = None) -> Results:
         """The results once there are any; the error of the member that failed, if one did."""
         record = self.watch(id, timeout=timeout)
-        if record["state"] != JobState.DONE:
+        if record.state is not JobState.DONE:
             raise first_cause(record)[1]
-        return self.results(record["id"])
+        return self.results(record.id)
 
-    def resume(self, id: str) -> dict[str, Any]:
+    def resume(self, id: str) -> JobRecord:
         """Another attempt at a broken job, in a new session with fresh seeds; what was compressed is not read again."""
-        return dict(self._desk.ask("resume", id=self.job(id)["id"]))
+        return self._client.resume(self.job(id).id)
 
-    def stop(self, id: str) -> dict[str, Any]:
+    def stop(self, id: str) -> JobRecord:
         """End a job for good."""
-        return dict(self._desk.ask("stop", id=self.job(id)["id"]))
+        return self._client.stop(self.job(id).id)
 
     def results(self, id: str) -> Results:
         """How a job stands, and the folder with this party's results, for ``fedsvd.load``."""
         record = self.job(id)
-        finished = tuple(member for member in record["members"] if member in record["finished"])
-        awaited = tuple(member for member in record["members"] if member not in finished)
-        folder = self.site.results_of(record) if self.site.caller in record["members"] else None
+        finished = tuple(member for member in record.members if member in record.finished)
+        awaited = tuple(member for member in record.members if member not in finished)
+        folder = self.site.results_of(record) if self.site.caller in record.members else None
         there = folder is not None and self.site.has_results(record)
-        ended_badly = record["state"] in (JobState.BROKEN, JobState.STOPPED)
+        ended_badly = record.state in (JobState.BROKEN, JobState.STOPPED)
         warning = not_finished(record) if there and ended_badly else ""
-        return Results(record["id"], record["state"], finished, awaited, folder if there else None, warning)
+        return Results(record.id, record.state, finished, awaited, folder if there else None, warning)
 
 
 def connect(kit: Path | str, address: str | None = None, *, patience: float = _PATIENCE) -> Connection:
-    """A line to the federation that ``kit`` belongs to.
+    """A connection to the federation that ``kit`` belongs to.
 
     Parameters
     ----------
@@ -160,7 +260,7 @@ def connect(kit: Path | str, address: str | None = None, *, patience: float = _P
     >>> import fedsvd
     >>> with fedsvd.connect("researcher") as federation:
     ...     job = federation.submit("job.toml")
-    ...     federation.job(job)["state"]
+    ...     str(federation.job(job).state)
     'recruiting'
     """
     return Connection(kit, address, patience=patience)

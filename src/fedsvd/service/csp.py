@@ -1,8 +1,8 @@
-"""The CSP as a service: listens, opens a room for each session, plays the CSP's role in it.
+"""The CSP as a service: listens, opens the links of each session, plays the CSP's role in it.
 
-Everybody else dials out, and asks about jobs at the desk (``csp_desk.py``). A job runs when all its members have
-enlisted: the plan follows from the job file and the shapes they gave, and every member makes the same plan from the
-same facts before it takes part. Several jobs run at the same time, each in a thread and a room of its own.
+The other roles dial out, and ask about jobs (``handlers.py``). A job runs when all its members have enlisted: the plan
+follows from the job file and the shapes they gave, and every member makes the same plan from the same facts before it
+takes part. Several jobs run at the same time, each in a thread and a session of its own.
 """
 
 import logging
@@ -13,7 +13,6 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.engine.device import ON_CPU, Engine
@@ -27,27 +26,28 @@ from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.user.agreement import PURPOSE as CERTIFICATE
 from fedsvd.sealing.sign import SigningKey, sign
-from fedsvd.service.csp_handlers import CspDesk
-from fedsvd.service.enlist import authority_caller, job_of, party_caller, plan_of, ticket_of
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
-from fedsvd.service.progress import Watch
+from fedsvd.service.enlist import authority_caller, party_caller, plan_of, ticket_of
+from fedsvd.service.handlers import CspHandlers
+from fedsvd.service.jobs import Jobs
+from fedsvd.service.progress import CspProgress
+from fedsvd.service.records import Failure, JobRecord, JobState, Progress, ProposedPlan
 from fedsvd.storage.access import Access
 from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.journal import AuditLog, Ledger, Sessions
-from fedsvd.transport.grpc_server import Exchange, Listening, Room
+from fedsvd.storage.journal import AuditLog, Journal, Sessions
+from fedsvd.transport.grpc_server import Exchange, Listening, SessionLinks
 from fedsvd.transport.metered import Meter, Metered
-from fedsvd.transport.room import GRACE
+from fedsvd.transport.session import GRACE
 from fedsvd.types import SessionId
 
 _log = logging.getLogger(__name__)
-# Writes what the CSP saw of a job that is done: its record, plan, our own part, and what every role told at the end.
-Keep = Callable[[JobRecord, SessionPlan, Played, Mapping[str, Mapping[str, Any]]], None]
+# Writes what the CSP saw of a job that is done: its record, plan, what was played, and every role's last progress.
+WriteAccount = Callable[[JobRecord, SessionPlan, Played, Mapping[str, Progress]], None]
 _LOOK = 0.5  # seconds between looks at the members of a session
 _LAST_WORDS = 3.0  # seconds in which a member fetches something, or is not there any more
 _LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
 
 
-class CspNode(CspDesk):
+class CspNode(CspHandlers):
     """One running CSP; ``state`` is the folder it remembers in."""
 
     def __init__(
@@ -59,7 +59,7 @@ class CspNode(CspDesk):
         patience: float = 120.0,
         grace: float = GRACE,
         held: int = 256 << 20,
-        keep: Keep | None = None,
+        write_account: WriteAccount | None = None,
         engine: Engine = ON_CPU,
         allow: Callable[[SessionPlan], None] = lambda plan: None,
         identity: SigningKey | None = None,
@@ -67,14 +67,14 @@ class CspNode(CspDesk):
         self._state = Path(state)
         self._patience = patience
         self._grace = min(grace, patience / 2)
-        self._keep = keep
+        self._write_account = write_account
         self._engine = engine
         self._allow = allow
         self._identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
-        ledger = Ledger(self._state / "ledger.jsonl")
-        self._sessions = Sessions(ledger)
-        super().__init__(JobBook(ledger), AuditLog(self._state / "audit.jsonl"))
+        journal = Journal(self._state / "ledger.jsonl")
+        self._sessions = Sessions(journal)
+        super().__init__(Jobs(journal), AuditLog(self._state / "audit.jsonl"))
         self._threads: list[threading.Thread] = []
 
         def remembered(certificate: bytes) -> str:
@@ -82,7 +82,7 @@ class CspNode(CspDesk):
             self._seen[caller] = certificate.decode()
             return caller
 
-        self._exchange = Exchange(listening, remembered, self._answer, held)
+        self._exchange = Exchange(listening, remembered, self.answer, held)
         self.port = self._exchange.port
 
     def start(self) -> None:
@@ -93,8 +93,8 @@ class CspNode(CspDesk):
     def stop(self) -> None:
         """End every session that is under way, tell its members, and hang up."""
         self._stopping.set()
-        with self.book.changed:
-            self.book.changed.notify_all()
+        with self.jobs.changed:
+            self.jobs.changed.notify_all()
         deadline = monotonic() + min(self._patience, _LONGEST_GOODBYE)  # for all of them together
         for thread in self._threads:
             thread.join(max(deadline - monotonic(), 0.0))
@@ -102,78 +102,79 @@ class CspNode(CspDesk):
         self._note("stopped")
 
     def _open(self, job: JobRecord) -> JobRecord:
-        """Everybody is here: make the plan, open a room, play our role in it."""
+        """All members are here: make the plan, open a session, play our role in it."""
         session = SessionId(fresh_bytes(16).hex())
         try:
-            ticket = ticket_of(job.id, job.attempt)
             key = self._identity
             csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
-            plan = plan_of(job_of(job.file), job.enlisted, session, job.certain_bound, ticket, csp)
+            plan = plan_of(job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.attempt_key), csp)
             self._allow(plan)
             machine = ServiceProvider(plan, self._store, self._engine.device, signer)
         except FedSVDError as error:
-            return self._broken(job, {"who": "csp", "code": error.code, "stage": "planning", "text": error.fault})
-        except (TypeError, ValueError, KeyError) as error:  # facts that are none, from a member of another mind
-            return self._broken(job, {**_unexpected(error), "stage": "planning"})
+            return self._broken(job, _failure(error, "planning"))
+        except Exception as error:  # a defect of ours must not leave a job recruiting for ever
+            _log.exception("job=%s", job.id)
+            return self._broken(job, _failure(_unexpected(error), "planning"))
         self._sessions.claim(session)
-        room = self._exchange.open(session, _roster(job, plan), longest_message(plan))
-        job = self.book.change(job.id, state=JobState.RUNNING, plan=asdict(plan), plan_digest=plan.digest)
-        thread = threading.Thread(target=self._play, args=(job, machine, room), daemon=True, name=f"job-{job.id}")
+        links = self._exchange.open(session, _roster(job, plan), longest_message(plan))
+        job = self.jobs.change(
+            job.id, state=JobState.RUNNING, plan=ProposedPlan.model_validate(asdict(plan)), plan_digest=plan.digest
+        )
+        thread = threading.Thread(target=self._play, args=(job, machine, links), daemon=True, name=f"job-{job.id}")
         self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
         thread.start()
         return job
 
-    def _play(self, job: JobRecord, machine: ServiceProvider, room: Room) -> None:
+    def _play(self, job: JobRecord, machine: ServiceProvider, links: SessionLinks) -> None:
         meter, roster = Meter(), _roster(job, machine.plan)
         callers = {party: caller for caller, party in roster.items()}
-        watch = Watch(self.book, job.id, meter, room, callers)
-        machine.progress = watch.progress
+        progress = CspProgress(self.jobs, job.id, meter, links, callers)
+        machine.progress = progress.progress
 
         def alive() -> None:
-            room.expect_any_member()
-            now = self.book.get(job.id)
+            links.expect_any_member()
+            now = self.jobs.get(job.id)
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
             if now.state is JobState.BROKEN or now.attempt != job.attempt:
                 raise _BrokenOff("this attempt was broken off by a member", "see the job's failures")
-            watch.look()
+            progress.look()
 
         over, broken = threading.Event(), threading.Event()
-        threading.Thread(target=self._guard, args=(job, machine, room, roster, over, broken), daemon=True).start()
+        threading.Thread(target=self._guard, args=(job, machine, links, roster, over, broken), daemon=True).start()
         try:
-            played = Player(machine, Metered(room, CSP, meter), watch=watch.stage, alive=alive).play()
-            watch.done(played)
+            played = Player(machine, Metered(links, CSP, meter), watch=progress.stage, alive=alive).play()
+            progress.done(played)
             self._verified[job.id] = machine.plan, played
             self._note("finished", job=job.id, session=machine.plan.session)
-            self._await_members(job, room)
+            self._await_members(job, links)
         except _BrokenOff:
             self._note("broken off", job=job.id, session=machine.plan.session)
         except FedSVDError as error:
-            failure = {"who": "csp", "code": error.code, "stage": machine.stage.lower(), "text": error.fault}
             if not broken.is_set():  # what follows from a lost member is no failure of its own
-                self._broken(job, failure)
+                self._broken(job, _failure(error, machine.stage.lower()))
         except Exception as error:  # a defect of ours must not leave a job running for ever
             _log.exception("job=%s", job.id)
-            self._broken(job, _unexpected(error))
+            self._broken(job, _failure(_unexpected(error)))
         finally:
             over.set()
-            room.drain(_LAST_WORDS)
-            room.close()
+            links.drain(_LAST_WORDS)
+            links.close()
 
-    def _await_members(self, job: JobRecord, room: Room) -> None:
+    def _await_members(self, job: JobRecord, links: SessionLinks) -> None:
         """Our part is done; the members still write their results, and are guarded while they do."""
-        with self.book.changed:
-            while not self._stopping.is_set() and not room.all_left:
-                now = self.book.get(job.id)
+        with self.jobs.changed:
+            while not self._stopping.is_set() and not links.all_left:
+                now = self.jobs.get(job.id)
                 if now.state is not JobState.RUNNING or now.attempt != job.attempt:
                     return
-                self.book.changed.wait(_LOOK)
+                self.jobs.changed.wait(_LOOK)
 
     def _guard(
         self,
         job: JobRecord,
         machine: ServiceProvider,
-        room: Room,
+        links: SessionLinks,
         roster: Mapping[str, Party],
         over: threading.Event,
         broken: threading.Event,
@@ -183,44 +184,52 @@ class CspNode(CspDesk):
         while not over.wait(_LOOK):
             # A member that is done has hung up and is not missed: the TA leaves first of all. What it dealt stays
             # valid, so a party that has not come yet is waited for, like one that has not enlisted.
-            late = room.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
-            done = {roster[caller] for caller in self.book.get(job.id).finished}
+            late = links.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
+            done = {roster[caller] for caller in self.jobs.get(job.id).finished}
             try:
-                room.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
+                links.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
             except FedSVDError as error:
                 stage = "" if machine.over else machine.state.name.lower()
                 broken.set()
-                self._broken(job, {"who": "csp", "code": error.code, "stage": stage, "text": error.fault})
+                self._broken(job, _failure(error, stage))
                 for party in roster.values():
                     with suppress(FedSVDError):  # the lost one, and those that have left
-                        room.send(party, Aborted(plan.digest, error.code, stage))
+                        links.send(party, Aborted(plan.digest, error.code, stage))
                 return
 
     def _account(self, job: JobRecord) -> None:
-        """Everybody is done: what we saw of this job is written down, for our own operator."""
+        """All members are done: what we saw of this job is written, in a thread of its own, for our own operator."""
         seen = self._verified.pop(job.id, None)
-        if seen is None or self._keep is None:
+        if seen is None or self._write_account is None:
+            return
+        # A report takes seconds to draw, and a handler that draws answers no one meanwhile.
+        thread = threading.Thread(target=self._account_of, args=(job, *seen), daemon=True, name=f"account-{job.id}")
+        self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
+        thread.start()
+
+    def _account_of(self, job: JobRecord, plan: SessionPlan, played: Played) -> None:
+        if self._write_account is None:
             return
         try:
-            self._keep(job, *seen, self.book.progress(job.id))
+            self._write_account(job, plan, played, self.jobs.progress(job.id))
         except FedSVDError as error:  # the job is done all the same
             _log.warning("job=%s the account of it was not written: %s", job.id, error)
 
-    def _broken(self, job: JobRecord, failure: dict[str, str]) -> JobRecord:
+    def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
         """This attempt failed; one that another attempt has followed already changes nothing any more."""
         with suppress(StorageError):  # a full disk must not keep the others waiting
-            self._note("broken", job=job.id, who=failure["who"], code=failure["code"], stage=failure.get("stage", ""))
-        with self.book.changed:
-            now = self.book.get(job.id)
+            self._note("broken", job=job.id, who=failure.who, code=failure.code, stage=failure.stage)
+        with self.jobs.changed:
+            now = self.jobs.get(job.id)
             if now.attempt != job.attempt:
                 return now
-            overflow = failure["code"] == FixedPointOverflow.code
+            overflow = failure.code == FixedPointOverflow.code
             again = overflow and not now.certain_bound and not now.over
             state = now.state if now.over else JobState.BROKEN
             certain = now.certain_bound or overflow
-            now = self.book.breaks(job.id, state=state, failures=(*now.failures, failure), certain_bound=certain)
+            now = self.jobs.breaks(job.id, state=state, failures=(*now.failures, failure), certain_bound=certain)
             # Step 4: an entry beyond the usual bound starts again under the certain one, without a person.
-            return self.book.resume(job.id) if again else now
+            return self.jobs.resume(job.id) if again else now
 
     def _store(self, shape: tuple[int, int], access: Access, budget: int) -> BlockStore:
         scratch = self._state / "scratch"
@@ -229,16 +238,19 @@ class CspNode(CspDesk):
 
 
 class _BrokenOff(ConfigError):
-    """Somebody else's failure ended this attempt, and is in the book already."""
+    """A member's failure ended this attempt, and is in the job's record already."""
 
 
-def _unexpected(error: Exception) -> dict[str, str]:
-    return {"who": "csp", "code": "FSVD-000", "stage": "", "text": f"unexpected {type(error).__name__}"}
+def _failure(error: FedSVDError, stage: str = "") -> Failure:
+    return Failure(who="csp", code=error.code, stage=stage, text=error.fault)
+
+
+def _unexpected(error: Exception) -> FedSVDError:
+    return FedSVDError(f"unexpected {type(error).__name__}")
 
 
 def _roster(job: JobRecord, plan: SessionPlan) -> dict[str, Party]:
-    parsed = job_of(job.file)
-    roster = {party_caller(party.name): user(i + 1) for i, party in enumerate(parsed.parties)}
+    roster = {party_caller(party.name): user(i + 1) for i, party in enumerate(job.job.parties)}
     if plan.trust is Trust.AUTHORITY:
-        roster[authority_caller(parsed)] = TA
+        roster[authority_caller(job.job)] = TA
     return roster

@@ -17,12 +17,20 @@ from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.identity.request import SIGNING_KEY, TLS_KEY
 from fedsvd.policy.rules import findings
-from fedsvd.service.approval import assumed_plan
-from fedsvd.service.checks import Check, attempt, ill, of_error, well
-from fedsvd.service.doctor_machine import Machine, examine_machine, this_machine
-from fedsvd.service.doctor_network import examine_network
-from fedsvd.service.enlist import OwnPart, member_callers, open_own
-from fedsvd.service.process import LISTEN
+from fedsvd.service.consider import assumed_plan
+from fedsvd.service.doctor_checks import (
+    Check,
+    Machine,
+    attempt,
+    examine_machine,
+    examine_network,
+    ill,
+    of_error,
+    this_machine,
+    well,
+)
+from fedsvd.service.enlist import OpenedData, member_callers, open_data
+from fedsvd.service.serve import LISTEN
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.planning import DEFAULT_MEMORY
@@ -47,7 +55,7 @@ def examine(
     if site.kit.rehearsal:
         yield well("rehearsal", REHEARSAL)
     yield from _expiry(site, now or datetime.now(UTC))
-    settings = list(attempt("site.toml", lambda: f"{len(site.settings())} settings"))
+    settings = list(attempt("site.toml", lambda: f"{len(site.settings().model_fields_set)} settings"))
     yield from settings
     if site.kit.identity.role is KitRole.PARTY:
         yield from attempt("policy", lambda: _policy(site))
@@ -91,7 +99,7 @@ def _policy(site: Site) -> str:
 
 def _way(site: Site, csp: str | None) -> Iterator[Check]:
     if site.kit.identity.role is KitRole.CSP:
-        yield _door(site.listen(LISTEN))
+        yield _port(site.listen(LISTEN))
         return
     try:
         address = site.address(csp)
@@ -101,7 +109,7 @@ def _way(site: Site, csp: str | None) -> Iterator[Check]:
     yield from examine_network(site, address)
 
 
-def _door(address: str) -> Check:
+def _port(address: str) -> Check:
     """Whether the CSP can listen where it should."""
     host, _, port = address.rpartition(":")
     try:
@@ -115,12 +123,12 @@ def _door(address: str) -> Check:
 
 def _data(site: Site, job: Job | None) -> Iterator[Check]:
     if job is None:
-        default = site.settings().get("data", {}).get("default")
+        default = site.settings().data.get("default")
         if default is not None:
-            yield from attempt("data", lambda: _opened(site, site.kit.directory / str(default)))
+            yield from attempt("data", lambda: _opened(site, site.kit.directory / default))
         return
     try:
-        own = open_own(job, site.kit.identity.party_id, site.data(job), site.scratch(), site.rename())
+        own = open_data(job, site.kit.identity.party_id, site.data(job), site.scratch(), site.rename())
         faults = own.data.table.faults()
     except FedSVDError as error:
         yield of_error("data", error)
@@ -129,7 +137,7 @@ def _data(site: Site, job: Job | None) -> Iterator[Check]:
         yield from (of_error("data", fault) for fault in faults)
         return
     rows, columns = own.data.table.shape
-    yield well("data", f"{rows} rows x {columns} columns, every entry a number; label here: {own.facts['label']}")
+    yield well("data", f"{rows} rows x {columns} columns, every entry a number; label here: {own.facts.label}")
     yield from _allowed(site, job, own)
 
 
@@ -138,7 +146,7 @@ def _opened(site: Site, path: Path) -> str:
     return f"{path.name}: {rows} rows x {columns} columns"
 
 
-def _allowed(site: Site, job: Job, own: OwnPart) -> Iterator[Check]:
+def _allowed(site: Site, job: Job, own: OpenedData) -> Iterator[Check]:
     """Whether the owner's policy allows the job, the other parties taken to be as large as this one."""
     try:
         found = findings(assumed_plan(job, site, own, {}), replace(site.policy(), enforce=True))

@@ -13,45 +13,43 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
-from fedsvd.engine.at_once import uninterrupted
+from fedsvd.engine.simulate import uninterrupted
 from fedsvd.errors import FedSVDError
 from fedsvd.identity.temporary import LOOPBACK, temporary_federation
 from fedsvd.policy.policy_file import POLICY, spelt_policy
 from fedsvd.policy.rules import Policy
-from fedsvd.results.collect import collect
-from fedsvd.results.stored import Draw
-from fedsvd.service.api import Desk
-from fedsvd.service.enlist import authority_caller, file_of, member_callers, party_caller
+from fedsvd.results.write import Draw, collect
+from fedsvd.service.client import CspClient
+from fedsvd.service.enlist import authority_caller, member_callers, party_caller
 from fedsvd.service.failures import first_cause
-from fedsvd.service.jobs import JobState
-from fedsvd.service.processes import STOP_WITHIN, RoleProcess, environment_for, stop_all
+from fedsvd.service.jobs import accounts_sent
+from fedsvd.service.processes import STOP_WITHIN, Loopback, RoleProcess, Wiring, environment_for, stop_all
+from fedsvd.service.records import JobRecord, JobState, WatchedJob
 from fedsvd.service.site import SITE, Site
-from fedsvd.service.wiring import Loopback, Wiring
 from fedsvd.storage import private
-from fedsvd.studies.job_file import Job
+from fedsvd.studies.job_file import Job, submitted_file
 from fedsvd.studies.resume import Resumable
-from fedsvd.transport.grpc_client import Line
+from fedsvd.transport.grpc_client import PinnedConnection
 
 _PATIENCE = 60.0
 _INTERRUPTED_WITHIN = 1.0  # seconds: nothing that the processes hold is wanted any more
-_LAST_WORDS = 5.0  # seconds in which the roles tell what they have left to tell
+_LAST_REPORTS = 5.0  # seconds in which the roles report what they have left to report
 
-Seen = Callable[[Mapping[str, Any]], None]  # told the job's record whenever it changes
+Seen = Callable[[WatchedJob], None]  # called with the job whenever it has changed
 
 
 @dataclass(frozen=True, repr=False)
 class LocalRun:
-    """What came of one job: its record in the CSP's book, and each party's own results folder."""
+    """What came of one job: its last record at the CSP, and each party's own results folder."""
 
-    record: Mapping[str, Any]
+    record: WatchedJob
     folders: Mapping[str, Path]
     seconds: float  # on the clock, from submitting to the last result
 
     def write(self, target: Path, why: str, overwrite: bool = False, draw: Draw | None = None) -> None:
         """``results/JOB`` as on the sim rung: what all share, and below it each party's folder."""
-        collect(target, self.folders, self.record["progress"], why, overwrite, draw)
+        collect(target, self.folders, accounts_sent(self.record.progress), why, overwrite, draw)
 
 
 class LocalFederation:
@@ -89,13 +87,14 @@ class LocalFederation:
         self._environment = environment_for(len(self._members) + 1, wiring.host)
         self._wiring = wiring
         self.processes: list[RoleProcess] = []
-        self._desk: Desk | None = None
+        self._client: CspClient | None = None
 
     def start(self) -> None:
-        """Start everybody; all are ready when this returns."""
+        """Start all roles; all are ready when this returns."""
         patience = ["--patience", str(_PATIENCE)]
         listening = self._start(self._csp, ["--address", f"{self._wiring.host}:0", *patience]).ready()
-        address = self._wiring.from_members(listening["port"])
+        assert listening.port is not None
+        address = self._wiring.from_members(listening.port)
         started = []
         for member in self._members:
             yes = ["--yes"] if member.startswith("party/") else []
@@ -103,20 +102,20 @@ class LocalFederation:
         for process in started:
             process.ready()
         site = Site.at(self._kits[f"researcher/{self._researcher}"])
-        self._desk = Desk(Line(site.dialling(self._wiring.from_here(listening["port"]), patience=15.0)))
+        self._client = CspClient(PinnedConnection(site.dialling(self._wiring.from_here(listening.port), patience=15.0)))
 
     def stop(self, within: float = STOP_WITHIN) -> None:
         """Nothing is left running after so many seconds."""
-        if self._desk is not None:
-            self._desk.close()
+        if self._client is not None:
+            self._client.close()
         stop_all(self.processes, within)
 
     def run(self, job: Job, seen: Seen = lambda record: None, resumable: Resumable | None = None) -> LocalRun:
         """Run a job to its end; the error of the role that failed first, if one did.
 
-        With ``resumable`` compression is kept where the next federation finds it, not in this one's folder.
+        With ``resumable`` compression is stored where the next federation finds it, not in this one's folder.
         """
-        assert self._desk is not None, "start first"
+        assert self._client is not None, "start first"
         for party in job.parties:
             data = job.data_of(party)
             path = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
@@ -125,8 +124,8 @@ class LocalFederation:
                 text = f"checkpoint = {json.dumps(str(resumable.path(job, party)), ensure_ascii=False)}\n{text}"
             private.replace(self._kits[party_caller(party.name)] / SITE, text.encode())
         started = monotonic()
-        record = self._watched(self._desk.ask("submit", file=file_of(job)), seen)
-        if record["state"] != JobState.DONE:
+        record = self._watched(self._client.submit(submitted_file(job)), seen)
+        if record.state is not JobState.DONE:
             raise self._cause(record)
         sites = {party.name: Site.at(self._kits[party_caller(party.name)]) for party in job.parties}
         folders = {name: site.results_of(record) for name, site in sites.items()}
@@ -136,34 +135,35 @@ class LocalFederation:
         kind, _, _ = role.partition("/")
         log = self._logs / f"{role.replace('/', '-')}.log"
         words = [kind, "start", "--kit", str(self._kits[role]), *words]
-        with uninterrupted():  # or it would be started, and nobody would know of it
+        with uninterrupted():  # or it would be started, and nothing here would know of it
             self.processes.append(RoleProcess(role, words, log, self._environment, self._wiring.before(role)))
         return self.processes[-1]
 
-    def _watched(self, record: Mapping[str, Any], seen: Seen) -> Mapping[str, Any]:
-        """The job's last record: everybody has said all there is to say, or had the time for it."""
-        assert self._desk is not None
-        last_words = None
+    def _watched(self, job: JobRecord, seen: Seen) -> WatchedJob:
+        """The job's last record: all roles have reported all there is to report, or had the time for it."""
+        assert self._client is not None
+        last_reports, version = None, ""
         while True:
             for process in self.processes:
                 if not process.running:
                     raise process.ended()
-            record = self._desk.ask("wait", id=record["id"], seconds=1.0, seen=record.get("seen", ""))
+            record = self._client.wait(job.id, 1.0, version)
+            version = record.seen
             seen(record)
-            if record["state"] in (JobState.RECRUITING, JobState.RUNNING):
-                last_words = None
+            if record.state in (JobState.RECRUITING, JobState.RUNNING):
+                last_reports = None
                 continue
-            last_words = last_words or monotonic() + _LAST_WORDS
-            if _said_all(record) or monotonic() > last_words:
+            last_reports = last_reports or monotonic() + _LAST_REPORTS
+            if _reported_all(record) or monotonic() > last_reports:
                 return record
 
-    def _cause(self, record: Mapping[str, Any]) -> FedSVDError:
+    def _cause(self, record: WatchedJob) -> FedSVDError:
         """Why a job failed: in the words of the party where it did, for all parties here are ours."""
         who, error = first_cause(record)
         if who in self._kits:
             why = Site.at(self._kits[who]).failure(record)
-            if why is not None and why["code"] == error.code:
-                error.fault, error.fix = why["fault"], why["fix"]
+            if why is not None and why.code == error.code:
+                error.fault, error.fix = why.fault, why.fix
         return error
 
 
@@ -196,12 +196,11 @@ def _computing(job: Job) -> str:
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in chosen.items() if value is not None)
 
 
-def _said_all(record: Mapping[str, Any]) -> bool:
-    told = record["progress"]
-    if record["state"] == JobState.DONE:
-        return all("bytes_by_link" in told.get(role, {}) for role in ("csp", *record["members"]))
-    failed = {failure["who"] for failure in record["failures"]} | set(record["finished"])
-    return set(record["members"]) <= failed
+def _reported_all(record: WatchedJob) -> bool:
+    if record.state is JobState.DONE:
+        return all(record.progress_of(role).accounts() for role in ("csp", *record.members))
+    ended = {failure.who for failure in record.failures} | set(record.finished)
+    return set(record.members) <= ended
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

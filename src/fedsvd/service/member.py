@@ -2,30 +2,73 @@
 
 Data is opened and checked before anything is said of it. The state folder holds the sessions it took part in, prekeys
 that wait for theirs, compression passes half done, and the audit log.
+
+A party's prekey is made when it enlists, read once, when its session begins, and gone from then on. The private half
+must outlive the process: the authority seals to it and goes, and the party may be started only then. It is a file of
+mode 0600, one to each attempt at a job. A thief who takes it before the session, and has what the CSP relayed, learns
+what the authority knows of this session, the masks; pads, and with them single shares, stay hidden.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.engine.device import ON_CPU, Engine
-from fedsvd.errors import DataChanged, FedSVDError
+from fedsvd.errors import DataChanged, FedSVDError, LocalProtocolError
 from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.prekeys import spelt_prekey
+from fedsvd.randomness.seed import Seed
+from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.service.api import Desk
-from fedsvd.service.enlist import OwnPart, authority_deals, job_of, open_own, party_caller, ticket_of
+from fedsvd.service.client import CspClient
+from fedsvd.service.enlist import OpenedData, authority_deals, open_data, party_caller, plain_id, ticket_of
 from fedsvd.service.failures import not_finished
 from fedsvd.service.owner import Owner
-from fedsvd.service.prekeys import Prekeys
-from fedsvd.storage.journal import AuditLog, Ledger, Sessions
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord
+from fedsvd.storage import private
+from fedsvd.storage.journal import AuditLog, Journal, Sessions
 from fedsvd.studies.doubts import of_own
 from fedsvd.transport.grpc_client import Dialling
 
 _log = logging.getLogger(__name__)
+_SUFFIX = ".prekey"
+
+
+class Prekeys:
+    """The prekeys of one party that wait for their sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def make(self, id: str, attempt: int) -> AgreementKey:
+        """The prekey of this attempt: a new one, or the one made before if the question comes again."""
+        path = self._path(id, attempt)
+        private.private_folder(self._folder)
+        if not path.exists():
+            # Replaced in one step: half a key that a kill left behind would be a key of few bits.
+            private.replace(path, Seed.fresh().reveal())
+        return AgreementKey(Seed(private.read_secret(path)))
+
+    def take(self, id: str, attempt: int) -> AgreementKey:
+        """The prekey of this attempt, for the last time."""
+        path = self._path(id, attempt)
+        if not path.exists():
+            raise LocalProtocolError("the prekey of this attempt is not here, or was used", "resume the job")
+        secret = private.read_secret(path)
+        private.erase(path)
+        return AgreementKey(Seed(secret))
+
+    def erase_but(self, wanted: Collection[tuple[str, int]]) -> None:
+        """Erase the prekeys of attempts that will never begin."""
+        wanted_names = {self._path(*key).name for key in wanted}
+        for path in self._folder.glob(f"*{_SUFFIX}"):
+            if path.name not in wanted_names:
+                private.erase(path)
+
+    def _path(self, id: str, attempt: int) -> Path:
+        return self._folder / f"{plain_id(id)}-{int(attempt)}{_SUFFIX}"
 
 
 class Member:
@@ -36,7 +79,7 @@ class Member:
         caller: str,
         dialling: Dialling,
         identity: SigningKey,
-        facts: Mapping[str, Any],
+        facts: EnlistedFacts,
         owner: Owner,
         state: Path,
         engine: Engine = ON_CPU,
@@ -46,70 +89,69 @@ class Member:
         self.identity = identity
         self.owner = owner
         self.engine = engine
-        self.sessions = Sessions(Ledger(state / "ledger.jsonl"))
+        self.sessions = Sessions(Journal(state / "ledger.jsonl"))
         self.prekeys = Prekeys(state / "prekeys")
-        self._facts = dict(facts)
+        self._facts = facts
         self._state = state
         self._audit = AuditLog(state / "audit.jsonl")
-        self._opened: dict[str, OwnPart] = {}
-        self._failed: dict[tuple[str, int], dict[str, str]] = {}  # attempts, and what was told of their end
+        self._opened: dict[str, OpenedData] = {}
+        self._failed: dict[tuple[str, int], Failure] = {}  # attempts, and what was reported of their end
 
     # --- enlisting ------------------------------------------------------------------------------------------------
 
-    def enlist(self, desk: Desk, record: Mapping[str, Any]) -> dict[str, Any]:
+    def enlist(self, client: CspClient, record: JobRecord) -> JobRecord:
         """Join this attempt: shapes and, where an authority deals, a prekey are said; the job as it stands then."""
         self.owner.expect_unspent(record)
-        facts, own = dict(self._facts), self.open(record)
+        facts, own = self._facts, self.open(record)
         if own is not None:
             self.owner.expect_fresh(record, own)
-            facts |= own.facts
-            if authority_deals(job_of(record["file"])):
-                facts["prekey"] = self._prekey(record)
-        answer = desk.ask("enlist", id=record["id"], attempt=record["attempt"], facts=facts)
-        self.note("enlisted", job=record["id"], attempt=record["attempt"])
-        return dict(answer)
+            facts = facts.also(own.facts)
+            if authority_deals(record.job):
+                facts = facts.also(EnlistedFacts(prekey=self._prekey(record)))
+        answer = client.enlist(record, facts)
+        self.note("enlisted", job=record.id, attempt=record.attempt)
+        return answer
 
-    def open(self, record: Mapping[str, Any]) -> OwnPart | None:
+    def open(self, record: JobRecord) -> OpenedData | None:
         """This party's data for a job, opened; nothing at an authority."""
         if not self.caller.startswith("party/"):
             return None
-        if record["id"] not in self._opened:
-            job = job_of(record["file"])
+        if record.id not in self._opened:
+            job = record.job
             name = self.caller.partition("/")[2]
-            own = open_own(job, name, self.owner.data(job), self.scratch(), self.owner.rename())
+            own = open_data(job, name, self.owner.data(job), self.scratch(), self.owner.rename())
             for doubt in of_own(job.study.task, own.data, job.study.label):
-                _log.warning("role=%s job=%s %s", self.caller, record["id"], doubt)
-            self._opened[record["id"]] = own
-        return self._opened[record["id"]]
+                _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
+            self._opened[record.id] = own
+        return self._opened[record.id]
 
-    def open_as_enlisted(self, record: Mapping[str, Any]) -> OwnPart | None:
+    def open_as_enlisted(self, record: JobRecord) -> OpenedData | None:
         """The same, when the session begins; another process may have enlisted, days ago."""
         own = self.open(record)
-        said = record["enlisted"][self.caller]
-        if own is not None and any(said.get(name) != value for name, value in own.facts.items()):
-            self._opened.pop(record["id"])
+        said = record.enlisted.get(self.caller, EnlistedFacts())
+        if own is not None and said.also(own.facts) != said:
+            self._opened.pop(record.id)
             raise DataChanged("the data here has another shape than when this site enlisted", "resume the job")
         return own
 
-    def close(self, record: Mapping[str, Any]) -> None:
+    def close(self, record: JobRecord) -> None:
         """A job is done: nothing of it is needed any more."""
-        self._opened.pop(record["id"], None)
+        self._opened.pop(record.id, None)
         self.checkpoint(record).remove()
 
-    def place(self, record: Mapping[str, Any]) -> Party:
+    def place(self, record: JobRecord) -> Party:
         """Which user this party is."""
-        names = [party_caller(party.name) for party in job_of(record["file"]).parties]
+        names = [party_caller(party.name) for party in record.job.parties]
         return user(names.index(self.caller) + 1)
 
-    def _prekey(self, record: Mapping[str, Any]) -> str:
-        id, attempt = record["id"], int(record["attempt"])
-        key = self.prekeys.make(id, attempt)
-        return spelt_prekey(key, self.place(record), ticket_of(id, attempt), self.identity)
+    def _prekey(self, record: JobRecord) -> str:
+        key = self.prekeys.make(*record.attempt_key)
+        return spelt_prekey(key, self.place(record), ticket_of(*record.attempt_key), self.identity)
 
-    # --- what is kept and told ------------------------------------------------------------------------------------
+    # --- what is written and reported -----------------------------------------------------------------------------
 
-    def checkpoint(self, record: Mapping[str, Any]) -> Checkpoint:
-        """Where a compression pass for this job is kept while it lasts."""
+    def checkpoint(self, record: JobRecord) -> Checkpoint:
+        """Where a compression pass for this job is stored while it lasts."""
         return Checkpoint(self.owner.checkpoint(record))
 
     def scratch(self) -> Path:
@@ -121,35 +163,34 @@ class Member:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
 
-    def tell_failure(self, desk: Desk, record: Mapping[str, Any], error: FedSVDError, stage: str) -> None:
+    def report_failure(self, client: CspClient, record: JobRecord, error: FedSVDError, stage: str) -> None:
         """Write down why this attempt failed here; the others hear as much as concerns them."""
-        _log.error("role=%s job=%s stage=%s %s", self.caller, record["id"], stage, error)
+        _log.error("role=%s job=%s stage=%s %s", self.caller, record.id, stage, error)
         try:
-            self.note("failed", job=record["id"], code=error.code, stage=stage)
-            self.owner.keep_failure(record, error, stage)
+            self.note("failed", job=record.id, code=error.code, stage=stage)
+            self.owner.write_failure(record, error, stage)
         except FedSVDError as lost:  # a full disk must not keep the others waiting
             _log.warning("role=%s cannot write down why: %s", self.caller, lost)
-        failure = {"code": error.code, "stage": stage, "text": ""}
-        self._failed[record["id"], int(record["attempt"])] = failure
+        self._failed[record.attempt_key] = Failure(code=error.code, stage=stage)
         try:
-            self.tell_again(desk, record)
+            self.report_again(client, record)
         except FedSVDError as lost:
             _log.warning("role=%s cannot tell the CSP: %s", self.caller, lost)
 
-    def tell_again(self, desk: Desk, record: Mapping[str, Any]) -> None:
-        """An attempt that failed here is under way in the CSP's book: it has not heard us, or has forgotten."""
-        failure = self._failed.get((record["id"], int(record["attempt"])))
+    def report_again(self, client: CspClient, record: JobRecord) -> None:
+        """An attempt that failed here is under way at the CSP: our report was lost, or the CSP was restarted."""
+        failure = self._failed.get(record.attempt_key)
         if failure is not None:
-            desk.ask("ended", id=record["id"], attempt=record["attempt"], failure=failure)
+            client.ended(record, failure)
 
-    def mark(self, desk: Desk, record: Mapping[str, Any]) -> None:
+    def mark(self, client: CspClient, record: JobRecord) -> None:
         """A job that ended badly: if we have results of it, they say so from now on."""
         if not self.owner.has_results(record):
             return
-        whole = desk.ask("job", id=record["id"])
-        if self.owner.mark_unfinished(whole):
-            _log.warning("role=%s job=%s %s", self.caller, record["id"], not_finished(whole))
-            self.note("results marked", job=record["id"], state=str(record["state"]))
+        full = client.job(record.id)
+        if self.owner.mark_unfinished(full):
+            _log.warning("role=%s job=%s %s", self.caller, record.id, not_finished(full))
+            self.note("results marked", job=record.id, state=str(record.state))
 
     def note(self, event: str, **facts: str | int) -> None:
         """A line in the audit log."""

@@ -1,18 +1,16 @@
-"""A member's part in one attempt at a job: the plan made again and compared, the role played, the result kept.
+"""A member's part in one attempt at a job: the plan made again and compared, the role played, the result written.
 
 The session id is spent, on disk, before anything is said in it, and so is the prekey; a process that is killed later
-does not come back to the same session. Whatever goes wrong ends the attempt with a code that everybody hears.
+does not come back to the same session. Any failure ends the attempt with a code that all members receive.
 """
 
 import logging
 import threading
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
-from fedsvd.engine.player import Player, shared_accounts
+from fedsvd.engine.player import Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.protocol.machine import Machine
@@ -22,59 +20,60 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
-from fedsvd.service.api import Desk
-from fedsvd.service.enlist import OwnPart, expect_same_plan, job_of
+from fedsvd.service.client import CspClient
+from fedsvd.service.enlist import OpenedData, expect_same_plan
 from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
-from fedsvd.service.progress import Teller
+from fedsvd.service.progress import ProgressReporter
+from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.studies.parties import oriented
-from fedsvd.studies.run import room
-from fedsvd.transport.grpc_client import Dialled, Line
+from fedsvd.studies.run import allocation
+from fedsvd.transport.grpc_client import Dialled, PinnedConnection
 from fedsvd.transport.metered import Metered
 
 _log = logging.getLogger(__name__)
 
 
-def take_part(member: Member, record: Mapping[str, Any], stopping: threading.Event) -> None:
+def take_part(member: Member, record: JobRecord, stopping: threading.Event) -> None:
     """Play this attempt to its end, well or badly; nothing is raised."""
-    desk = Desk(Line(member.dialling))
+    client = CspClient(PinnedConnection(member.dialling))
     try:
-        Attempt(member, record, stopping, desk).play()
+        Attempt(member, record, stopping, client).play()
     finally:
-        desk.close()
+        client.close()
 
 
 class Attempt:
     """One member in one attempt at a job."""
 
-    def __init__(self, member: Member, record: Mapping[str, Any], stopping: threading.Event, desk: Desk) -> None:
+    def __init__(self, member: Member, record: JobRecord, stopping: threading.Event, client: CspClient) -> None:
         self._member = member
         self._record = record
         self._stopping = stopping
-        self._desk = desk
-        self._teller = Teller(desk, record["id"])
+        self._client = client
+        self._reporter = ProgressReporter(client, record.id)
         self._machine: Machine | None = None
         self._transport: Dialled | None = None
 
     def play(self) -> None:
-        """To the end; a failure is told, and a defect of ours too: it must not leave a job running for ever."""
+        """To the end; a failure is reported, and a defect of ours too: it must not leave a job running for ever."""
         try:
             self._play()
         except FedSVDError as error:
             if self._transport is not None:
                 with suppress(FedSVDError):
                     self._transport.flush()
-            self._member.tell_failure(self._desk, self._record, error, self._stage())
+            self._member.report_failure(self._client, self._record, error, self._stage())
         except Exception as error:
-            _log.exception("role=%s job=%s", self._member.caller, self._record["id"])
+            _log.exception("role=%s job=%s", self._member.caller, self._record.id)
             fault = FedSVDError(f"unexpected {type(error).__name__}")
-            self._member.tell_failure(self._desk, self._record, fault, "session")
+            self._member.report_failure(self._client, self._record, fault, "session")
         finally:
             if self._transport is not None:
                 self._transport.close()
 
     def _play(self) -> None:
-        member, record, teller = self._member, self._record, self._teller
+        member, record, reporter = self._member, self._record, self._reporter
         member.owner.expect_unspent(record)
         plan = self._checked_plan()
         own = member.open_as_enlisted(record)
@@ -82,69 +81,63 @@ class Attempt:
         # Joined first: reading takes as long as the data is large, and the CSP would take us for lost.
         self._transport = Dialled(member.dialling, plan.session, longest_message(plan))
         if own is not None:
-            teller.stage("reading")
+            reporter.stage("reading")
             member.owner.bring(record, own, plan)
         machine = self._machine = self._role(plan, own)
         member.owner.begin(record)
-        member.note("began", job=record["id"], attempt=int(record["attempt"]), session=plan.session)
-        metered = Metered(self._transport, machine.me, teller.meter)
-        played = Player(machine, metered, watch=teller.stage, alive=self._alive).play()
+        member.note("began", job=record.id, attempt=record.attempt, session=plan.session)
+        metered = Metered(self._transport, machine.me, reporter.meter)
+        played = Player(machine, metered, watch=reporter.stage, alive=self._alive).play()
         self._transport.flush()
         if own is not None:
             assert isinstance(machine, User)
             signed = machine.agreement, machine.salt
-            member.owner.keep(Finished(job_of(record["file"]), record, plan, own, played, teller.meter, *signed))
-        teller.done(shared_accounts(teller.meter))
-        self._desk.ask("ended", id=record["id"], attempt=record["attempt"])
-        member.note("finished", job=record["id"], session=plan.session)
+            member.owner.write_result(Finished(record, plan, own, played, reporter.meter, *signed))
+        reporter.done(reporter.meter.accounts().accounts_record())
+        self._client.ended(record)
+        member.note("finished", job=record.id, session=plan.session)
         if own is None:
-            _log.info("role=%s job=%s all letters are left with the CSP", member.caller, record["id"])
+            _log.info("role=%s job=%s all sealed messages are left with the CSP", member.caller, record.id)
         member.close(record)
 
     def _checked_plan(self) -> SessionPlan:
-        """Our own plan from the facts in the book, once everybody in it is who we pinned."""
-        for other in self._record["members"]:
-            self._member.owner.expect_known(other, self._record["enlisted"][other])
+        """Our own plan from the facts in the record, once every member in it is who we pinned."""
+        for other in self._record.members:
+            self._member.owner.expect_known(other, self._record.enlisted.get(other, EnlistedFacts()))
         plan = expect_same_plan(self._record)
-        self._desk.ask("now")  # so that we have the certificate of the CSP that answers
-        self._member.owner.expect_countersigner(self._desk.csp, plan.csp_identity)
+        self._client.now()  # so that we have the certificate of the CSP that answers
+        self._member.owner.expect_countersigner(self._client.csp, plan.csp_identity)
         self._member.owner.expect_allowed(plan)
         return plan
 
-    def _role(self, plan: SessionPlan, own: OwnPart | None) -> Machine:
+    def _role(self, plan: SessionPlan, own: OpenedData | None) -> Machine:
         member, record = self._member, self._record
         if own is None:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)
         place = member.place(record)
-        extras: dict[str, Any] = {
-            "progress": self._teller.progress,
-            "allocate": room(plan, member.scratch()),
-            "keep": member.owner.keeper(record, plan, place.index - 1),
-        }
-        if plan.compress:
-            extras["checkpoint"] = member.checkpoint(record)
-        if member.engine.cluster is not None:
-            extras["spread"] = member.engine.cluster.factor
-        dealt = plan.trust is Trust.AUTHORITY
+        dealt, engine = plan.trust is Trust.AUTHORITY, member.engine
         source = hashed(oriented(plan, own.data), 0 if plan.by_rows else 1)
         inputs = Inputs(
-            source if "spread" in extras else read_ahead(source),
-            member.identity,
-            Seed.fresh(),
-            own.data.labels if plan.stacks_labels else None,
-            own.data.ids,
-            None,
-            extras,
-            member.prekeys.take(record["id"], int(record["attempt"])) if dealt else None,
-            member.engine.device,
-            member.engine.each,
+            source=read_ahead(source) if engine.cluster is None else source,
+            identity=member.identity,
+            secret=Seed.fresh(),
+            labels=own.data.labels if plan.stacks_labels else None,
+            ids=own.data.ids,
+            prekey=member.prekeys.take(*record.attempt_key) if dealt else None,
+            sink=member.owner.own_part_sink(record, plan, place.index - 1),
+            checkpoint=member.checkpoint(record) if plan.compress else None,
+            allocate=allocation(plan, member.scratch()),
+            progress=self._reporter.progress,
+            device=engine.device,
+            each=engine.each,
+            spread=None if engine.cluster is None else engine.cluster.factor,
         )
         return User(place, plan, inputs)
 
     def _alive(self) -> None:
         if self._stopping.is_set():
             raise PeerLost(f"{self._member.caller} was shut down", "start it again, then resume the job")
-        self._teller.look()
+        self._reporter.look()
 
     def _stage(self) -> str:
         machine = self._machine

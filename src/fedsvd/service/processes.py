@@ -1,7 +1,10 @@
-"""Roles as child processes of this one: started, heard until they are ready, stopped whatever happens.
+"""Roles as child processes of this one: started, read until they are ready, stopped whatever happens.
 
 A child's standard input is a pipe that we hold and never write to: when we are gone, however we went, it ends, and the
 child with it. Children are no part of our terminal's group, so that Ctrl-C reaches us alone and they end in order.
+
+How they reach each other is their *wiring*: where the CSP listens, and which address the others dial. The lab puts slow
+links in between (``lab.network``); here is the wiring of all other runs.
 """
 
 import json
@@ -13,11 +16,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Protocol
 
 from fedsvd.engine.device import cores
 from fedsvd.errors import PeerLost, TimedOut
+from fedsvd.service.serve import Started
 
+LOOPBACK = "127.0.0.1"
 READY_WITHIN = 120.0  # a loaded machine takes its time to import
 STOP_WITHIN = 20.0
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -48,7 +53,7 @@ class RoleProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def ready(self) -> dict[str, Any]:
+    def ready(self) -> Started:
         """What the role says when others can count on it."""
         deadline = monotonic() + READY_WITHIN
         while True:
@@ -62,7 +67,7 @@ class RoleProcess:
             if "error" in facts:
                 raise PeerLost(f"{self.name} did not start: {facts['error']['fault']}", facts["error"]["fix"])
             if "ready" in facts:
-                return dict(facts["ready"])
+                return Started(**facts["ready"])
 
     @property
     def running(self) -> bool:
@@ -119,3 +124,35 @@ def stop_all(processes: Sequence[RoleProcess], within: float = STOP_WITHIN) -> N
     until = monotonic() + within
     for process in processes:
         process.stop(until - monotonic())
+
+
+class Wiring(Protocol):
+    """Places for the CSP and for members, and the addresses between them."""
+
+    @property
+    def host(self) -> str:
+        """Where the CSP listens; its certificate is made out for this address."""
+
+    def before(self, role: str) -> tuple[str, ...]:
+        """What stands before a role's command, such as what enters a network namespace."""
+
+    def from_members(self, port: int) -> str:
+        """The address at which members reach the CSP."""
+
+    def from_here(self, port: int) -> str:
+        """The address at which this process reaches the CSP."""
+
+
+class Loopback:
+    """All roles on this machine, with nothing in between."""
+
+    host = LOOPBACK
+
+    def before(self, role: str) -> tuple[str, ...]:
+        return ()
+
+    def from_members(self, port: int) -> str:
+        return f"{LOOPBACK}:{port}"
+
+    def from_here(self, port: int) -> str:
+        return f"{LOOPBACK}:{port}"

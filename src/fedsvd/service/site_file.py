@@ -1,4 +1,4 @@
-"""``site.toml``: where the CSP is, where a party's data lies, where results go. Read anew whenever it is asked for.
+"""``site.toml``: where the CSP is, where a party's data lies, where results go.
 
 results = "results"                   # top of the file; seen from the kit's folder, as all paths are
 device = "cuda"                       # where this role computes; left out, NumPy on the CPU
@@ -11,13 +11,15 @@ address = "csp.example.org:7443"      # where to dial; the CSP itself has listen
 default = "data/table.parquet"        # what a job reads
 three-hospitals = "data/other.csv"    # for the job of this name
 [rename]
-"Gewicht (kg)" = "weight"             # what a column of our tables is called in studies; nobody else is sent it
+"Gewicht (kg)" = "weight"             # what a column of our tables is called in studies; no one else is sent it
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
+from pydantic_core import PydanticCustomError
 
 from fedsvd.errors import ConfigError
 from fedsvd.identity.kit import Kit
@@ -28,18 +30,8 @@ from fedsvd.studies.job_file import bytes_of
 from fedsvd.types import byte_size
 
 SITE = "site.toml"
-# A text, a table with these keys, or a table with any: jobs have names of their own.
-_KNOWN: dict[str, tuple[str, ...] | None] = {
-    "results": (),
-    "device": (),
-    "engine": (),
-    "memory": (),
-    "checkpoint": (),
-    "csp": ("address", "listen"),
-    "data": None,
-    "rename": None,
-}
 _SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data], [rename]"
+_EXAMPLE = "see docs/deployment.md for an example"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
 
@@ -52,30 +44,78 @@ _DATA = """\
 """
 
 
-def read_site(directory: Path) -> dict[str, Any]:
-    """The settings in a kit's folder; none where there is no file."""
+Text = Annotated[str, StringConstraints(max_length=4000)]
+
+
+def _amount(value: object) -> object:
+    """Bytes of a text, which is all that site.toml may hold."""
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "a text")
+    return bytes_of(value)
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class CspPlace(_Table):
+    """``[csp]``: where the CSP is, or where this kit, a CSP's, listens."""
+
+    address: Text = ""
+    listen: Text = ""
+
+
+class SiteFile(_Table):
+    """A kit's settings."""
+
+    results: Text = "results"
+    device: Text | None = None
+    engine: Text | None = None
+    memory: Annotated[int, BeforeValidator(_amount)] | None = None
+    checkpoint: Text | None = None
+    csp: CspPlace = CspPlace()
+    data: dict[str, Text] = {}
+    rename: dict[str, Text] = {}
+
+    def data_for(self, job: str) -> str | None:
+        """What a job of this name reads; None where the site names nothing."""
+        return self.data.get(job) or self.data.get("default") or None
+
+    def expect_memory(self, memory: int) -> None:
+        """Raise unless a plan's memory budget is within what this site has for it."""
+        if self.memory is not None and memory > self.memory:
+            raise ConfigError(
+                f"the plan asks for {byte_size(memory)} in every role, and {SITE} allows {byte_size(self.memory)} here",
+                f"a smaller memory in the job file, or a larger one in {SITE}",
+            )
+
+
+def read_site(directory: Path) -> SiteFile:
+    """The settings in a kit's folder; the default ones where there is no file.
+
+    A misspelt key is an error: what is silently ignored may be what the owner relies on.
+    """
     path = directory / SITE
     if not path.exists():
-        return {}
-    settings = read_toml(path, "docs/deployment.md")
-    _expect_settings(path, settings)
-    return settings
-
-
-def expect_room(settings: Mapping[str, Any], memory: int) -> None:
-    """A plan's memory budget is within what this site has for it."""
-    if "memory" not in settings:
-        return
+        return SiteFile()
     try:
-        most = bytes_of(settings["memory"])
-    except ValueError as error:
-        raise ConfigError(f"memory in {SITE} is not an amount", str(error)) from None
-    assert isinstance(most, int)  # of a text, which is all that site.toml may hold
-    if memory > most:
-        raise ConfigError(
-            f"the plan asks for {byte_size(memory)} in every role, and {SITE} allows {byte_size(most)} here",
-            f"a smaller memory in the job file, or a larger one in {SITE}",
-        )
+        return SiteFile.model_validate(read_toml(path, "docs/deployment.md"))
+    except ValidationError as invalid:
+        raise _fault(path, invalid) from None
+
+
+def _fault(path: Path, invalid: ValidationError) -> ConfigError:
+    fault = invalid.errors(include_url=False, include_context=False)[0]
+    key, *inner = map(str, fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        name = ".".join((key, *inner))
+        known = _SETTINGS if not inner else f"[{key}] has {' or '.join(CspPlace.model_fields)}"
+        return ConfigError(f"{name[:80]!r} in {path} is not a setting", known)
+    if fault["type"] in ("model_type", "dict_type"):
+        return ConfigError(f"{key} in {path} is not a table", f"write [{key}] above its lines")
+    if fault["type"] == "value_error":
+        return ConfigError(f"{key} in {SITE} is not an amount", fault["msg"].removeprefix("Value error, "))
+    return ConfigError(f"a value of {key} in {path} is not a text", _EXAMPLE)
 
 
 def write_site(kit: Kit, csp: str | None) -> None:
@@ -87,23 +127,3 @@ def write_site(kit: Kit, csp: str | None) -> None:
     }
     text = sections.get(kit.identity.role, f"[csp]\n{address}\n")
     private.create(kit.directory / SITE, f"# This site, for fedsvd; see docs/deployment.md.\n{text}".encode())
-
-
-def _expect_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """A misspelt key is an error: what is silently ignored may be what somebody relies on."""
-    for key, value in settings.items():
-        if key not in _KNOWN:
-            raise ConfigError(f"{key[:80]!r} in {path} is not a setting", _SETTINGS)
-        inner = _KNOWN[key]
-        if inner == ():
-            texts = [value]
-        elif not isinstance(value, Mapping):
-            raise ConfigError(f"{key} in {path} is not a table", f"write [{key}] above its lines")
-        else:
-            texts = list(value.values())
-            unknown = [] if inner is None else [each for each in value if each not in inner]
-            if unknown:
-                fix = f"[{key}] has {' or '.join(inner or ())}"
-                raise ConfigError(f"'{key}.{unknown[0][:80]}' in {path} is not a setting", fix)
-        if not all(isinstance(text, str) for text in texts):
-            raise ConfigError(f"a value of {key} in {path} is not a text", "see docs/deployment.md for an example")

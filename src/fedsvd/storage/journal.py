@@ -1,7 +1,7 @@
 """What a role must not forget: records on disk, one JSON line each, there before anything follows from them.
 
 A line counts once it is whole: a kill in the middle of writing leaves a last line without an end, which is as if it had
-never been; a full disk takes back what it had begun. Records are only ever added. The audit log is a ledger whose lines
+never been; a full disk takes back what it had begun. Records are only added. The audit log is a journal whose lines
 are chained by hashes, so that a line changed or removed later is found; its *head*, a file beside it, holds number and
 hash of the last line, so that lines cut off at the end are missed, too. Who can write both files can cut both: number
 and hash noted elsewhere show that. The log holds no values and no column names.
@@ -22,7 +22,7 @@ from fedsvd.storage import private
 from fedsvd.types import SessionId
 
 
-class Ledger:
+class Journal:
     """An append-only file of JSON lines; each is on disk when ``append`` returns."""
 
     def __init__(self, path: Path) -> None:
@@ -64,12 +64,12 @@ class Ledger:
 
 
 def last_records(path: Path, count: int) -> list[dict[str, Any]]:
-    """The last whole records of a ledger that somebody else may be writing to."""
+    """The last whole records of a journal that somebody else may be writing to."""
     return list(deque(_lines(path), maxlen=count))
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a ledger, without touching it."""
+    """The whole lines of a journal, without touching it."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -110,14 +110,14 @@ def _sync_folder(folder: Path) -> None:
 class Sessions:
     """Every session this role ever took part in; none twice, not even after a restart."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         self._lock = threading.Lock()
         self._used: set[str] = set()
-        for record in ledger.records():
+        for record in journal.records():
             if record.get("event") == "session":
                 if record["session"] in self._used:
-                    raise StorageError(f"{ledger.path.name} lists a session twice", "stop: pads may have been reused")
+                    raise StorageError(f"{journal.path.name} lists a session twice", "stop: pads may have been reused")
                 self._used.add(record["session"])
 
     def claim(self, session: SessionId) -> None:
@@ -126,16 +126,16 @@ class Sessions:
             if session in self._used:
                 raise LocalProtocolError("this session was opened before", "resume opens a new one")
             self._used.add(session)
-            self._ledger.append({"event": "session", "session": session})
+            self._journal.append({"event": "session", "session": session})
 
 
 class AuditLog:
     """Who did what, when, chained: each line carries the hash of the one before."""
 
     def __init__(self, path: Path) -> None:
-        self._ledger = Ledger(path)
+        self._journal = Journal(path)
         self._lock = threading.Lock()
-        hashes = [str(record.get("hash")) for record in self._ledger.records()]
+        hashes = [str(record.get("hash")) for record in self._journal.records()]
         _expect_head(path, hashes)
         self._last, self._count = hashes[-1] if hashes else "", len(hashes)
 
@@ -144,10 +144,10 @@ class AuditLog:
         with self._lock:
             record = {"number": self._count + 1, "when": when, "event": event, "facts": facts, "before": self._last}
             record["hash"] = _chained(record)
-            self._ledger.append(record)
+            self._journal.append(record)
             self._last, self._count = str(record["hash"]), self._count + 1
             # After the line: a kill in between leaves a log that is longer than its head says, which is no harm.
-            private.replace(_head(self._ledger.path), json.dumps({"number": self._count, "hash": self._last}).encode())
+            private.replace(_head(self._journal.path), json.dumps({"number": self._count, "hash": self._last}).encode())
 
 
 def verify_audit(path: Path) -> int:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fedsvd.errors import StorageError
 
@@ -40,6 +41,20 @@ def create(path: Path, content: bytes) -> None:
         raise StorageError(f"{path} is there already, and is left as it is", "name another folder") from None
     except OSError as error:
         raise _unusable(path, error) from None
+
+
+def open_new(path: Path) -> BinaryIO:
+    """A new private file, open for writing; ``OSError`` as it is, because the caller knows what the file is for."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A new private file to write to, on disk when the block ends; ``OSError`` as it is."""
+    with open_new(path) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def replace(path: Path, content: bytes) -> None:

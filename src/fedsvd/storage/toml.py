@@ -1,8 +1,13 @@
-"""TOML files that people write (job.toml, site.toml, policy.toml): read, or one error with line, cause and fix."""
+"""TOML files that people write (job.toml, site.toml, policy.toml): read, or one error with line, cause and fix.
 
+A running service must notice that its owner has changed a file; ``Reread`` parses a file once, and again only then.
+"""
+
+import threading
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fedsvd.errors import ConfigError
 
@@ -40,3 +45,32 @@ def read_toml(path: Path, example: str) -> dict[str, Any]:
             place = f"the end, line {len(text.splitlines()) or 1}"
         fix = next((fix for begins, fix in _FIXES if cause.startswith(begins)), f"see {example} for an example")
         raise ConfigError(f"{path} is not TOML: {cause} at {place}", fix) from None
+
+
+T = TypeVar("T")
+_Version = tuple[int, int, int, int] | None
+
+
+class Reread(Generic[T]):
+    """A file as it was parsed last; parsed anew after it was written to, replaced or removed."""
+
+    def __init__(self, path: Path, read: Callable[[], T]) -> None:
+        self._path = path
+        self._read = read
+        self._lock = threading.Lock()
+        self._parsed: tuple[_Version, T] | None = None
+
+    def get(self) -> T:
+        """What the file says now."""
+        with self._lock:
+            version = self._version()
+            if self._parsed is None or self._parsed[0] != version:
+                self._parsed = version, self._read()
+            return self._parsed[1]
+
+    def _version(self) -> _Version:
+        try:
+            about = self._path.stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns

@@ -17,7 +17,7 @@ from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
 from fedsvd.policy.learned import ROWS_BY_POSITION
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
+from fedsvd.studies.study import Study
 
 Doubt = tuple[str, type[DataWarning]]
 _OURS = str(Path(fedsvd.errors.__file__).parent) + os.sep

@@ -22,15 +22,13 @@ from fedsvd.data.views import Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.prepare.at_home import HomeReport, prepared_at_home, renamed
 from fedsvd.prepare.derived import names_of
-from fedsvd.protocol.tasks import Ids, Split, Task, Trust, Write
+from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
-from fedsvd.studies.job_file import Job, released
-from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
+from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.parties import Extent, PartyData, label_user, misfits
 from fedsvd.studies.problems import Problems
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
-
-_NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,9 +59,9 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     if vertical(job) and job.study.id is None and job.study.ids is Ids.COMPARE and not problems:
         # By itself: that ids are no numbers would only distract from it.
         expect_named_ids([source.without(_not_taken(job, source)) for source in sources.values()])
-    holder = _label_holder(job, sources, problems)
+    holder = _label_user(job, sources, problems)
     parties: dict[str, PartyData] = {}
-    for i, party in enumerate(job.parties):
+    for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
                 labels = job.study.label if not vertical(job) or holder == i else ()
@@ -71,8 +69,10 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
     if not vertical(job):
-        _note_other_columns(features, problems)
-    study = study_of(job, 0 if holder is None else holder + 1)
+        extents = {name: Extent(*data.table.shape, features[name]) for name, data in parties.items()}
+        for misfit in misfits(Split.HORIZONTAL, extents):
+            problems.note(misfit)
+    study = study_of(job, holder)
     names = tuple(party.name for party in job.parties)
     if problems:  # the files are to be repaired in any case: say what else is wrong with them
         problems.read((name, data.file, data.table) for name, data in parties.items())
@@ -217,88 +217,21 @@ def _numbers(source: MatrixSource, name: str) -> Float:
     return column.astype(np.float64)
 
 
-def _label_holder(job: Job, sources: Mapping[str, MatrixSource], problems: Problems) -> int | None:
-    """The place of the one party that has the labels of a regression on split columns; None elsewhere.
+def _label_user(job: Job, sources: Mapping[str, MatrixSource], problems: Problems) -> int:
+    """The user who alone holds the labels, of a regression on split columns; 0 elsewhere.
 
     A party whose table could not be opened may be the holder: then it is not known, and that is not a problem too.
     """
     names = [party.name for party in job.parties]
-    if job.study.task is not Task.LR or not vertical(job) or len(sources) < len(names):
-        return None
-    with problems.of(""):
-        return _holder(job, names, [sources[name] for name in names])
-    return None
-
-
-def _holder(job: Job, names: Sequence[str], sources: Sequence[MatrixSource]) -> int:
+    if len(sources) < len(names):
+        return 0
     wanted = set(job.study.label)
-    have = [i for i, source in enumerate(sources) if wanted & set(source.names or ())]
-    asked = job.study.label_party
-    holder = have[0] if asked is None and len(have) == 1 else None if asked is None else names.index(asked)
-    if holder is None:
-        who = ", ".join(names[i] for i in have) or "no party"
-        raise ConfigError(f"the label column is found at {who}", 'say who holds it: label_party = "NAME"')
-    missing = sorted(wanted - set(sources[holder].names or ()))
-    if missing:
-        raise ConfigError(f"party {names[holder]} has no column {missing[0]!r}", "name the party that holds the label")
-    others = [names[i] for i in have if i != holder]
-    if others:
-        # Kept as a feature it would be the answer among the questions.
-        fault = f"{', '.join(others)} has a column with the name of the label too"
-        raise ConfigError(fault, "rename or remove it there")
-    return holder
-
-
-def _note_other_columns(features: Mapping[str, Sequence[str]], problems: Problems) -> None:
-    """Every party's columns are those of the first, by number, name and order."""
-    if not features:
-        return
-    first, ours = next(iter(features.items()))
-    for name, theirs in features.items():
-        if len(theirs) != len(ours):
-            fault = f"party {name} has {len(theirs)} columns, party {first} has {len(ours)}"
-            problems.note(DataError(fault, f"give every party the same columns{_only(ours, theirs)}"))
-            continue
-        if theirs == ours:
-            continue
-        places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
-        if places:
-            fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
-            fix = (
-                "give every party the same columns in the same order; "
-                f"the first that differs is {theirs[places[0]]!r}. "
-                "columns = [...] under [prepare], or --columns, puts them in one order"
-            )
-            problems.note(DataError(fault, fix))
-
-
-def _only(ours: Sequence[str], theirs: Sequence[str]) -> str:
-    """The first names that one side has and the other has not, for the end of a sentence."""
-    fewer, more = sorted((ours, theirs), key=len)
-    extra = [name for name in more if name not in set(fewer)][:3] if len(more) <= _NAMES_COMPARED else []
-    return f"; only one of the two has {', '.join(map(repr, extra))}" if extra else ""
-
-
-def study_of(job: Job, label_user: int) -> Study:
-    """The study a job file asks for; ``label_user`` is who holds the labels of split columns, 0 where nobody alone."""
-    study = job.study
-    return Study(
-        task=study.task,
-        split=study.split,
-        components=study.components,
-        scheme=job.masks.scheme,
-        mode=job.masks.mode,
-        trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
-        release=released(study),
-        centre=study.intercept if study.task is Task.LR else None,
-        unit_variance=study.unit_variance,
-        full_matrices=study.full_matrices,
-        alpha=study.alpha,
-        targets=len(study.label),
-        label_user=label_user,
-        block_size=job.masks.block_size or 0,
-        memory=study.memory,
-        check_ids=study.id is not None and vertical(job) and study.ids is Ids.COMPARE,
-        trust_rows=study.ids is Ids.TRUST,
-        check=study.verify,
-    )
+    holding = [bool(wanted & set(sources[name].names or ())) for name in names]
+    with problems.of(""):
+        holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
+        missing = sorted(wanted - set(sources[names[holder - 1]].names or ())) if holder else ()
+        if missing:
+            fix = "name the party that holds the label"
+            raise ConfigError(f"party {names[holder - 1]} has no column {missing[0]!r}", fix)
+        return holder
+    return 0

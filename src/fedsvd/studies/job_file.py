@@ -2,7 +2,7 @@
 
 One file serves every rung; what a rung does not need (an address, say) is accepted and left alone. The sections below
 are the file's tables, and no other key is taken: a misspelt key is an error that names its nearest neighbour, because
-an option that is silently ignored may be the one that protects somebody. ``docs/job-file.md`` describes every key. All
+an option that is silently ignored may be the one that protects a person. ``docs/job-file.md`` describes every key. All
 lengths are limited: a submitted job is stored by the CSP and read by every member, and none of them may choke on it.
 """
 
@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,16 +27,16 @@ from pydantic import (
 )
 
 from fedsvd.data.open import located
-from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Write
+from fedsvd.errors import ConfigError, printable
+from fedsvd.protocol.parties import NAME
+from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
 from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
 SCHEMES = ("auto", *Scheme)
-# A name becomes the name of a folder: no separators, nothing hidden, nothing that a shell would change.
-NAME = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$"
 LARGEST_FILE = 256 << 10  # bytes
 MOST_PARTIES = 500
 _MOST_LABELS = 1000
@@ -43,28 +44,17 @@ _LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole q
 _LONGEST_PLACE = 4000
 _LARGEST_COUNT = 2**48
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-# What may be released beyond what a task needs to be that task.
-_ON_REQUEST = {Task.SVD: (), Task.LSA: (), Task.PCA: (Item.SPECTRUM,), Task.LR: (Item.SCORE,)}
-_ONLY_FOR = {
-    "components": (Task.SVD, Task.PCA, Task.LSA),
-    "unit_variance": (Task.PCA,),
-    "full_matrices": (Task.SVD,),
-    "label": (Task.LR,),
-    "label_party": (Task.LR,),
-    "alpha": (Task.LR,),
-    "intercept": (Task.LR,),
-    "verify": (Task.SVD, Task.LSA),
-    "write": (Task.SVD, Task.PCA, Task.LSA),
-}
+# Keys that are no option of the study itself, and the tasks that heed them.
+_ONLY_HERE = {"label_party": (Task.LR,), "intercept": (Task.LR,), "write": (Task.SVD, Task.PCA, Task.LSA)}
 
 
 def applies(key: str, task: Task) -> bool:
     """Whether a study of this task may say something by this key of ``[job]``."""
     if key == "release":
-        return bool(_ON_REQUEST[task])
+        return bool(ON_REQUEST[task])
     if task is Task.PCA and key in ("split", "sort_by_id", "ids"):
         return False  # its samples are split over the parties, and no row is another party's too
-    return task in _ONLY_FOR.get(key, TASKS)
+    return task in {**ONLY_FOR, **_ONLY_HERE}.get(key, TASKS)
 
 
 def bytes_of(text: object) -> object:
@@ -227,9 +217,77 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     except ValidationError as fault:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
-    _check_study(file.job, file)
+    _check_keys(file.job)
     file.prepare.expect_fits(file.job.split)
-    return Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
+    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
+    expect_legal(replace(study_of(job), release=file.job.release))  # as it is asked for, not as it was completed
+    return job
+
+
+def study_of(job: Job, label_user: int = 0) -> Study:
+    """The study a job file asks for; ``label_user`` is who alone holds the labels of split columns, 0 for no one."""
+    study, vertical = job.study, job.study.split is Split.VERTICAL
+    return Study(
+        task=study.task,
+        split=study.split,
+        components=study.components,
+        scheme=job.masks.scheme,
+        mode=job.masks.mode,
+        trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
+        release=released(study.task, study.release),
+        centre=study.intercept if study.task is Task.LR else None,
+        unit_variance=study.unit_variance,
+        full_matrices=study.full_matrices,
+        alpha=study.alpha,
+        targets=len(study.label),
+        label_user=label_user,
+        block_size=job.masks.block_size or 0,
+        memory=study.memory,
+        check_ids=study.id is not None and vertical and study.ids is Ids.COMPARE,
+        trust_rows=study.ids is Ids.TRUST,
+        check=study.verify,
+    )
+
+
+def submitted_job(file: Mapping[str, Any]) -> Job:
+    """The job in a submitted file, parsed once in a process; paths in it would be of another machine."""
+    return _submitted(json.dumps(file, sort_keys=True))
+
+
+@lru_cache(maxsize=64)
+def _submitted(text: str) -> Job:
+    file = json.loads(text)
+    for party in file.get("party") or ():
+        if isinstance(party, Mapping) and party.get("data") is not None:
+            raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
+    job = job_from(file, Path())
+    _expect_shown(job)
+    return job
+
+
+def submitted_file(job: Job) -> dict[str, Any]:
+    """A checked job as the file that is submitted: every key that is not its default, and no data.
+
+    What a role computes with is settled where it runs, and so stays here.
+    """
+    _expect_shown(job)
+    sections: dict[str, Any] = {
+        "job": job.study.model_dump(mode="json", exclude_defaults=True, exclude={"device", "engine"}),
+        "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
+        "party": [{"name": party.name} for party in job.parties],
+    }
+    if not job.prepare.asks_nothing:
+        sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
+    return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
+
+
+def _expect_shown(job: Job) -> None:
+    """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
+    study = job.study
+    for text in (*study.label, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
+        if printable(text) != text:
+            fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
+            raise ConfigError(fault, "rename the column in every party's data")
 
 
 def schema() -> dict[str, Any]:
@@ -239,12 +297,6 @@ def schema() -> dict[str, Any]:
         **_File.model_json_schema(),
         "title": "fedsvd job file",
     }
-
-
-def released(study: StudySection) -> tuple[Item, ...]:
-    """What the plan of this study releases, in the plan's own order; a party's own part always goes to its owner."""
-    default = RELEASED_BY_DEFAULT[study.task]
-    return default + tuple(item for item in _ON_REQUEST[study.task] if item in (study.release or ()))
 
 
 def _check_parties(file: _File) -> None:
@@ -260,17 +312,14 @@ def _check_parties(file: _File) -> None:
         raise ConfigError(f"label_party is {file.job.label_party!r}, and no party has that name", fix)
 
 
-def _check_study(study: StudySection, file: _File) -> None:
-    for key, tasks in _ONLY_FOR.items():
+def _check_keys(study: StudySection) -> None:
+    """What a job file says beyond the study itself: columns, ids, what is written."""
+    for key, tasks in _ONLY_HERE.items():
         if getattr(study, key) != StudySection.model_fields[key].default and study.task not in tasks:
             raise ConfigError(f"{key} does not apply to task {str(study.task)!r}", f"leave {key} out")
     vertical = study.split is Split.VERTICAL
-    if study.task is Task.PCA and vertical:
-        raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.LSA and study.components is None:
         raise ConfigError("task 'lsa' needs a number of components", "components = 100, say")
-    if study.task is Task.LR and not study.label:
-        raise ConfigError("task 'lr' needs the name of the label column", 'label = "outcome", say')
     if len(set(study.label)) < len(study.label) or study.id in study.label:
         raise ConfigError("one column is named twice among label and id", "name different columns")
     if study.label_party is not None and not vertical:
@@ -282,30 +331,5 @@ def _check_study(study: StudySection, file: _File) -> None:
     if study.ids is Ids.TRUST and (not vertical or study.sort_by_id):
         fault = "sort_by_id has ids to be compared" if vertical else "ids are compared where columns are split"
         raise ConfigError(f"{fault}, and ids = 'trust' compares none", "leave ids out")
-    if study.full_matrices and file.masks.scheme != Scheme.PAPER:
-        raise ConfigError("full_matrices is there in the paper's scheme alone", 'set [masks] scheme = "paper"')
     if study.verify is Check.SAMPLE and study.write is not Write.NONE:
         raise ConfigError("a sample is verified and not written", 'set write = "none", or verify = "all"')
-    if study.verify is not Check.NONE and file.masks.scheme == Scheme.PAPER:
-        raise ConfigError("the paper's scheme has its V from the CSP: there is nothing to verify", "leave verify out")
-    if file.masks.mode is not None and file.masks.scheme in (Scheme.MASK, Scheme.PAPER):
-        fault = f"a mode says who opens a sum of Gram matrices, and scheme {file.masks.scheme!r} has none"
-        raise ConfigError(fault, "leave mode out")
-    _check_release(study)
-
-
-def _check_release(study: StudySection) -> None:
-    if study.release is None:
-        return
-    needed = [item for item in RELEASED_BY_DEFAULT[study.task] if item is not Item.OWN_PART]
-    missing = [item for item in needed if item not in study.release]
-    if missing:
-        fault = f"release leaves out {', '.join(missing)}, without which there is no {study.task}"
-        raise ConfigError(fault, f"release = {[str(item) for item in needed]}")
-    allowed = (*RELEASED_BY_DEFAULT[study.task], *_ON_REQUEST[study.task])
-    foreign = [item for item in study.release if item not in allowed]
-    if foreign:
-        fix = f"for this task, some of {', '.join(allowed)}"
-        raise ConfigError(f"release names {', '.join(foreign)}, which {study.task} does not have", fix)
-    if Item.SCORE in study.release and study.split is not Split.VERTICAL:
-        raise ConfigError("a score is released to the label holder of split columns alone", "leave score out")

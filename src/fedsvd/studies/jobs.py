@@ -1,4 +1,4 @@
-"""A prepared job, planned or run in this process; errors call the parties by the names in the job file."""
+"""A prepared job, planned or run in this process, and its results; errors use the parties' names in the job file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +8,12 @@ from fedsvd.errors import DataError, FedSVDError
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import named as named
 from fedsvd.randomness.seed import Seed
+from fedsvd.results.result import PartyResult
 from fedsvd.studies.job_data import Prepared
 from fedsvd.studies.parties import expect_readable, expect_shapes
 from fedsvd.studies.planning import Planned
 from fedsvd.studies.problems import Problems
-from fedsvd.studies.run import Extras, Outcome, Progress, plan_for, run_study
+from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
 
 
 def plan_job(prepared: Prepared) -> Planned:
@@ -42,7 +43,7 @@ def run_job(
     policy: Policy | None = None,
     device: str | None = None,
     engine: str | None = None,
-    extras: Extras | None = None,
+    files: Files | None = None,
 ) -> Outcome:
     """Run the job among its parties, all roles in this process, on this device or with this engine."""
     with parties_named(prepared.names):
@@ -54,8 +55,32 @@ def run_job(
             policy=policy,
             device=device,
             engine=engine,
-            extras=extras,
+            files=files,
         )
+
+
+def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
+    """The results of a job that was run here, one for each reader: all parties, each of them, the CSP, the TA."""
+    # Imported here: a plan is made, and shown, without any role.
+    from fedsvd.results.tables import party_result, shared_result
+
+    about = PartyResult(
+        job=prepared.name,
+        names=prepared.names,
+        plan=outcome.plan,
+        certificate=outcome.certificate,
+        targets=prepared.targets,
+        id=prepared.id,
+        why=outcome.why,
+        agreement=outcome.agreement,
+    )
+    users = zip(outcome.plan.users, outcome.parties, prepared.parties, strict=True)
+    roles = [party for party in outcome.plan.parties if party not in outcome.plan.users]
+    return (
+        shared_result(about, outcome.parties[0], prepared.parties[0]),
+        *(party_result(about, me, computed, data) for me, computed, data in users),
+        *(about.for_role(role) for role in roles),
+    )
 
 
 @contextmanager

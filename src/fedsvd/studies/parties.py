@@ -1,10 +1,12 @@
-"""What a party brings to a study, and what it must pass before anything is sent (01-product, behaviour under trouble).
+"""What a party brings to a study, and what it must pass before anything is sent.
 
-Every check here is local: each fault gets one error with a code and a fix, and no key, hash or share has left the site
-by then. What can only be known together (whether the parties' ids agree) is found inside the session.
+Here are the one rule of who holds the labels and the one check of whether the parties' tables fit together; a job file,
+an estimator, a simulation and a CSP with the members' shapes all ask these. Each fault gets one error with a code and a
+fix, and no key, hash or share has left the site by then. What can only be known together (whether the parties' ids
+agree) is found inside the session.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +19,12 @@ from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, Shap
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.studies.planning import Study
 from fedsvd.studies.problems import Problems
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
+
+_ONE_ORDER = "columns = [...] under [prepare], or --columns, puts them in one order"
+_NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,11 +63,7 @@ def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
 
 
 def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVDError]:
-    axis = 0 if study.split is Split.VERTICAL else 1
-    sides = [party.table.shape[axis] for party in parties]
-    if len(set(sides)) > 1:
-        what = ("rows", "columns")[axis]
-        yield ShapeError(f"parties have different numbers of {what}: {sides}", f"give all parties the same {what}")
+    yield from misfits(study.split, {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)})
     if study.task in (Task.LR, Task.PREDICT) and study.split is Split.VERTICAL:
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
@@ -75,6 +76,106 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
                 _expect_ids(index, party)
         except FedSVDError as error:
             yield error
+
+
+# --- do the tables fit ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a party's table is; its column names, or a digest of them, where they must agree."""
+
+    rows: int
+    columns: int
+    features: Sequence[str] = ()
+
+
+def misfits(split: Split, extents: Mapping[str, Extent]) -> Iterator[ShapeError]:
+    """Why the tables of these parties, by name, do not fit together: the common side and, split by rows, the names."""
+    if not extents:
+        return
+    vertical = split is Split.VERTICAL
+    what = "rows" if vertical else "columns"
+    (first, ours), *others = extents.items()
+    sizes = {name: extent.rows if vertical else extent.columns for name, extent in extents.items()}
+    unequal = [name for name in sizes if sizes[name] != sizes[first]]
+    if unequal:
+        listed = ", ".join(f"party {name} has {sizes[name]}" for name in (first, *unequal[:3]))
+        more = f", and {len(unequal) - 3} more differ" if len(unequal) > 3 else ""
+        fix = f"give all parties the same {what}" + ("" if vertical else _only(ours, extents[unequal[0]]))
+        yield ShapeError(f"parties have different numbers of {what}: {listed}{more}", fix)
+    if vertical:
+        return
+    for name, extent in others:
+        if name not in unequal and extent.features != ours.features:
+            yield from _other_names(first, ours.features, name, extent.features)
+
+
+def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
+    """Raise ``ShapeError`` unless the tables of these parties fit together."""
+    found: list[FedSVDError] = [*misfits(split, extents)]
+    if found:
+        raise together(found)
+
+
+def _other_names(first: str, ours: Sequence[str], name: str, theirs: Sequence[str]) -> Iterator[ShapeError]:
+    fix = "give every party the same columns in the same order"
+    if isinstance(ours, str) or isinstance(theirs, str):  # digests: which names differ is not known
+        fault = f"party {name} has columns of other names than party {first}, or in another order"
+        yield ShapeError(fault, f"{fix}. {_ONE_ORDER}")
+        return
+    places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
+    if places:
+        fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
+        yield ShapeError(fault, f"{fix}; the first that differs is {theirs[places[0]]!r}. {_ONE_ORDER}")
+
+
+def _only(ours: Extent, theirs: Extent) -> str:
+    """The first names that one side has and the other has not, for the end of a sentence."""
+    if isinstance(ours.features, str) or isinstance(theirs.features, str):
+        return ""
+    fewer, more = sorted((ours.features, theirs.features), key=len)
+    extra = [name for name in more if name not in set(fewer)][:3] if len(more) <= _NAMES_COMPARED else []
+    return f"; only one of the two has {', '.join(map(repr, extra))}" if extra else ""
+
+
+# --- who holds the labels ---------------------------------------------------------------------------------------------
+
+
+def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence[bool], asked: str | None) -> int:
+    """The user, from 1, who alone holds the labels: of a regression on split columns; 0 elsewhere.
+
+    ``holding`` says which parties have the label column, ``asked`` who should, if the study says so.
+    """
+    if task is not Task.LR or split is not Split.VERTICAL:
+        return 0
+    found = [name for name, holds in zip(names, holding, strict=True) if holds]
+    if asked is None and len(found) != 1:
+        who = ", ".join(found) or "no party"
+        raise ConfigError(f"the label column is found at {who}", 'say who holds it: label_party = "NAME"')
+    if asked is not None and asked not in found:
+        raise ConfigError(f"party {asked} has no label column", "name the party that holds the label: label_party")
+    holder = found[0] if asked is None else asked
+    others = [name for name in found if name != holder]
+    if others:
+        raise _label_twice(", ".join(others))
+    return list(names).index(holder) + 1
+
+
+def brings_labels(task: Task, split: Split, name: str, present: bool, asked: str | None) -> bool:
+    """Whether this party brings the labels, as far as it can know alone: ``label_user`` is for when all have said."""
+    if task is not Task.LR:
+        return False
+    if split is Split.HORIZONTAL or asked == name:
+        return True
+    if present and asked is not None:
+        raise _label_twice(name)
+    return present
+
+
+def _label_twice(who: str) -> ConfigError:
+    # As a feature it would be the answer among the questions.
+    return ConfigError(f"{who} has a column with the name of the label too", "rename or remove it there")
 
 
 def expect_readable(parties: Sequence[PartyData]) -> None:

@@ -1,10 +1,9 @@
-"""From what a person asks for to a plan: which family, which mode, which masks.
+"""From a study and the shapes of the data to a plan: which family, which mode, which masks.
 
 The rules are those of the specification, section 1: the sum family where the common side is short, else the mask
 family; and in the sum family mode A, where users open the joint Gram matrix, where the release determines it anyway.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 from fedsvd.cost.floor import sum_floor
@@ -12,8 +11,9 @@ from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import expect_route
+from fedsvd.studies.study import Study, expect_legal
 from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
@@ -22,45 +22,6 @@ DEFAULT_MEMORY = 2 << 30
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
 _MOST_USERS = 500  # beyond, the noise of the joint norm is not covered by its margin
-
-
-@dataclass(frozen=True)
-class Study:
-    """What a person asks for; everything else follows from the data's shapes."""
-
-    task: Task
-    split: Split = Split.HORIZONTAL
-    components: int | None = None
-    scheme: str = "auto"
-    mode: Mode | None = None  # who opens the sum of Gram matrices; None: by what is released
-    trust: Trust = Trust.PEERS
-    release: tuple[Item, ...] | None = None
-    centre: bool | None = None  # None: as the task is usually understood
-    unit_variance: bool = False
-    full_matrices: bool = False
-    alpha: float = 0.0
-    targets: int = 0
-    label_user: int = 0
-    block_size: int = 0
-    memory: int | None = None  # None: as much as the plan needs, 2 GiB at least
-    check_ids: bool = False
-    trust_rows: bool = False
-    check: Check = Check.NONE
-    certain_bound: bool = False
-    dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
-    whole_shares: bool = False
-    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar up to a length, else mixing
-
-    def __post_init__(self) -> None:
-        # Roles compare by identity: a word that only equals a choice would silently choose the other one.
-        for name, kind in (("task", Task), ("split", Split), ("trust", Trust), ("check", Check)):
-            try:
-                object.__setattr__(self, name, kind(getattr(self, name)))
-            except ValueError:
-                raise ConfigError(f"{name} is {getattr(self, name)!r}", f"one of {', '.join(kind)}") from None
-        if self.mode is not None and self.mode not in tuple(Mode):
-            raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
-        object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
 
 
 @dataclass(frozen=True)
@@ -84,7 +45,7 @@ def plan_study(
     ``machine`` is the main memory of the one machine that all roles share, where they do: an unset budget takes at
     most half of it. Parties with machines of their own must come to the same plan, so theirs has no such limit.
     """
-    _check(study, m)
+    expect_legal(study)
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
     needed = _needed_by_sums(study, m, counts)
@@ -178,69 +139,6 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
     if policy.warn:
         for finding in found:
             warn_caller(str(finding))
-
-
-def _check(study: Study, m: int) -> None:
-    if study.full_matrices and study.scheme != Scheme.PAPER:
-        raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme="paper"')
-    if (study.dense_masks or study.whole_shares) and (study.scheme != Scheme.PAPER or study.task is Task.LR):
-        raise ConfigError("the ablation of the paper's optimisations is of its SVD", 'set scheme="paper", task="svd"')
-    if study.full_matrices and study.components is not None:
-        raise ConfigError("full_matrices and components exclude each other", "leave one of them out")
-    _check_numbers(study)
-    _check_options(study)
-    if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
-        raise ConfigError("PCA needs samples split over the parties", 'set split="horizontal"')
-    if study.task in (Task.LR, Task.PREDICT) and study.targets < 1:
-        raise ConfigError("a regression needs labels", "name the label column and who holds it")
-    _check_release(study)
-    if study.scheme in RENAMED:
-        renamed = RENAMED[study.scheme]
-        raise ConfigError(f"the scheme {study.scheme!r} is protocol 1's", f'write scheme = "{renamed}" instead')
-    if study.scheme not in ("auto", *Scheme):
-        raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
-
-
-def _check_numbers(study: Study) -> None:
-    """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
-    if not 0.0 <= study.alpha < math.inf:
-        raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
-    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
-    for name, smallest in least.items():
-        value = getattr(study, name)
-        if name in ("components", "memory") and value is None:
-            continue
-        if not isinstance(value, int) or value < smallest:
-            raise ConfigError(f"{name} = {value!r}", f"a whole number, at least {smallest}")
-
-
-def _check_options(study: Study) -> None:
-    """Refuse what the task would not heed: it would look as if it had been done."""
-    regression = study.task in (Task.LR, Task.PREDICT)
-    refused = {
-        "centre": study.centre is not None and study.task not in (Task.LR, Task.PCA),
-        "centre = False": study.centre is False and study.task is Task.PCA,
-        "unit_variance": study.unit_variance and study.task is not Task.PCA,
-        "full_matrices": study.full_matrices and study.task is not Task.SVD,
-        "alpha": study.alpha > 0 and study.task is not Task.LR,
-        "targets": study.targets > 0 and not regression,
-        "components": study.components is not None and regression,
-        "check": study.check is not Check.NONE
-        and (study.task not in (Task.SVD, Task.LSA) or study.full_matrices or study.scheme == Scheme.PAPER),
-        "a horizontal split": study.split is Split.HORIZONTAL and study.task is Task.PREDICT,
-    }
-    for option, wrong in refused.items():
-        if wrong:
-            raise ConfigError(f"{study.task} has no use for {option}", "leave it out")
-
-
-def _check_release(study: Study) -> None:
-    """A plan that does not list what every user comes to hold would be a promise nobody keeps."""
-    spared = (Item.OWN_PART, Item.INTERCEPT) if study.centre is False else (Item.OWN_PART,)
-    known = [item for item in RELEASED_BY_DEFAULT[study.task] if item not in spared]
-    if study.release is not None and not set(known) <= set(study.release):
-        fault = f"the release of {study.task} leaves out what the parties come to hold in any case"
-        raise ConfigError(fault, f"list {', '.join(known)}")
 
 
 def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, needed: int) -> tuple[Scheme, str]:

@@ -5,7 +5,6 @@ and an identity of its own, and the plan pins the identities.
 """
 
 import os
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,16 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import scipy
-
-from fedsvd import __version__
+from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.engine.memory import main_memory
 from fedsvd.engine.progress import Progress as Progress
-from fedsvd.engine.simulate import Driver, Run
+from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
@@ -35,16 +31,19 @@ from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
+from fedsvd.results.result import certificate_of
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import room_for
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
-from fedsvd.studies.planning import Planned, Study, guard, plan_study
+from fedsvd.studies.planning import Planned, guard, plan_study
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub, Pick, first_sent
 from fedsvd.types import Float, SessionId
 
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
+    from fedsvd.roles.user.sink import Sink
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +58,15 @@ class Outcome:
     agreement: "Agreement | None" = None  # what all users and the CSP signed
 
 
-Extras = Callable[[SessionPlan, int], dict[str, Any]]  # what user i (from 0) has beside: a checkpoint, a keeper
+@dataclass(frozen=True, kw_only=True)
+class UserFiles:
+    """Where one user writes its own part of the result (None: memory), and the checkpoint of its compression."""
+
+    sink: "Sink | None" = None
+    checkpoint: Checkpoint | None = None
+
+
+Files = Callable[[SessionPlan, int], UserFiles]  # of user i, from 0
 
 
 def run_study(
@@ -74,26 +81,26 @@ def run_study(
     policy: Policy | None = None,
     device: str | Device | None = None,
     engine: str | Cluster | None = None,
-    extras: Extras | None = None,
+    files: Files | None = None,
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
-    ``extras`` are where a user's own part goes, and where its compression is kept while it lasts.
+    ``files`` says where each user writes.
     """
     secret = _secrets(random_state)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
     try:
-        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, extras)
+        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 4 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, extras)
+        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
     finally:
         if not isinstance(engine, Cluster):
             with_what.close()
@@ -144,9 +151,9 @@ def assemble(
     scratch: Path | None = None,
     progress: Progress | None = None,
     engine: Engine = ON_CPU,
-    extras: Extras | None = None,
+    files: Files | None = None,
 ) -> Session:
-    """The roles of one session among these parties, whose inputs have passed every check; nothing has been said."""
+    """The roles of one session among these parties, whose inputs have passed every check; nothing has been sent."""
     # Imported here: a plan is made, and shown, without any role.
     from fedsvd.roles.service_provider.role import ServiceProvider
     from fedsvd.roles.trusted_authority import TrustedAuthority
@@ -162,27 +169,28 @@ def assemble(
     if progress is not None:
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
-    memo: dict[bytes, Any] = {}  # a factorisation of the same words is done once in one process
+    memo: dict[bytes, Any] = {}  # a factorisation of the same numbers is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
     for i, party in enumerate(parties):
         me = user(i + 1)
+        own = UserFiles() if files is None else files(plan, i)
         inputs = Inputs(
-            oriented(study, party),
-            keys[me],
-            secret.derive("secret", i + 1),
-            party.labels if plan.stacks_labels else None,
-            party.ids,
-            party.weights,
-            {
-                "allocate": room(plan, scratch),
-                "memo": memo,
-                **_extras(progress, me, engine),
-                **(extras(plan, i) if extras else {}),
-            },
-            _prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
-            engine.device,
-            engine.each,
+            source=oriented(study, party),
+            identity=keys[me],
+            secret=secret.derive("secret", i + 1),
+            labels=party.labels if plan.stacks_labels else None,
+            ids=party.ids,
+            weights=party.weights,
+            prekey=_prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
+            sink=own.sink,
+            checkpoint=own.checkpoint,
+            allocate=allocation(plan, scratch),
+            progress=None if progress is None else _report(progress, me),
+            device=engine.device,
+            each=engine.each,
+            spread=None if engine.cluster is None else engine.cluster.factor,
+            memo=memo,
         )
         machines.append(User(me, plan, inputs))
     expect_readable(parties)  # last, because it reads all there is
@@ -198,19 +206,25 @@ def _run_once(
     scratch: Path | None,
     progress: Progress | None,
     engine: Engine,
-    extras: Extras | None,
+    files: Files | None,
 ) -> Outcome:
-    session = assemble(study, parties, secret, scratch, progress, engine, extras)
+    session = assemble(study, parties, secret, scratch, progress, engine, files)
     plan = session.plan
-    side_by_side = 1 if pick is not first_sent else _side_by_side(plan, engine)
-    run = Driver(session.machines, Hub(pick), record, side_by_side).run()
+    parallel = 1 if pick is not first_sent else _parallel(plan, engine)
+    run = Simulation(session.machines, Hub(pick), record=record, parallel=parallel).run()
     results = tuple(run.results[party] for party in plan.users)
     agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
-    return Outcome(plan, session.why, results, certificate_of(plan, run), run.views, agreement)
+    certificate = certificate_of(plan, verified_in(run), run.accounts())
+    return Outcome(plan, session.why, results, certificate, run.views, agreement)
 
 
-def _side_by_side(plan: SessionPlan, engine: Engine) -> int:
-    """How many parties compute at once: as many as there are cores, but for a device, whose memory they share.
+def verified_in(run: Run) -> Any:
+    """What the role that measured the factors ended with: the CSP, or in mode A the users."""
+    return run.results[CSP] or run.results.get(user(1))
+
+
+def _parallel(plan: SessionPlan, engine: Engine) -> int:
+    """How many parties compute at the same time: as many as there are cores, but for a device, whose memory they share.
 
     Where rows go up in windows, these are small, and one party's pads are made while another's window is on the device.
     """
@@ -219,16 +233,11 @@ def _side_by_side(plan: SessionPlan, engine: Engine) -> int:
     return 2 if plan.by_rows else 1
 
 
-def _extras(progress: Progress | None, me: Party, engine: Engine) -> dict[str, Any]:
-    extras: dict[str, Any] = {} if progress is None else {"progress": _report(progress, me)}
-    return extras if engine.cluster is None else {**extras, "spread": engine.cluster.factor}
-
-
 def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:
     return lambda stage, done, total: progress(me.name, stage, done, total)
 
 
-def room(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, int]], Float]:
+def allocation(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, int]], Float]:
     """Where a user puts a result as long as its data: on disk, where half of its budget does not hold it."""
     return lambda shape: room_for(shape, plan.memory // 2, scratch)
 
@@ -238,26 +247,3 @@ def _secrets(random_state: int | None) -> Callable[[str], Seed]:
         return lambda label: Seed(fresh_bytes(32))
     root = Seed(sha256(f"INSECURE fedsvd random_state {random_state}".encode()).digest())
     return lambda label: root.derive("INSECURE", label)
-
-
-def certificate_of(plan: SessionPlan, run: Run) -> Certificate:
-    """What can be said of a finished session's results."""
-    verified = run.results[CSP] or run.results.get(user(1))  # in mode A the users factorise
-    return Certificate(
-        plan_digest=plan.digest,
-        residual=getattr(verified, "residual", 0.0),
-        orthogonality=getattr(verified, "orthogonality", 0.0),
-        rank=getattr(verified, "rank", 0),
-        versions={
-            "fedsvd": __version__,
-            "protocol": str(plan.protocol),
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scipy": scipy.__version__,
-        },
-        bytes_by_link={" -> ".join(link): count for link, count in sorted(run.meter.sent_bytes.items())},
-        messages_by_link={" -> ".join(link): count for link, count in sorted(run.meter.messages.items())},
-        seconds_by_stage=dict(run.seconds),
-        began_by_stage=dict(run.began),
-        bytes_by_kind={": ".join(key): count for key, count in sorted(run.meter.kinds.items())},
-    )

@@ -67,7 +67,7 @@ def _arrows(rows: list[Row], machine: type[Machine]) -> list[str]:
 
 
 def _line(row: Row, machine: type[Machine], role: Role) -> str:
-    speaker = "its own runtime" if row.speaker is role else _SPEAKERS[row.speaker]
+    speaker = "itself" if row.speaker is role else _SPEAKERS[row.speaker]
     cells = (row.state.name, row.message.__name__, speaker, f"`{row.handler.__name__}`")
     return f"| {' | '.join(cells)} | {', '.join(_ordered(row, machine))} |"
 

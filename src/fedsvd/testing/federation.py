@@ -5,8 +5,7 @@
         assert_allclose(found.U * found.sigma @ found.Vt_i, X_i)
     assert Factors not in federation.views.kinds(CSP)
 
-The roles, messages and checks are those of a real session; only the random bits are fixed, so nothing here protects
-anybody.
+The roles, messages and checks are those of a real session; only the random bits are fixed, so nothing is protected.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver, Run
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
@@ -26,9 +25,10 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
+from fedsvd.results.result import certificate_of
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
-from fedsvd.studies.run import Session, assemble, certificate_of
+from fedsvd.studies.run import Session, assemble, verified_in
+from fedsvd.studies.study import Study
 from fedsvd.testing.links import Meddle, MeddledHub
 from fedsvd.transport.loopback import Pick, first_sent
 
@@ -73,7 +73,7 @@ class Federation:
         self._seed = Seed(insecure_seed)
         self._scratch = scratch
         self._session: Session | None = None
-        self._run: Run | None = None
+        self._simulation: Simulation | None = None
 
     def assemble(self) -> Session:
         """Fresh roles for one session."""
@@ -81,14 +81,13 @@ class Federation:
 
     def run(self, pick: Pick = first_sent, meddle: Meddle | None = None) -> tuple[Any, ...]:
         """What the users end with, user by user; or the error that stopped the session."""
-        self._run, self._session = None, None
+        self._simulation, self._session = None, None
         hub = MeddledHub(pick, meddle)
         self.sent = hub.sent
         self._session = self.assemble()
-        driver = Driver(self._session.machines, hub, record=True)
-        self._run = driver.run_
-        driver.run()
-        return tuple(self._run.results[party] for party in self.plan.users)
+        self._simulation = Simulation(self._session.machines, hub, record=True)
+        run = self._simulation.run()
+        return tuple(run.results[party] for party in self.plan.users)
 
     @property
     def plan(self) -> SessionPlan:
@@ -102,21 +101,25 @@ class Federation:
     @property
     def views(self) -> Views:
         """What each party heard in the last session, whether it ended well or not."""
-        run = self._run
-        return Views() if run is None or run.views is None else run.views
+        views = None if self._simulation is None else self._simulation.so_far.views
+        return Views() if views is None else views
+
+    @property
+    def results(self) -> dict[Party, Any]:
+        """What roles of the last session ended with, the CSP included; no role that did not come to its end."""
+        return {} if self._simulation is None else self._simulation.so_far.results
 
     @property
     def released(self) -> dict[Party, Any]:
         """What users of the last session were given, whether it ended well or not."""
-        if self._run is None:
-            return {}
-        return {party: self._run.results[party] for party in self.plan.users if party in self._run.results}
+        return {party: result for party, result in self.results.items() if party in self.plan.users}
 
     @property
     def certificate(self) -> Certificate:
-        if self._run is None:
+        if self._simulation is None:
             raise LocalProtocolError("no session was run")
-        return certificate_of(self.plan, self._run)
+        run = self._simulation.so_far
+        return certificate_of(self.plan, verified_in(run), run.accounts())
 
     def _begun(self) -> Session:
         if self._session is None:

@@ -17,7 +17,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -31,9 +31,10 @@ from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service import member_session
-from fedsvd.service.process import serve
+from fedsvd.service.records import JobRecord
+from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
-from fedsvd.transport.line import Dialling, Line
+from fedsvd.transport.pinned_connection import Dialling, PinnedConnection
 from fedsvd.transport.repeat import Landed
 from fedsvd.wire.frame import SMALLEST_FRAME
 
@@ -59,10 +60,10 @@ def fills(most: str) -> None:
 
 def stutters(_: str = "") -> None:
     """From now on, every call is made twice, and some are late, so that those behind overtake them."""
-    attempt, turn = Line._attempt, itertools.count()
+    attempt, turn = PinnedConnection._attempt, itertools.count()
     made: Callable[..., Dialling] = Site.dialling
 
-    def twice(line: Line, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
+    def twice(line: PinnedConnection, method: str, body: bytes, failed_on: int, timeout: float) -> Landed:
         sleep(0.01 * (next(turn) % 3))
         attempt(line, method, body, failed_on, timeout)
         return attempt(line, method, body, failed_on, timeout)
@@ -70,15 +71,15 @@ def stutters(_: str = "") -> None:
     def in_small_frames(site: Site, *where: Any, **how: Any) -> Dialling:
         return replace(made(site, *where, **how), frame=SMALLEST_FRAME)
 
-    Line._attempt = twice  # type: ignore[method-assign, assignment]
+    PinnedConnection._attempt = twice  # type: ignore[method-assign, assignment]
     Site.dialling = in_small_frames  # type: ignore[method-assign, assignment]
 
 
 def plans_otherwise(_: str = "") -> None:
     """From now on, a member agrees to every plan and plays another."""
-    agreed: Callable[[Mapping[str, Any]], SessionPlan] = vars(member_session)["expect_same_plan"]
+    agreed: Callable[[JobRecord], SessionPlan] = vars(member_session)["expect_same_plan"]
 
-    def other(record: Mapping[str, Any]) -> SessionPlan:
+    def other(record: JobRecord) -> SessionPlan:
         plan = agreed(record)
         return replace(plan, memory=2 * plan.memory)
 

@@ -8,7 +8,7 @@
     Leave  "I have all below a; that was all"       -> empty
     Ask    a JSON question about jobs               -> a JSON answer
 
-All may be repeated at will. The CSP listens, everybody else dials out; there is no plaintext mode. Frames that fit into
+All may be repeated at will. The CSP listens, all other roles dial out; there is no plaintext mode. Frames that fit into
 one call go together, each after its length (u32): a call costs as much as the bytes of half a frame.
 """
 

@@ -1,7 +1,7 @@
 """The dialling end, at users and the TA: pushes what is said, pulls what is to be heard.
 
-Two threads keep the line alive whatever the role computes: one pushes frames of queued messages, one pulls the next
-message. A failure of either is the failure of the link, told to whoever sends or receives next.
+Two threads keep the connection alive whatever the role computes: one pushes frames of queued messages, one pulls the
+next message. A failure of either is the failure of the link, raised at the next send or receive.
 """
 
 import queue
@@ -29,9 +29,9 @@ from fedsvd.transport.calls import (
     together,
     unbundle,
 )
-from fedsvd.transport.line import Dialling as Dialling
-from fedsvd.transport.line import Line as Line
 from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
+from fedsvd.transport.pinned_connection import Dialling as Dialling
+from fedsvd.transport.pinned_connection import PinnedConnection as PinnedConnection
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import decode_frame
@@ -51,7 +51,7 @@ class Dialled:
         self._session = session
         self._patience = dialling.patience
         self._held = dialling.held
-        self._line = Line(dialling)
+        self._connection = PinnedConnection(dialling)
         self._changed = threading.Condition()  # guards what follows
         self._outbox = Outbox(session, dialling.frame)
         self._together = together(dialling.frame)
@@ -64,9 +64,9 @@ class Dialled:
         self._closing = False
         self._sent: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         try:
-            self._line.call(JOIN, Joining(session, fresh_bytes(16)).encode())
+            self._connection.call(JOIN, Joining(session, fresh_bytes(16)).encode())
         except FedSVDError:
-            self._line.close()
+            self._connection.close()
             raise
         works = (self._pushing, self._pulling)
         self._threads = [threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in works]
@@ -120,7 +120,7 @@ class Dialled:
                 self._changed.wait(0.2)
 
     def close(self) -> None:
-        """Hang up once the CSP has everything we said; it is told whether all was well."""
+        """Hang up once the CSP has everything we said; the message says whether all was well."""
         with self._changed:
             if self._closing:
                 return
@@ -129,9 +129,9 @@ class Dialled:
         self._drain()
         leaving = Leaving(self._session, self._inbox.next, self._failure is None and self._outbox.empty)
         with suppress(FedSVDError):  # where it does not hear us, it will notice our silence
-            self._line.call(LEAVE, leaving.encode(), min(_FAREWELL, self._patience / 4))
+            self._connection.call(LEAVE, leaving.encode(), min(_FAREWELL, self._patience / 4))
         self._sent.put(None)
-        self._line.close()
+        self._connection.close()
         for thread in self._threads:
             thread.join(_FAREWELL)
         with self._changed:
@@ -140,7 +140,7 @@ class Dialled:
 
     def _expect_up(self) -> None:
         if self._closing:
-            raise PeerLost("the line was hung up")
+            raise PeerLost("the connection was closed")
         if self._failure is not None:
             raise self._failure
 
@@ -149,7 +149,7 @@ class Dialled:
             work()
         except FedSVDError as error:
             with self._changed:
-                if not self._line.closed:
+                if not self._connection.closed:
                     self._failure = self._failure or error
                 self._changed.notify_all()
         finally:
@@ -161,7 +161,7 @@ class Dialled:
 
     def _pushing(self) -> None:
         while (number := self._sent.get()) is not None:
-            for places, _ in self._line.stream(PUSH, _groups(self._queued(number), self._together), self._frames):
+            for places, _ in self._connection.stream(PUSH, _groups(self._queued(number), self._together), self._frames):
                 self._delivered(places)
 
     def _queued(self, first: int) -> Iterator[Place]:
@@ -199,11 +199,11 @@ class Dialled:
         while True:
             asked = monotonic()
             if self._full():
-                self._line.call(PULL, self._wanted(NOTHING))  # we are here, and have enough to read
-            elif answer := self._line.call(PULL, self._wanted(self._inbox.next, wait=wait)):
+                self._connection.call(PULL, self._wanted(NOTHING))  # we are here, and have enough to read
+            elif answer := self._connection.call(PULL, self._wanted(self._inbox.next, wait=wait)):
                 self._fetch(answer)
             elif monotonic() - asked < wait / 2:
-                self._line.pause(min(wait, 0.2))  # the CSP has no thread to spare for our waiting
+                self._connection.pause(min(wait, 0.2))  # the CSP has no thread to spare for our waiting
 
     def _full(self) -> bool:
         """Whether too much waits to be read, and still does after a while."""
@@ -215,7 +215,7 @@ class Dialled:
         number = self._inbox.next
         have, parts = self._take(number, 0, answer)
         others = range(have, parts, have)
-        for part, other in self._line.stream(PULL, others, lambda part: self._wanted(number, part, have)):
+        for part, other in self._connection.stream(PULL, others, lambda part: self._wanted(number, part, have)):
             came, _ = self._take(number, part, other)
             if came != min(have, parts - part):
                 raise malformed()

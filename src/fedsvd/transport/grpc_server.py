@@ -1,8 +1,8 @@
-"""The listening end, at the CSP: rooms of links, one room to a session, behind mutual TLS.
+"""The listening end, at the CSP: the links of every session, behind mutual TLS.
 
 A caller is who its certificate says it is, checked at every call, so that a revoked one stops at its next; frames that
-follow each other within a second are taken on one check. What a caller may push to or pull from is the room's roster. A
-call that cannot be answered changes nothing.
+follow each other within a second are taken on one check. What a caller may push to or pull from is its roster.
+A call that cannot be answered changes nothing.
 
 Calls that wait hold a thread each. They may hold most of the threads, never all: beyond that a poll is answered at once
 and a question is put off, so that frames always get through.
@@ -35,8 +35,8 @@ from fedsvd.transport.calls import (
     unbundle,
 )
 from fedsvd.transport.links import MESSAGE_LIMIT
-from fedsvd.transport.room import Caller as Caller
-from fedsvd.transport.room import Room as Room
+from fedsvd.transport.session import Caller as Caller
+from fedsvd.transport.session import SessionLinks as SessionLinks
 from fedsvd.types import SessionId
 from fedsvd.wire.frame import session_of
 
@@ -66,12 +66,12 @@ class Listening:
 
 
 class Exchange:
-    """The CSP's server: rooms for sessions, and one door for questions about jobs."""
+    """The CSP's server: the links of all sessions, and one entry point for questions about jobs."""
 
     def __init__(self, listening: Listening, authenticate: Authenticate, answer: Answer, held: int = 256 << 20) -> None:
         self._answer = answer
         self._held = held
-        self._rooms: dict[SessionId, Room] = {}
+        self._sessions: dict[SessionId, SessionLinks] = {}
         self._over: set[SessionId] = set()
         self._lock = threading.Lock()
         self._polls = threading.Semaphore(max(1, listening.workers // 2))
@@ -106,23 +106,23 @@ class Exchange:
         self._server.start()
 
     def stop(self, grace: float = 2.0) -> None:
-        """Hang up on everybody."""
+        """Hang up on all callers."""
         with self._lock:
-            rooms = list(self._rooms.values())
-        for room in rooms:
-            room.close()
-        # A call may sit in somebody's disk; it is not waited for, or stopping could take as long as that.
+            sessions = list(self._sessions.values())
+        for links in sessions:
+            links.close()
+        # A call may sit in a slow disk; it is not waited for, or stopping could take as long as that.
         self._server.stop(grace).wait(grace + _LONGEST_STOP)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def open(self, session: SessionId, roster: Mapping[Caller, Party], longest: int = MESSAGE_LIMIT) -> Room:
+    def open(self, session: SessionId, roster: Mapping[Caller, Party], longest: int = MESSAGE_LIMIT) -> SessionLinks:
         """The links of a session, whose messages have at most ``longest`` bytes; a session id is never used twice."""
         with self._lock:
             self._sweep()
-            if session in self._rooms or session in self._over:
+            if session in self._sessions or session in self._over:
                 raise PeerLost("this session was opened before", "resume opens a new session")
-            room = self._rooms[session] = Room(session, roster, self._held, longest)
-        return room
+            links = self._sessions[session] = SessionLinks(session, roster, self._held, longest)
+        return links
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
@@ -132,28 +132,28 @@ class Exchange:
 
     def _join(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         joining = Joining.decode(body)
-        room = self._room(joining.session)
-        room.join(room.party(caller), joining)
+        links = self._links_of(joining.session)
+        links.join(links.party(caller), joining)
         return b""
 
     def _push(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
-        room = self._room(session_of(unbundle(body)[0]))
-        if not room.push(room.party(caller), body):
+        links = self._links_of(session_of(unbundle(body)[0]))
+        if not links.push(links.party(caller), body):
             raise _Busy
         return b""
 
     def _pull(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         wanted, call = Wanted.decode(body), object()
-        room = self._room(wanted.session)
-        party = room.party(caller)
-        on_break(lambda: room.broke_off(party, call))
+        links = self._links_of(wanted.session)
+        party = links.party(caller)
+        on_break(lambda: links.broke_off(party, call))
         with _slot(self._polls) as free:
-            return room.pull(party, wanted, free, call)
+            return links.pull(party, wanted, free, call)
 
     def _leave(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
         leaving = Leaving.decode(body)
-        room = self._room(leaving.session)
-        room.leave(room.party(caller), leaving)
+        links = self._links_of(leaving.session)
+        links.leave(links.party(caller), leaving)
         return b""
 
     def _ask(self, body: bytes, caller: Caller, on_break: OnBreak) -> bytes:
@@ -162,19 +162,19 @@ class Exchange:
                 raise _Busy
             return self._answer(caller, body)
 
-    def _room(self, session: SessionId) -> Room:
+    def _links_of(self, session: SessionId) -> SessionLinks:
         with self._lock:
-            room = self._rooms.get(session)
-            if room is None:
+            links = self._sessions.get(session)
+            if links is None:
                 raise PeerLost("the session is over" if session in self._over else "no such session")
-        return room
+        return links
 
     def _sweep(self) -> None:
-        """Forget rooms that are over, once nothing is left in them to fetch or nobody came for it."""
-        for session, room in list(self._rooms.items()):
-            if room.closed is not None and (room.fetched or monotonic() - room.closed > _KEEP_UNFETCHED):
+        """Forget sessions that are over, once nothing is left in them to fetch or no member came for it."""
+        for session, links in list(self._sessions.items()):
+            if links.closed is not None and (links.fetched or monotonic() - links.closed > _KEEP_UNFETCHED):
                 self._over.add(session)
-                del self._rooms[session]
+                del self._sessions[session]
 
 
 class _Busy(Exception):

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from fedsvd.protocol.certificate import Accounts, Link, Stage
 from fedsvd.protocol.messages import Message, size
 from fedsvd.protocol.parties import Party
 from fedsvd.transport.base import Transport
@@ -12,20 +13,28 @@ from fedsvd.transport.base import Transport
 class Meter:
     """Content bytes and messages by link (from, to), and bytes by sender and kind of message."""
 
-    sent_bytes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    messages: Counter[tuple[str, str]] = field(default_factory=Counter)
-    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    sent_bytes: Counter[Link] = field(default_factory=Counter)
+    messages: Counter[Link] = field(default_factory=Counter)
+    kinds: Counter[Stage] = field(default_factory=Counter)
 
     def count(self, origin: Party, to: Party, message: Message) -> None:
-        link = origin.name, to.name
+        link = origin, to
         count = size(message)
         self.sent_bytes[link] += count
         self.messages[link] += 1
-        self.kinds[origin.name, type(message).__name__] += count
+        self.kinds[origin, type(message).__name__] += count
 
     @property
     def total(self) -> int:
         return sum(self.sent_bytes.values())
+
+    def accounts(self) -> Accounts:
+        """What was counted: it follows from the plan, and so may be shown to the other parties."""
+        return Accounts(
+            bytes_by_link=dict(sorted(self.sent_bytes.items())),
+            messages_by_link=dict(sorted(self.messages.items())),
+            bytes_by_kind=dict(sorted(self.kinds.items())),
+        )
 
 
 class Metered:

@@ -2,7 +2,7 @@
 
 The answer to any trouble is to call again, one at a time while it lasts, until nothing has got through for longer than
 ``patience``: time out on lack of progress, never on total duration. Calls are made by threads, each waiting for its
-own, because gRPC's futures take half as much processor time again; a single call is made by whoever asks for it.
+own, because gRPC's futures take half as much processor time again; a single call is made by the caller's own thread.
 """
 
 import heapq
@@ -119,7 +119,7 @@ class Repeating(Generic[T]):
                 started = monotonic()
                 landed = self._attempt(flight.body, flight.failed_on)
                 self._land(flight, landed, monotonic() - started)
-        except Exception as error:  # whatever it is, whoever waits for answers must hear of it
+        except Exception as error:  # whatever it is, the thread that waits for answers must get it
             self._answers.put(error)
         finally:
             with self._lock:

@@ -1,4 +1,4 @@
-"""The dashboard: shown to whoever has the token, on this machine, and holding what the CSP's book holds."""
+"""The dashboard: shown to whoever has the token, on this machine, and holding what the CSP's jobs hold."""
 
 import asyncio
 import json
@@ -10,28 +10,29 @@ import httpx
 import pytest
 
 from fedsvd.cli.dashboard import Board, application
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
-from fedsvd.storage.journal import AuditLog, Ledger
+from fedsvd.service.jobs import Jobs
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress
+from fedsvd.storage.journal import AuditLog, Journal
 
 TOKEN = "0123456789abcdef" * 3
-FILE = {"job": {"name": "<b>study</b>", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
+FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
 MEMBERS = ("party/a", "party/b")
 
 
 @pytest.fixture
-def book(tmp_path):
-    book = JobBook(Ledger(tmp_path / "ledger.jsonl"))
-    book.submit(JobRecord("11" * 8, "<b>study</b>", FILE, "researcher/res", MEMBERS))
-    book.enlist("11" * 8, "party/a", 1, {"rows": 3})
-    return book
+def jobs(tmp_path):
+    jobs = Jobs(Journal(tmp_path / "ledger.jsonl"))
+    jobs.submit(JobRecord(id="11" * 8, name="<b>study</b>", file=FILE, submitter="researcher/res", members=MEMBERS))
+    jobs.enlist("11" * 8, "party/a", 1, EnlistedFacts(rows=3))
+    return jobs
 
 
 @pytest.fixture
-def board(book, tmp_path):
+def board(jobs, tmp_path):
     AuditLog(tmp_path / "audit.jsonl").write(
         "2026-01-02T03:04:05+00:00", "submitted", job="11" * 8, by="researcher/res"
     )
-    return Board(book, tmp_path / "audit.jsonl", "port 7443")
+    return Board(jobs, tmp_path / "audit.jsonl", "port 7443")
 
 
 class Visitor:
@@ -123,7 +124,7 @@ def test_events_carry_the_state_until_the_csp_stops(visitor):
     assert [job["name"] for job in told["jobs"]] == ["<b>study</b>"]
 
 
-def test_the_board_says_who_is_awaited_how_far_everybody_is_and_what_failed(board, book):
+def test_the_board_says_who_is_awaited_how_far_everybody_is_and_what_failed(board, jobs):
     (job,) = board.state()["jobs"]
     assert (job["state"], job["enlisted"], job["members"]) == ("recruiting", 1, 2)
     assert [(row["role"], row["stage"]) for row in job["roles"]] == [
@@ -131,12 +132,17 @@ def test_the_board_says_who_is_awaited_how_far_everybody_is_and_what_failed(boar
         ("party/a", "enlisted"),
         ("party/b", "awaited"),
     ]
-    book.change("11" * 8, state=JobState.RUNNING)
-    book.told("11" * 8, "party/a", {"stage": "compress", "done": 1, "total": 4, "sent": 0})
+    jobs.change("11" * 8, state=JobState.RUNNING)
+    jobs.report("11" * 8, "party/a", Progress(stage="compress", done=1, total=4, sent=0))
     (job,) = board.state()["jobs"]
     assert job["roles"][1]["share"] == 0.25
-    failure = {"who": "party/b", "code": "FSVD-201", "stage": "computing", "text": "the reason stays where it happened"}
-    book.change("11" * 8, state=JobState.BROKEN, failures=(failure,))
+    failure = {
+        "who": "party/b",
+        "code": "FSVD-201",
+        "stage": "computing",
+        "text": "details are in that party's own log",
+    }
+    jobs.change("11" * 8, state=JobState.BROKEN, failures=(Failure(**failure),))
     (job,) = board.state()["jobs"]
     assert job["failures"] == [failure]
 

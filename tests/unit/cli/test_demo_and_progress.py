@@ -63,14 +63,14 @@ def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
 
 @pytest.mark.slow  # ten processes, as in the two tests above
 def test_the_demo_would_show_an_error_if_there_were_one(fedsvd, monkeypatch):
-    read_results = demo_module.read_results
+    read_result = demo_module.read_result
 
     def wrong(folder):
-        stored = read_results(folder)
+        stored = read_result(folder)
         stored.arrays["singular_values"][0] *= 1 + 1e-6
         return stored
 
-    monkeypatch.setattr(demo_module, "read_results", wrong)
+    monkeypatch.setattr(demo_module, "read_result", wrong)
     for run in fedsvd("demo", "--format", "json").json["runs"]:
         assert run["errors"]["singular values"] == pytest.approx(1e-6, rel=1e-3)
 

@@ -17,15 +17,17 @@ from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
 from fedsvd.identity.temporary import temporary_federation
+from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.approvals import Approvals
-from fedsvd.service.client import Connection
+from fedsvd.service.client import Connection, CspClient
 from fedsvd.service.csp import CspNode
-from fedsvd.service.earlier_studies import Asked, EarlierStudies
-from fedsvd.service.process import only_one, serve
+from fedsvd.service.records import EnlistedFacts
+from fedsvd.service.serve import only_one, serve
 from fedsvd.service.site import Site
 from fedsvd.studies.parties import PartyData
+from fedsvd.transport.grpc_client import PinnedConnection
 
 ROWS = 120
 
@@ -105,7 +107,7 @@ def is_approved(kit, id):
 def test_no_path_of_anybodys_data_is_submitted(kits, submit):
     id = submit()
     with Connection(kits["party/a"]) as connection:
-        assert "not/sent" not in json.dumps(connection.job(id))
+        assert "not/sent" not in connection.job(id).model_dump_json()
 
 
 def test_an_owner_is_shown_what_leaves_and_what_all_can_derive(kits, submit):
@@ -215,9 +217,9 @@ def test_an_owner_can_enlist_without_a_party_that_runs(fedsvd, kits, submit):
     id = submit(authority=True)
     assert fedsvd("job", "approve", id, *words).json["enlisted"] is True
     with Connection(kits["party/a"]) as connection:
-        facts = connection.job(id)["enlisted"]["party/a"]
-    assert (facts["rows"], facts["columns"]) == (ROWS, 4)
-    assert len(bytes.fromhex(facts["prekey"])) == 32 + 64
+        facts = connection.job(id).enlisted["party/a"]
+    assert (facts.rows, facts.columns) == (ROWS, 4)
+    assert len(bytes.fromhex(facts.prekey)) == 32 + 64
     with only_one(Site.at(kits["party/a"]).state):
         assert fedsvd("job", "approve", submit(), *words).json["enlisted"] is False  # what runs does it by itself
 
@@ -227,7 +229,7 @@ def test_without_an_authority_nobody_leaves_a_prekey(fedsvd, kits, submit):
     pin_all(kits, kits["party/b"])
     assert fedsvd("job", "approve", id, "--kit", kits["party/b"], "--yes", "--enlist").code == 0
     with Connection(kits["party/b"]) as connection:
-        assert "prekey" not in connection.job(id)["enlisted"]["party/b"]
+        assert "prekey" not in connection.job(id).enlisted["party/b"].model_dump()
     assert not (kits["party/b"] / "state" / "prekeys").exists()
 
 
@@ -243,11 +245,13 @@ def test_shapes_that_others_have_said_are_used(fedsvd, kits, submit):
     id = submit()
     pin_all(kits, kits["party/a"])
     with Connection(kits["party/b"]) as connection:
-        facts = {**connection.site.facts(), "rows": 1000, "columns": 4, "label": False, "features": ""}
         own = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
         assert own["assumed"] == ["b", "c"]
         features = hashlib.sha256(b"x0\x00x1\x00x2\x00x3").hexdigest()
-        connection._desk.ask("enlist", id=id, attempt=1, facts={**facts, "features": features})
+        facts = connection.site.facts().also(EnlistedFacts(rows=1000, columns=4, features=features))
+        client = CspClient(PinnedConnection(connection.site.dialling(patience=GENEROUS)))
+        client.enlist(connection.job(id), facts)
+        client.close()
     said = fedsvd("job", "approve", id, "--kit", kits["party/a"], "--yes", "--format", "json").json
     assert said["assumed"] == ["c"]
     assert any(f"{ROWS + 1000 + ROWS} rows" in line for line in said["learns"])
@@ -284,10 +288,10 @@ def test_an_approval_is_for_the_job_as_it_was(kits, submit):
     assert asked(kits["party/a"], id, "y\n")[0] == 0
     with Connection(kits["party/a"]) as connection:
         record = connection.job(id)
-        changed = {**record, "file": {**record["file"], "job": {**record["file"]["job"], "components": 4}}}
+        changed = record.changed(file={**record.file, "job": {**record.file["job"], "components": 4}})
         assert connection.site.approved(record)
         assert not connection.site.approved(changed)
-        assert not connection.site.approved({**record, "members": record["members"][:2]})
+        assert not connection.site.approved(record.changed(members=record.members[:2]))
 
 
 def test_a_researcher_approves_nothing_and_a_party_submits_nothing(fedsvd, kits, submit):

@@ -160,7 +160,7 @@ def test_rows_in_another_order_are_refused_without_a_count_and_nothing_is_writte
         (lambda table: table.assign(dose=np.nan), "FSVD-201", "missing, NaN or infinite"),
         (lambda table: table.assign(dose="high"), "FSVD-202", "not numbers"),
         (lambda table: table[:0], "FSVD-204", ""),
-        (lambda table: table.drop(columns="dose"), "FSVD-200", "party south has 5 columns"),
+        (lambda table: table.drop(columns="dose"), "FSVD-101", "party south has 5"),
     ],
 )
 def test_bad_tables_are_refused_before_anything_is_written(change, code, word, fedsvd, by_rows, tmp_path):

@@ -9,6 +9,7 @@ from fedsvd.cli import watch
 from fedsvd.cli.output import Format, Output
 from fedsvd.cli.watch import Pace, watched
 from fedsvd.service.enlist import plan_of
+from fedsvd.service.records import EnlistedFacts, ProposedPlan, WatchedJob
 from fedsvd.studies.job_file import job_from
 from fedsvd.types import SessionId
 
@@ -18,20 +19,20 @@ MEMBERS = ["party/a", "party/b"]
 
 def record(state="running", **progress):
     facts = {"rows": 1000, "columns": 20, "label": False, "features": ""}
-    enlisted = {member: {**facts, "signing": f"{place:064x}"} for place, member in enumerate(MEMBERS)}
+    enlisted = {member: EnlistedFacts(**facts, signing=f"{place:064x}") for place, member in enumerate(MEMBERS)}
     plan = plan_of(job_from(FILE, None), enlisted, SessionId("ab" * 16))
-    return {
-        "id": "0123456789abcdef",
-        "name": "study",
-        "file": FILE,
-        "state": state,
-        "attempt": 1,
-        "members": MEMBERS,
-        "enlisted": enlisted if state != "recruiting" else {"party/a": {}},
-        "plan": {"session": plan.session, "certain_bound": False},
-        "plan_digest": plan.digest,
-        "progress": {f"party/{name}" if len(name) == 1 else name: told for name, told in progress.items()},
-    }
+    return WatchedJob(
+        id="0123456789abcdef",
+        name="study",
+        file=FILE,
+        submitter="researcher/r",
+        state=state,
+        members=MEMBERS,
+        enlisted=enlisted if state != "recruiting" else {"party/a": EnlistedFacts()},
+        plan=ProposedPlan(session=plan.session),
+        plan_digest=plan.digest,
+        progress={f"party/{name}" if len(name) == 1 else name: said for name, said in progress.items()},
+    )
 
 
 def test_a_job_that_recruits_says_who_is_awaited():

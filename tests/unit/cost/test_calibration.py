@@ -16,7 +16,8 @@ from fedsvd.cost.estimate import predict
 from fedsvd.cost.rates import DEFAULT, Machine, Work
 from fedsvd.linalg import backend
 from fedsvd.protocol.tasks import Task
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 

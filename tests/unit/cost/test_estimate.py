@@ -12,9 +12,10 @@ from fedsvd.cost.rates import DEFAULT, Machine, Work
 from fedsvd.cost.traffic import Expected, full_rank, said
 from fedsvd.protocol.effects import Compute
 from fedsvd.protocol.messages import Begin, Computed, SumReply
-from fedsvd.protocol.parties import user
+from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 
@@ -289,7 +290,7 @@ def test_on_one_machine_as_many_users_work_at_a_time_as_there_are_cores():
 def test_a_link_adds_the_time_that_the_bytes_of_the_csp_take_on_it():
     without, over = predict(PLAN), predict(PLAN, link=1e6)
     assert without.seconds_on_links == 0.0
-    through = sum(count for ends, count in over.bytes_by_link.items() if "csp" in ends)
+    through = sum(count for ends, count in over.bytes_by_link.items() if CSP in ends)
     assert over.seconds_on_links == pytest.approx(through / 1e6)
     assert over.seconds_side_by_side == pytest.approx(without.seconds_side_by_side + through / 1e6)
     assert over.seconds_on_one_machine == without.seconds_on_one_machine
@@ -304,7 +305,7 @@ def test_the_flops_of_a_long_svd_are_those_of_its_three_large_passes():
 
 def test_what_a_role_says_and_hears_adds_up_to_its_links():
     cost = predict(planned(30, (40, 50), task=Task.SVD))
-    assert cost.roles["csp"].sent == sum(count for link, count in cost.bytes_by_link.items() if link.startswith("csp"))
+    assert cost.roles["csp"].sent == sum(count for (sender, _), count in cost.bytes_by_link.items() if sender == CSP)
     assert sum(role.sent for role in cost.roles.values()) == cost.bytes_total
     assert sum(role.received for role in cost.roles.values()) == cost.bytes_total
     assert cost.memory == max(role.memory for role in cost.roles.values())

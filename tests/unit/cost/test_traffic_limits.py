@@ -5,16 +5,16 @@ import pytest
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import MalformedFrame
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
-from fedsvd.transport.room import Room
+from fedsvd.transport.session import SessionLinks
 from fedsvd.wire.codec import encode
 from fedsvd.wire.frame import Frame
 
@@ -47,13 +47,13 @@ def test_no_message_of_a_session_is_longer_than_its_plan_allows(task, split):
             return receive(sender, message)
 
         machine.receive = heard
-    Driver(running.machines, Hub(), False, 1).run()
+    Simulation(running.machines, Hub()).run()
     assert 0 < max(longest) <= longest_message(running.plan) <= 2 * max(longest) + 16 * MIB
 
 
 def test_a_message_that_claims_64_gib_is_refused_at_its_first_frame():
     plan = session().plan
-    room = Room(plan.session, {"party/a": user(1)}, 256 * MIB, longest_message(plan))
+    links = SessionLinks(plan.session, {"party/a": user(1)}, 256 * MIB, longest_message(plan))
     frame = Frame(plan.session, 0, 0, 1 << 16, 64 << 30, bytes(MIB))
     with pytest.raises(MalformedFrame):
-        room._links[user(1)].inbox.add(frame)
+        links._links[user(1)].inbox.add(frame)

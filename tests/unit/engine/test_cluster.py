@@ -18,8 +18,8 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.storage.access import Access
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import run_study
+from fedsvd.studies.study import Study
 
 X = np.random.default_rng(1).normal(size=(30, 5000)) * np.geomspace(1, 1e-5, 30)[:, None]
 EVERYTHING = slice(None)

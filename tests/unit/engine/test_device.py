@@ -9,7 +9,7 @@ from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import ConfigError, MissingExtra, NoDevice
 from fedsvd.linalg.device import Device
 from fedsvd.service.enlist import file_of
-from fedsvd.service.site_file import SITE, read_site
+from fedsvd.service.site_file import SITE, SiteFile, read_site
 from fedsvd.studies.job_file import job_from
 
 JOB = {"job": {"name": "j", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
@@ -39,7 +39,7 @@ def test_the_command_line_has_the_last_word(tmp_path):
 
 def test_a_site_names_its_own_device_and_engine(tmp_path):
     (tmp_path / SITE).write_text('device = "cuda"\nengine = "tls://scheduler:8786"\n')
-    assert read_site(tmp_path) == {"device": "cuda", "engine": "tls://scheduler:8786"}
+    assert read_site(tmp_path) == SiteFile(device="cuda", engine="tls://scheduler:8786")
 
 
 def test_a_device_that_is_not_there_is_refused_before_anything_is_computed():

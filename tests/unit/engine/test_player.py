@@ -282,8 +282,8 @@ def test_accounts_name_links_and_stages():
     meter = Meter()
     played = Player(Guest(), Metered(Script((CSP, BatchRequest(PLAN.digest, 7))), ONE, meter)).play()
     found = accounts(ONE, meter, played)
-    assert found["messages_by_link"] == {"user-1 -> csp": 2}
-    assert found["bytes_by_link"] == {"user-1 -> csp": 64 + 64}
-    assert set(found["seconds_by_stage"]) == {"user-1: new", "user-1: working"}
-    assert 0 <= found["began_by_stage"]["user-1: new"] <= found["began_by_stage"]["user-1: working"]
-    assert found["bytes_by_kind"] == {"user-1: Finished": 64, "user-1: Ready": 64}
+    assert found.messages_by_link == {(ONE, CSP): 2}
+    assert found.bytes_by_link == {(ONE, CSP): 64 + 64}
+    assert set(found.seconds_by_stage) == {(ONE, "new"), (ONE, "working")}
+    assert 0 <= found.began_by_stage[ONE, "new"] <= found.began_by_stage[ONE, "working"]
+    assert found.bytes_by_kind == {(ONE, "Finished"): 64, (ONE, "Ready"): 64}

@@ -1,4 +1,4 @@
-"""The driver does what the effects say, keeps the clock, and never leaves a session hanging."""
+"""The simulation gives every role its turns, adds up what the players counted, and never leaves a session hanging."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.protocol.cases import svd
 
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import NotFinite, NumericalError, ProtocolError
 from fedsvd.protocol.messages import Aborted, BatchRequest, PaddedBatch, SumReply
 from fedsvd.protocol.parties import CSP, user
@@ -26,7 +26,7 @@ def nothing(message):
 def test_a_message_that_never_arrives_ends_in_an_error_that_names_who_waits(kind):
     federation = svd(mode=Mode.B)
     link = {"origin": TWO} if kind is PaddedBatch else {"to": TWO}
-    with pytest.raises(ProtocolError, match=r"fell silent with .*User\(user 2, [A-Z]+\)"):
+    with pytest.raises(ProtocolError, match=r"no message is left, and .*User\(user 2, [A-Z]+\).* still wait"):
         federation.run(meddle=altering(kind, nothing, **link))
 
 
@@ -61,39 +61,39 @@ def _fail(error):
 def test_results_bytes_and_seconds_are_kept_by_party():
     federation = svd(mode=Mode.B)
     session = federation.assemble()
-    run = Driver(session.machines, Hub(), record=True).run()
+    run = Simulation(session.machines, Hub(), record=True).run()
     assert set(run.results) == {CSP, ONE, TWO}
-    assert set(run.meter.messages) == {("csp", "user-1"), ("csp", "user-2"), ("user-1", "csp"), ("user-2", "csp")}
-    assert {stage.split(":")[0] for stage in run.seconds} == {"csp", "user-1", "user-2"}
-    assert {"csp: factorise", "user-1: right vectors"} <= set(run.seconds)
+    assert set(run.meter.messages) == {(CSP, user(1)), (CSP, user(2)), (user(1), CSP), (user(2), CSP)}
+    assert {party for party, _ in run.seconds} == {CSP, user(1), user(2)}
+    assert {(CSP, "factorise"), (user(1), "right vectors")} <= set(run.seconds)
     assert all(seconds >= 0 for seconds in run.seconds.values())
     heard = sum(len(messages) for messages in run.views.heard.values())
     assert heard == sum(run.meter.messages.values())
 
 
-def test_parties_that_work_side_by_side_come_to_the_same_numbers():
+def test_parties_that_work_at_the_same_time_come_to_the_same_numbers():
     """Only the order of deliveries differs, and no result may depend on it."""
-    alone = Driver(svd(4).assemble().machines, Hub()).run()
+    alone = Simulation(svd(4).assemble().machines, Hub()).run()
     for threads in (2, 3, 8):
-        together = Driver(svd(4).assemble().machines, Hub(), side_by_side=threads).run()
+        together = Simulation(svd(4).assemble().machines, Hub(), parallel=threads).run()
         assert together.meter == alone.meter
         for party in (ONE, TWO):
             np.testing.assert_array_equal(together.results[party].U, alone.results[party].U)
             np.testing.assert_array_equal(together.results[party].Vt_i, alone.results[party].Vt_i)
 
 
-def test_a_fault_beside_others_work_is_raised_when_they_have_come_to_rest(monkeypatch):
+def test_a_fault_while_others_work_is_raised_when_they_have_ended_their_turn(monkeypatch):
     fault = NotFinite("3 entries are missing", "fill them in")
     monkeypatch.setattr(Work, "panels", lambda work, stage: _fail(fault))
     session = svd().assemble()
     with pytest.raises(NotFinite):
-        Driver(session.machines, Hub(), side_by_side=2).run()
+        Simulation(session.machines, Hub(), parallel=2).run()
     assert all(machine.over for machine in session.machines)
 
 
 def test_nothing_is_recorded_unless_asked_for():
     session = svd().assemble()
-    assert Driver(session.machines, Hub()).run().views is None
+    assert Simulation(session.machines, Hub()).run().views is None
 
 
 def test_the_cause_is_raised_and_not_its_echo():

@@ -14,10 +14,10 @@ from tests.studies import CLOSE, FEATURES, companies, hospitals
 import fedsvd
 from fedsvd.errors import ConfigError, ShapeError, StorageError
 from fedsvd.policy.rules import Policy
-from fedsvd.results.write import write_results
+from fedsvd.results.write import write_job
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
-from fedsvd.studies.jobs import run_job
+from fedsvd.studies.jobs import results_of, run_job
 
 # One table is divided here, so its rows are in one order.
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning", "ignore::fedsvd.errors.RowsNotCompared")
@@ -26,7 +26,7 @@ COLUMNS = [*FEATURES, "outcome"]
 
 def ran(files, **keys):
     prepared = prepare(read_job(files.job(id="patient", **keys)))
-    write_results(files.folder / "out", prepared, run_job(prepared, policy=Policy.permissive()))
+    write_job(files.folder / "out", results_of(prepared, run_job(prepared, policy=Policy.permissive())))
     return files.folder / "out"
 
 
@@ -181,7 +181,7 @@ def test_data_without_names_gives_an_estimator_without_names(tmp_path):
     text += "".join(f'[[party]]\nname = "{name}"\ndata = "{name}.npy"\n' for name in "ab")
     (tmp_path / "job.toml").write_text(text, encoding="utf-8")
     prepared = prepare(read_job(tmp_path / "job.toml"))
-    write_results(tmp_path / "out", prepared, run_job(prepared, policy=Policy.permissive()))
+    write_job(tmp_path / "out", results_of(prepared, run_job(prepared, policy=Policy.permissive())))
     pca = fedsvd.load(tmp_path / "out")
     assert not hasattr(pca, "feature_names_in_")
     close(pca.transform(D), PCA(2, svd_solver="full").fit_transform(D))
@@ -197,7 +197,7 @@ def test_lost_rank_comes_back_with_the_zeros_scikit_learn_promises(tmp_path):
     text += "".join(f'[[party]]\nname = "{name}"\ndata = "{name}.npy"\n' for name in "ab")
     (tmp_path / "job.toml").write_text(text, encoding="utf-8")
     prepared = prepare(read_job(tmp_path / "job.toml"))
-    write_results(tmp_path / "out", prepared, run_job(prepared, policy=Policy.permissive()))
+    write_job(tmp_path / "out", results_of(prepared, run_job(prepared, policy=Policy.permissive())))
     svd = fedsvd.load(tmp_path / "out")
     assert svd.rank_ == 2
     assert svd.U_.shape == (80, 4)
@@ -215,7 +215,7 @@ def test_square_factors_and_a_table_of_zeros_come_back(tmp_path):
         text += "".join(f'[[party]]\nname = "{name}"\ndata = "{name}.npy"\n' for name in "ab")
         (tmp_path / "job.toml").write_text(text, encoding="utf-8")
         prepared = prepare(read_job(tmp_path / "job.toml"))
-        write_results(tmp_path / "out", prepared, run_job(prepared, policy=Policy.permissive()), overwrite=True)
+        write_job(tmp_path / "out", results_of(prepared, run_job(prepared, policy=Policy.permissive())), overwrite=True)
         svd = fedsvd.load(tmp_path / "out")
         assert svd.rank_ == rank
         assert svd.U_.shape == ((12, 12) if options else (12, 3))

@@ -178,7 +178,7 @@ def test_one_key_serves_one_name(members):
 def test_an_id_belongs_to_one_role_for_ever(role, party_id, members, now):
     members.join("party", "hospital-a")
     members.operator.revoke("party", "hospital-a", now=now)
-    with pytest.raises(ConfigError, match="somebody else"):
+    with pytest.raises(ConfigError, match="another holder"):
         members.answer(members.ask(role, party_id, folder="other"))
 
 

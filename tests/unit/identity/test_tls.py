@@ -35,7 +35,7 @@ def handshake(server, client, trusted=None, host="csp.example.org"):
         context.verify_mode = ssl.CERT_REQUIRED
         if kit is not None:
             context.load_cert_chain(kit.certificate_path, kit.key_path)
-        context.load_verify_locations((trusted or server).ca_path)
+        context.load_verify_locations(cadata=(trusted or server).ca_pem.decode())
         ends.append((context, ssl.MemoryBIO(), ssl.MemoryBIO()))
     (here, inward, outward), (there, back, forth) = ends
     listening = here.wrap_bio(inward, outward, server_side=True)

@@ -13,7 +13,8 @@ from fedsvd.protocol.messages import PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.storage.access import Access
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
 from fedsvd.types import SessionId
 

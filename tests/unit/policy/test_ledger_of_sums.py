@@ -4,7 +4,8 @@ import pytest
 
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 

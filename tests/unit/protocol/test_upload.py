@@ -10,8 +10,8 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import Keeping, batches, folds, keeping
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import PartyData, run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 SMALL = 8 * 6 * 20 * 20  # holds a factor of 20 rows, not a matrix of 20 x 200

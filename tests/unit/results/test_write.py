@@ -31,10 +31,10 @@ from fedsvd.results.folder import (
     save_manifest,
     save_table,
 )
-from fedsvd.results.write import party_folders, read_results, write_results
+from fedsvd.results.write import party_folders, read_result, write_job
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
-from fedsvd.studies.jobs import run_job
+from fedsvd.studies.jobs import results_of, run_job
 
 
 def ran(files, **keys):
@@ -42,7 +42,7 @@ def ran(files, **keys):
     prepared = prepare(read_job(files.job(id="patient", **keys)))
     outcome = run_job(prepared, policy=Policy.permissive())
     target = files.folder / "results" / "study"
-    write_results(target, prepared, outcome)
+    write_job(target, results_of(prepared, outcome))
     return target, outcome
 
 
@@ -69,14 +69,14 @@ def test_a_pca_is_written_as_scikit_learn_has_it_on_the_joint_table(tmp_path):
     target, outcome = ran(files, task="pca", components=3, release=["components", "mean", "spectrum"])
     D = files.joint.drop(columns="patient")
     twin = PCA(3, svd_solver="full").fit(D)
-    shared = read_results(target)
+    shared = read_result(target)
     assert (shared.task, shared.party, shared.features) == (Task.PCA, None, tuple(D.columns))
     close(shared.arrays["components"], twin.components_)
     close(shared.arrays["mean"], twin.mean_)
     close(shared.arrays["singular_values"], twin.singular_values_)
     close(shared.arrays["explained_variance"], twin.explained_variance_)
     close(shared.arrays["explained_variance_ratio"], twin.explained_variance_ratio_)
-    scores = [read_results(path).arrays["scores"] for path in party_folders(target)]
+    scores = [read_result(path).arrays["scores"] for path in party_folders(target)]
     close(np.vstack(scores), twin.transform(D))
     assert shared.plan == outcome.plan
     assert shared.certificate == outcome.certificate
@@ -86,7 +86,7 @@ def test_a_pca_is_written_as_scikit_learn_has_it_on_the_joint_table(tmp_path):
 def test_without_the_spectrum_nothing_tells_the_variances(tmp_path):
     target, _ = ran(hospitals(tmp_path), task="pca", components=2)
     for path in (target, *party_folders(target)):
-        stored = read_results(path)
+        stored = read_result(path)
         assert not {"singular_values", "explained_variance", "explained_variance_ratio"} & set(stored.arrays)
         assert "total_energy" not in stored.facts
 
@@ -100,8 +100,8 @@ def test_unit_variance_keeps_the_scales_and_names_constant_columns(tmp_path):
     text = text.replace("south.parquet", "south.csv").replace("west.tsv", "west.csv")
     (tmp_path / "job.toml").write_text(text, encoding="utf-8")
     prepared = prepare(read_job(tmp_path / "job.toml"))
-    write_results(tmp_path / "out", prepared, run_job(prepared, policy=Policy.permissive()))
-    stored = read_results(tmp_path / "out")
+    write_job(tmp_path / "out", results_of(prepared, run_job(prepared, policy=Policy.permissive())))
+    stored = read_result(tmp_path / "out")
     assert stored.facts["constant_columns"] == ["ward"]
     close(stored.arrays["scale"][:5], files.D.std(axis=0))
 
@@ -111,8 +111,8 @@ def test_an_svd_multiplies_back_to_the_joint_table_whichever_way_it_is_split(spl
     files = hospitals(tmp_path) if split == "horizontal" else companies(tmp_path)
     target, _ = ran(files, task="svd", split=split, sort_by_id=split == "vertical")
     D = files.joint[[*FEATURES, "outcome"]].to_numpy()
-    shared = read_results(target).arrays
-    own = [read_results(path).arrays for path in party_folders(target)]
+    shared = read_result(target).arrays
+    own = [read_result(path).arrays for path in party_folders(target)]
     if split == "horizontal":
         U, Vt = np.vstack([part["left_vectors"] for part in own]), shared["components"]
         assert "left_vectors" not in shared
@@ -129,12 +129,12 @@ def test_a_regression_on_split_columns_leaves_every_party_its_own_coefficients(t
     keys = {"split": "vertical", "label": "outcome", "sort_by_id": True}
     target, _ = ran(files, task="lr", **keys, release=["coefficients", "intercept", "score"])
     twin = LinearRegression().fit(files.D, files.y)
-    shared = read_results(target)
+    shared = read_result(target)
     assert set(shared.arrays) == {"intercept"}
     assert shared.features is None, "column names of one party are not the researcher's"
     # A difference of labels and products with large means: exact to the rounding of these.
     close(shared.arrays["intercept"], twin.intercept_, scale=np.abs(files.y).max())
-    bank, shop, insurer = (read_results(path) for path in party_folders(target))
+    bank, shop, insurer = (read_result(path) for path in party_folders(target))
     close(np.hstack([part.arrays["coefficients"][0] for part in (bank, shop, insurer)]), twin.coef_)
     assert "fitted" not in bank.arrays
     close(insurer.arrays["fitted"][:, 0], twin.predict(files.D))
@@ -150,7 +150,7 @@ def test_a_ridge_on_split_rows_is_everybodys(tmp_path):
     target, _ = ran(files, task="lr", label="outcome", alpha=2.5)
     twin = Ridge(2.5, solver="svd").fit(files.D, files.y)
     for path in (target, *party_folders(target)):
-        stored = read_results(path)
+        stored = read_result(path)
         close(stored.arrays["coefficients"][0], twin.coef_)
         close(stored.arrays["intercept"], twin.intercept_, scale=np.abs(files.y).max())
         assert stored.targets == ("outcome",)
@@ -160,7 +160,7 @@ def test_tables_carry_names_and_ids_and_read_back_to_the_same_bits(tmp_path):
     files = hospitals(tmp_path)
     target, _ = ran(files, task="pca", components=2, release=["components", "mean", "spectrum"])
     south = target / "parties" / "south"
-    stored = read_results(south)
+    stored = read_result(south)
     scores = table_in(south / "scores.csv").set_index("id")
     assert scores.columns.tolist() == ["component_1", "component_2"]
     assert scores.index.tolist() == files.joint["patient"][40:75].tolist()
@@ -207,7 +207,7 @@ def test_a_column_may_be_called_what_we_call_the_rows(tmp_path):
     text = text.replace("south.parquet", "south.csv").replace("west.tsv", "west.csv")
     (tmp_path / "job.toml").write_text(text, encoding="utf-8")
     prepared = prepare(read_job(tmp_path / "job.toml"))
-    write_results(tmp_path / "out", prepared, run_job(prepared, policy=Policy.permissive()))
+    write_job(tmp_path / "out", results_of(prepared, run_job(prepared, policy=Policy.permissive())))
     with (tmp_path / "out" / "coefficients.csv").open(newline="", encoding="utf-8") as file:
         assert next(csv.reader(file)) == ["feature_", "feature"]
 
@@ -389,7 +389,7 @@ def damage(path):
 
 def refused(path):
     with pytest.raises(StorageError) as caught:
-        read_results(path)
+        read_result(path)
     assert caught.value.code == "FSVD-350"
     return str(caught.value)
 
@@ -400,7 +400,7 @@ def test_every_file_of_a_result_is_guarded(stored):
         damage(path)
         assert "damaged" in refused(stored / "parties" / "north")
         path.write_bytes(content)
-        read_results(stored / "parties" / "north")
+        read_result(stored / "parties" / "north")
 
 
 def test_a_missing_or_cut_file_is_noticed(stored):

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, FedSVDError, MalformedFrame, printable
-from fedsvd.service.api import LARGEST, Desk, Refused
-from fedsvd.service.jobs import failure_from, progress_from
+from fedsvd.service.api import LARGEST
+from fedsvd.service.client import CspClient, Refused
+from fedsvd.service.records import Failure, Progress
 
 RECORD = {
     "id": "8f3a",
@@ -29,8 +30,8 @@ JSON = st.recursive(
 )
 
 
-class Line:
-    """A line over which everything is answered with this."""
+class Carrier:
+    """A connection over which everything is answered with this."""
 
     def __init__(self, reply):
         self.reply = reply
@@ -39,8 +40,8 @@ class Line:
         return self.reply if isinstance(self.reply, bytes) else json.dumps(self.reply).encode()
 
 
-def answer(value, verb="job"):
-    return Desk(Line({"answer": value})).ask(verb, id="8f3a")
+def answer(value):
+    return CspClient(Carrier({"answer": value})).job("8f3a")
 
 
 def texts_in(value):
@@ -62,19 +63,32 @@ def test_texts_of_peers_are_printable_and_what_is_compared_is_as_it_was():
         "progress": {"party/a\r": {"stage": "up\x1bload", "sent": 3, "done": "x"}},
     }
     found = answer(said)
-    assert found["file"] == RECORD["file"]
-    assert found["enlisted"] == RECORD["enlisted"]
-    assert found["name"] == "study?[31m"
-    assert found["members"] == ["party/a ", "party/b"]
-    assert found["failures"] == [{"who": "party/?a", "code": "FSVD-501", "stage": "?2J", "text": "line line"}]
-    assert found["progress"] == {"party/a ": {"stage": "up?load", "sent": 3, "done": 0}}
-    shown = {key: found[key] for key in found if key not in ("file", "enlisted")}
+    assert found.file == RECORD["file"]
+    assert found.enlisted["party/a"].certificate == RECORD["enlisted"]["party/a"]["certificate"]
+    assert found.name == "study?[31m"
+    assert found.members == ("party/a ", "party/b")
+    assert found.failures == (Failure(who="party/?a", code="FSVD-501", stage="?2J", text="line line"),)
+    assert found.progress == {"party/a ": Progress(stage="up?load", sent=3)}
+    shown = found.model_dump(mode="json", exclude={"file", "enlisted"})
     assert all(printable(text) == text for text in texts_in(shown))
 
 
 @pytest.mark.parametrize(
     "said",
-    [None, [], "text", 3, {}, {**RECORD, "members": "ab"}, {**RECORD, "failures": [3]}, {**RECORD, "attempt": "1"}],
+    [
+        None,
+        [],
+        "text",
+        3,
+        {},
+        {**RECORD, "members": "ab"},
+        {**RECORD, "failures": [3]},
+        {**RECORD, "attempt": "1"},
+        {**RECORD, "state": "asleep"},
+        {**RECORD, "more": 1},
+        {**RECORD, "enlisted": {"party/a": {"rows": "many"}}},
+        {**RECORD, "members": ["party/a"] * 10_000},
+    ],
 )
 def test_a_record_that_is_none_is_an_error_of_the_question(said):
     with pytest.raises(MalformedFrame):
@@ -86,33 +100,34 @@ def test_a_record_that_is_none_is_an_error_of_the_question(said):
 )
 def test_an_answer_that_is_none_is_an_error_of_the_question(reply):
     with pytest.raises(MalformedFrame):
-        Desk(Line(reply)).ask("now")
+        CspClient(Carrier(reply)).now()
 
 
 def test_an_error_of_the_csp_has_a_code_of_ours_and_a_printable_text():
     for code, expected in (("FSVD-350", "FSVD-350"), ("\x1b[2J", "FSVD-000"), ("FSVD-1\n", "FSVD-000")):
         with pytest.raises(Refused) as refused:
-            Desk(Line({"error": {"code": code, "fault": "a\nb", "fix": "c\x1b"}})).ask("now")
+            CspClient(Carrier({"error": {"code": code, "fault": "a\nb", "fix": "c\x1b"}})).now()
         assert (refused.value.code, refused.value.fault, refused.value.fix) == (expected, "a b", "c?")
 
 
 def test_a_question_that_is_too_large_is_not_asked():
     with pytest.raises(ConfigError, match="bytes"):
-        Desk(Line(b"")).ask("submit", file={"id": "x" * LARGEST})
+        CspClient(Carrier(b"")).submit({"id": "x" * LARGEST})
 
 
 @given(JSON)
 def test_whatever_a_member_says_of_its_progress_can_be_shown(said):
-    found = progress_from(said)
-    assert isinstance(found["stage"], str)
-    assert all(isinstance(found.get(key, 0), int) for key in ("done", "total", "sent", "received"))
-    json.dumps(found, allow_nan=False)
-    assert all(printable(text) == text for text in texts_in(found))
+    found = Progress.model_validate(said)
+    assert isinstance(found.stage, str)
+    assert all(isinstance(count, int) for count in (found.done, found.total, found.sent, found.received))
+    shown = found.model_dump(mode="json")
+    json.dumps(shown, allow_nan=False)
+    assert all(printable(text) == text for text in texts_in(shown))
 
 
-@given(JSON)
+@given(st.dictionaries(st.sampled_from(["who", "code", "stage", "text", "more"]), JSON))
 def test_whatever_a_member_says_of_its_failure_can_be_shown(said):
-    found = failure_from(said, "party/a")
+    found = Failure.model_validate(said).model_dump()
     assert sorted(found) == ["code", "stage", "text", "who"]
     assert all(isinstance(text, str) and printable(text) == text and len(text) <= 500 for text in found.values())
 

@@ -4,12 +4,13 @@ import pytest
 
 from fedsvd.errors import ApprovalSpent, SourceChanged
 from fedsvd.service.approvals import Approvals
+from fedsvd.service.records import JobRecord
 
-RECORD = {"id": "8f3a91c2", "attempt": 1, "file": {"job": {}}, "submitter": "researcher/r", "members": ["party/a"]}
+RECORD = JobRecord(id="8f3a91c2", name="study", file={"job": {}}, submitter="researcher/r", members=["party/a"])
 
 
 def attempt(number, certain=False):
-    return {**RECORD, "attempt": number, "certain_bound": certain}
+    return RECORD.changed(attempt=number, certain_bound=certain)
 
 
 @pytest.fixture
@@ -79,6 +80,6 @@ def test_without_a_person_the_first_data_brought_is_what_is_approved(approvals):
 
 
 def test_a_job_that_was_changed_is_another_job(approvals):
-    other = {**RECORD, "file": {"job": {"components": 9}}}
+    other = RECORD.changed(file={"job": {"components": 9}})
     assert approvals.of(other) is None
     assert approvals.changed(other)

@@ -1,4 +1,4 @@
-"""The CSP's desk: who may ask what, what concurrent members cannot spoil, and what a liar cannot make it do."""
+"""The CSP's handlers: who may ask what, what concurrent members cannot spoil, and what a liar cannot make it do."""
 
 import json
 import threading
@@ -9,19 +9,17 @@ import pytest
 
 from fedsvd.errors import NotAuthenticated
 from fedsvd.identity.temporary import temporary_federation
-from fedsvd.protocol.certificate import Certificate
-from fedsvd.results.stored import with_accounts
-from fedsvd.service import api as questions
-from fedsvd.service import csp_handlers as csp_desk
-from fedsvd.service.api import Desk
+from fedsvd.protocol.certificate import Accounts
+from fedsvd.service import api, handlers
+from fedsvd.service.client import CspClient
 from fedsvd.service.csp import CspNode
-from fedsvd.service.jobs import JobState
+from fedsvd.service.jobs import accounts_sent
+from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
 
 GENEROUS = 60.0
 NAMES = [f"p{i}" for i in range(8)]
 MEMBERS = [f"party/{name}" for name in NAMES]
-CERTIFICATE = Certificate("d" * 64, 0.0, 0.0, 1, {}, {}, {}, {})
 FILE = {"job": {"name": "study", "task": "svd"}, "party": [{"name": name} for name in NAMES]}
 
 
@@ -60,7 +58,7 @@ def small_node(kit, tmp_path):
 
 def ask(node, caller, verb, **values):
     """The answer, or the error, as the caller reads it."""
-    return json.loads(node._answer(caller, json.dumps({"ask": verb, "with": values}).encode()))
+    return json.loads(node.answer(caller, json.dumps({"ask": verb, "with": values}).encode()))
 
 
 def submitted(node, file=FILE):
@@ -96,7 +94,7 @@ def test_members_who_end_in_one_instant_are_all_counted(node):
         id = submitted(node)
         enlist_all(node, id)
         at_once([partial(ask, node, member, "ended", id=id, attempt=1) for member in MEMBERS])
-        job = node.book.get(id)
+        job = node.jobs.get(id)
         assert (job.state, job.finished) == (JobState.DONE, tuple(sorted(MEMBERS)))
 
 
@@ -107,7 +105,7 @@ def test_members_who_enlist_in_one_instant_open_one_session(node):
         for place, member in enumerate(MEMBERS)
     ]
     at_once([*works, *works])  # and every question comes twice, as it may
-    assert node.book.get(id).state is JobState.RUNNING
+    assert node.jobs.get(id).state is JobState.RUNNING
     sessions = (node._state / "ledger.jsonl").read_text().count('"event":"session"')
     assert sessions == 1
 
@@ -125,13 +123,9 @@ def test_a_failure_is_told_in_ones_own_name_and_briefly(node):
     id = submitted(node)
     told = {"who": "party/p1", "code": "FSVD-201", "stage": "x", "text": "y" * 100_000, "more": "z"}
     ask(node, "party/p0", "ended", id=id, attempt=1, failure=told)
-    (failure,) = node.book.get(id).failures
-    assert (failure["who"], failure["code"], sorted(failure)) == (
-        "party/p0",
-        "FSVD-201",
-        ["code", "stage", "text", "who"],
-    )
-    assert len(failure["text"]) <= 2000
+    (failure,) = node.jobs.get(id).failures
+    assert (failure.who, failure.code, failure.stage) == ("party/p0", "FSVD-201", "x")
+    assert len(failure.text) <= 2000
 
 
 def test_a_failure_of_an_earlier_attempt_changes_nothing(node):
@@ -139,27 +133,37 @@ def test_a_failure_of_an_earlier_attempt_changes_nothing(node):
     ask(node, "party/p0", "ended", id=id, attempt=1, failure={"code": "FSVD-501"})
     ask(node, "party/p0", "resume", id=id)
     ask(node, "party/p1", "ended", id=id, attempt=1, failure={"code": "FSVD-501"})
-    job = node.book.get(id)
+    job = node.jobs.get(id)
     assert (job.state, job.attempt, job.failures) == (JobState.RECRUITING, 2, ())
 
 
 def test_an_overflow_starts_again_under_the_certain_bound_and_once(node):
     id = submitted(node)
     ask(node, "party/p0", "ended", id=id, attempt=1, failure={"code": "FSVD-301"})
-    job = node.book.get(id)
+    job = node.jobs.get(id)
     assert (job.state, job.attempt, job.certain_bound) == (JobState.RECRUITING, 2, True)
     ask(node, "party/p0", "ended", id=id, attempt=2, failure={"code": "FSVD-301"})
-    assert node.book.get(id).state is JobState.BROKEN
+    assert node.jobs.get(id).state is JobState.BROKEN
 
 
-@pytest.mark.parametrize("changes", [{"rows": "many"}, {"signing": 5, "rows": None}, {"columns": 5}])
-def test_facts_that_make_no_plan_break_the_job_and_hang_nobody(node, changes):
+@pytest.mark.parametrize(
+    "changes", [{"rows": "many"}, {"signing": 5, "rows": None}, {"rows": True}, {"rows": -1}, {"more": 1}]
+)
+def test_facts_that_are_none_are_refused_and_the_job_still_recruits(node, changes):
+    id = submitted(node)
+    said = ask(node, MEMBERS[3], "enlist", id=id, attempt=1, facts=facts(3, **changes))
+    assert said["error"]["code"] == "FSVD-100"
+    job = node.jobs.get(id)
+    assert (job.state, job.enlisted) == (JobState.RECRUITING, {})
+
+
+def test_facts_that_make_no_plan_break_the_job_and_hang_nobody(node):
     id = submitted(node)
     for place, member in enumerate(MEMBERS):
-        ask(node, member, "enlist", id=id, attempt=1, facts=facts(place, **(changes if place == 3 else {})))
-    job = node.book.get(id)
+        ask(node, member, "enlist", id=id, attempt=1, facts=facts(place, columns=5 if place == 3 else 4))
+    job = node.jobs.get(id)
     assert job.state is JobState.BROKEN
-    assert (job.failures[0]["who"], job.failures[0]["stage"]) == ("csp", "planning")
+    assert (job.failures[0].who, job.failures[0].stage) == ("csp", "planning")
 
 
 @pytest.mark.parametrize(
@@ -193,28 +197,28 @@ def test_members_hear_of_what_is_under_way_and_people_of_all(node):
 
 
 def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(node, monkeypatch):
-    monkeypatch.setattr(csp_desk, "_PAGE", 4)
+    monkeypatch.setattr(handlers, "_PAGE", 4)
     ids = [submitted(node) for _ in range(11)]
 
-    class Line:
+    class Carrier:
         calls = 0
 
         def call(self, method, body):
-            Line.calls += 1
-            return node._answer("party/p0", body)
+            Carrier.calls += 1
+            return node.answer("party/p0", body)
 
-    desk = Desk(Line())
-    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
-    assert Line.calls == 3
-    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
-    assert Line.calls == 4
+    client = CspClient(Carrier())
+    assert [job.id for job in client.jobs(under_way=True)] == ids
+    assert Carrier.calls == 3
+    assert [job.id for job in client.jobs(under_way=True)] == ids
+    assert Carrier.calls == 4
     ids.append(submitted(node))
-    assert [job["id"] for job in desk.jobs(under_way=True)] == ids
-    assert [job["id"] for job in desk.jobs()] == ids
+    assert [job.id for job in client.jobs(under_way=True)] == ids
+    assert [job.id for job in client.jobs()] == ids
 
 
 def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):
-    monkeypatch.setattr(csp_desk, "_PAGE_BYTES", 5000)
+    monkeypatch.setattr(handlers, "_PAGE_BYTES", 5000)
     ids = [submitted(node, {**FILE, "job": {**FILE["job"], "id": "x" * 900}}) for _ in range(9)]
     page = ask(node, "party/p0", "jobs")["answer"]
     assert 0 < len(page["jobs"]) < 9
@@ -243,7 +247,7 @@ def test_a_job_that_would_choke_its_members_is_refused_and_the_others_go_on(node
 
 def test_an_answer_that_is_too_large_is_an_error_of_its_question_alone(node, monkeypatch):
     id = submitted(node)
-    monkeypatch.setattr(questions, "LARGEST_ANSWER", 300)
+    monkeypatch.setattr(api, "LARGEST_ANSWER", 300)
     refused = ask(node, "party/p0", "job", id=id)["error"]
     assert "bytes" in refused["fault"]
     assert ask(node, "party/p0", "now")["answer"]["fedsvd"]
@@ -273,14 +277,16 @@ def test_what_members_say_is_printable_wherever_it_is_shown(node):
     told = ask(node, "party/p0", "ended", id=id, attempt=1, failure=failure)["answer"]["failures"][-1]
     assert told == {"who": "party/p0", "code": "?[31m", "stage": "up loading", "text": "a?b  level=INFO forged"}
     progress = ask(node, "party/p1", "job", id=id)["answer"]["progress"]["party/p0"]
-    assert progress == {"stage": "?]0;owned?", "done": 0, "total": 0}
+    assert progress == {"stage": "?]0;owned?"}
+
+
+def sent(node, job):
+    return {who: progress.accounts() for who, progress in node.jobs.progress(job.id).items()}
 
 
 def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node, monkeypatch):
     accounts = []
-    monkeypatch.setattr(
-        node, "_account", lambda job: accounts.append(with_accounts(CERTIFICATE, node.book.progress(job.id)))
-    )
+    monkeypatch.setattr(node, "_account", lambda job: accounts.append(accounts_sent(node.jobs.progress(job.id))))
     id = submitted(node)
     enlist_all(node, id)
     wrong = {"stage": "done", "bytes_by_link": "many", "seconds_by_stage": {"a": "long", "b": 2.0}, "peak_memory": [1]}
@@ -288,16 +294,15 @@ def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node, monkey
         ask(node, member, "tell", id=id, progress=wrong)
         last = ask(node, member, "ended", id=id, attempt=1)["answer"]
     assert last["state"] == "done"
-    (certificate,) = accounts
-    assert certificate.seconds_by_stage == {"b": 2.0}
-    assert certificate.bytes_by_link == {}
+    (found,) = accounts
+    assert found == Accounts(), "a role that sends accounts of unknown form has none"
 
 
 def test_a_defect_in_an_answer_is_an_answer_too(node, monkeypatch):
-    def broken(caller):
+    def broken(caller, asked):
         raise MemoryError
 
-    monkeypatch.setattr(node, "_now", broken)
+    monkeypatch.setattr(node, "_handlers", {"now": broken})
     assert ask(node, "party/p0", "now")["error"]["fault"] == "unexpected MemoryError at the CSP"
 
 
@@ -310,7 +315,7 @@ def test_the_clock_and_the_version_are_told(node):
 def test_a_plan_beyond_the_memory_of_the_csps_site_breaks_in_planning(small_node):
     id = submitted(small_node)
     enlist_all(small_node, id)
-    job = small_node.book.get(id)
+    job = small_node.jobs.get(id)
     assert job.state is JobState.BROKEN
-    assert [failure["stage"] for failure in job.failures] == ["planning"]
-    assert "site.toml" in job.failures[0]["text"]
+    assert [failure.stage for failure in job.failures] == ["planning"]
+    assert "site.toml" in job.failures[0].text

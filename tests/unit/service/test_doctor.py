@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.network import unpin
 
 from fedsvd.identity.authority import Authority, init_federation
 from fedsvd.identity.kit import Kit, accept, accept_revocations
-from fedsvd.identity.pins import pin, unpin
+from fedsvd.identity.pins import pin
 from fedsvd.identity.request import make_request
 from fedsvd.service.csp import CspNode
 from fedsvd.service.doctor import examine
-from fedsvd.service.doctor_machine import Machine, this_machine
-from fedsvd.service.doctor_network import proxy_for
+from fedsvd.service.doctor_checks import Machine, proxy_for, this_machine
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import job_from
 
@@ -330,13 +330,14 @@ def test_a_party_that_the_csp_turns_away(kit, made, tmp_path):
 
 
 class Late(CspNode):
-    def _now(self, caller):
-        return {**super()._now(caller), "now": (datetime.now(UTC) - timedelta(minutes=10)).isoformat()}
+    def _now(self, caller, asked):
+        late = (datetime.now(UTC) - timedelta(minutes=10)).isoformat()
+        return super()._now(caller, asked).model_copy(update={"now": late})
 
 
 class Old(CspNode):
-    def _now(self, caller):
-        return {**super()._now(caller), "fedsvd": "0.0.9"}
+    def _now(self, caller, asked):
+        return super()._now(caller, asked).model_copy(update={"fedsvd": "0.0.9"})
 
 
 @pytest.mark.parametrize(

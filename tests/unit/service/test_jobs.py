@@ -1,22 +1,26 @@
-"""The CSP's book of jobs: every change is on disk before it is answered, and a CSP that was killed knows them all."""
+"""The CSP's jobs: every change is on disk before it is answered, and a CSP that was killed knows them all."""
 
+import json
 import threading
 
 import pytest
 from tests.network import GENEROUS
 
 from fedsvd.errors import ConfigError, NotAuthenticated, StorageError
-from fedsvd.service.jobs import JobBook, JobRecord, JobState
-from fedsvd.storage.journal import Ledger
+from fedsvd.service.jobs import Jobs
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, ProposedPlan
+from fedsvd.storage.journal import Journal
 
 MEMBERS = ("party/a", "party/b", "authority/ta")
 SUBMITTER = "researcher/res"
-FAILURE = {"who": "party/b", "code": "FSVD-501", "stage": "", "text": ""}
-FACTS = {"rows": 3, "columns": ["x", "y"], "signing": "ab"}
+FAILURE = Failure(who="party/b", code="FSVD-501")
+FACTS = EnlistedFacts(rows=3, columns=2, signing="ab")
+PLAN = ProposedPlan(session="00" * 16, m=3)
 
 
 def job(id: str = "1122334455667788", **values) -> JobRecord:
-    return JobRecord(id, "study", {"job": {"name": "study", "task": "svd"}}, SUBMITTER, MEMBERS, **values)
+    file = {"job": {"name": "study", "task": "svd"}}
+    return JobRecord(id=id, name="study", file=file, submitter=SUBMITTER, members=MEMBERS, **values)
 
 
 @pytest.fixture
@@ -25,131 +29,132 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def book(path):
-    return JobBook(Ledger(path))
+def jobs(path):
+    return Jobs(Journal(path))
 
 
-def reread(path) -> JobBook:
-    """The book of a CSP that was killed and started again."""
-    return JobBook(Ledger(path))
+def reread(path) -> Jobs:
+    """The jobs of a CSP that was killed and started again."""
+    return Jobs(Journal(path))
 
 
-def running(book: JobBook) -> JobRecord:
-    book.submit(job())
+def running(jobs: Jobs) -> JobRecord:
+    jobs.submit(job())
     for member in MEMBERS:
-        book.enlist(job().id, member, 1, FACTS)
-    return book.change(job().id, state=JobState.RUNNING, plan={"m": 3}, plan_digest="d" * 64)
+        jobs.enlist(job().id, member, 1, FACTS)
+    return jobs.change(job().id, state=JobState.RUNNING, plan=PLAN, plan_digest="d" * 64)
 
 
-def test_a_job_is_as_it_was_submitted_also_after_a_restart(book, path):
-    kept = book.submit(job())
+def test_a_job_is_as_it_was_submitted_also_after_a_restart(jobs, path):
+    kept = jobs.submit(job())
     assert kept == job()
     assert reread(path).get(job().id) == kept
 
 
-def test_a_job_is_submitted_once(book):
-    book.submit(job())
+def test_a_job_is_submitted_once(jobs):
+    jobs.submit(job())
     with pytest.raises(ConfigError, match="before"):
-        book.submit(job())
+        jobs.submit(job())
 
 
-def test_a_job_is_found_by_the_beginning_of_its_id_when_that_is_only_one(book):
-    book.submit(job("11aa000000000000"))
-    book.submit(job("11bb000000000000"))
-    assert book.get("11a").id == "11aa000000000000"
+def test_a_job_is_found_by_the_beginning_of_its_id_when_that_is_only_one(jobs):
+    jobs.submit(job("11aa000000000000"))
+    jobs.submit(job("11bb000000000000"))
+    assert jobs.get("11a").id == "11aa000000000000"
     for unclear, count in (("11", 2), ("", 2), ("22", 0)):
         with pytest.raises(ConfigError, match=f"{count} jobs match"):
-            book.get(unclear)
+            jobs.get(unclear)
 
 
 @pytest.mark.parametrize("caller", [*MEMBERS, SUBMITTER])
-def test_members_and_submitter_see_a_job(book, caller):
-    book.submit(job())
-    assert book.get("11", caller) == job()
-    assert book.of(caller) == [job()]
+def test_members_and_submitter_see_a_job(jobs, caller):
+    jobs.submit(job())
+    assert jobs.get("11", caller) == job()
+    assert jobs.of(caller) == [job()]
 
 
 @pytest.mark.parametrize("stranger", ["party/c", "researcher/other", "csp/csp", ""])
-def test_nobody_else_sees_a_job(book, stranger):
-    book.submit(job())
+def test_nobody_else_sees_a_job(jobs, stranger):
+    jobs.submit(job())
     with pytest.raises(NotAuthenticated):
-        book.get("11", stranger)
-    assert book.of(stranger) == []
+        jobs.get("11", stranger)
+    assert jobs.of(stranger) == []
 
 
-def test_jobs_are_listed_oldest_first_also_after_a_restart(book, path):
+def test_jobs_are_listed_oldest_first_also_after_a_restart(jobs, path):
     for id in ("33", "11", "22"):
-        book.submit(job(id))
-    book.change("33", state=JobState.STOPPED)
-    for each in (book, reread(path)):
+        jobs.submit(job(id))
+    jobs.change("33", state=JobState.STOPPED)
+    for each in (jobs, reread(path)):
         assert [one.id for one in each.of("party/a")] == ["33", "11", "22"]
 
 
-def test_members_enlist_for_an_attempt_with_their_facts(book, path):
-    book.submit(job())
-    book.enlist(job().id, "party/a", 1, FACTS)
-    assert book.enlist(job().id, "party/b", 1, {"rows": 4}).enlisted == {"party/a": FACTS, "party/b": {"rows": 4}}
-    assert reread(path).get("11").enlisted == {"party/a": FACTS, "party/b": {"rows": 4}}
+def test_members_enlist_for_an_attempt_with_their_facts(jobs, path):
+    jobs.submit(job())
+    jobs.enlist(job().id, "party/a", 1, FACTS)
+    four = EnlistedFacts(rows=4)
+    assert jobs.enlist(job().id, "party/b", 1, four).enlisted == {"party/a": FACTS, "party/b": four}
+    assert reread(path).get("11").enlisted == {"party/a": FACTS, "party/b": four}
 
 
-def test_an_enlisting_that_is_said_again_changes_nothing(book, path):
-    once = running(book)
+def test_an_enlisting_that_is_said_again_changes_nothing(jobs, path):
+    once = running(jobs)
     lines = path.read_bytes()
-    assert book.enlist(job().id, "party/a", 1, FACTS) == once
+    assert jobs.enlist(job().id, "party/a", 1, FACTS) == once
     assert path.read_bytes() == lines
 
 
 @pytest.mark.parametrize("stranger", ["party/c", SUBMITTER])
-def test_only_members_enlist(book, stranger):
-    book.submit(job())
+def test_only_members_enlist(jobs, stranger):
+    jobs.submit(job())
     with pytest.raises(NotAuthenticated):
-        book.enlist(job().id, stranger, 1, FACTS)
+        jobs.enlist(job().id, stranger, 1, FACTS)
 
 
-def test_nobody_enlists_for_another_attempt_or_a_job_that_runs(book):
-    book.submit(job())
+def test_nobody_enlists_for_another_attempt_or_a_job_that_runs(jobs):
+    jobs.submit(job())
     for attempt in (0, 2):
         with pytest.raises(ConfigError, match="not recruiting"):
-            book.enlist(job().id, "party/a", attempt, FACTS)
-    book.change(job().id, state=JobState.RUNNING)
+            jobs.enlist(job().id, "party/a", attempt, FACTS)
+    jobs.change(job().id, state=JobState.RUNNING)
     with pytest.raises(ConfigError, match="not recruiting"):
-        book.enlist(job().id, "party/a", 1, {"rows": 99})
+        jobs.enlist(job().id, "party/a", 1, EnlistedFacts(rows=99))
 
 
-def test_a_job_that_ran_when_the_csp_was_killed_is_broken_and_says_why(book, path):
-    before = running(book)
+def test_a_job_that_ran_when_the_csp_was_killed_is_broken_and_says_why(jobs, path):
+    before = running(jobs)
     after = reread(path).get("11")
-    assert (after.state, after.enlisted, after.plan) == (JobState.BROKEN, before.enlisted, {"m": 3})
+    assert (after.state, after.enlisted, after.plan) == (JobState.BROKEN, before.enlisted, PLAN)
     (failure,) = after.failures
-    assert (failure["who"], failure["code"]) == ("csp", "FSVD-501")
+    assert (failure.who, failure.code) == ("csp", "FSVD-501")
     # And only once: a second restart finds it broken already.
     assert reread(path).get("11") == after
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
-def test_a_job_in_any_other_state_is_the_same_after_a_restart(book, path, state):
-    running(book)
-    before = book.change(job().id, state=state, finished=("party/a",), failures=(FAILURE,))
+def test_a_job_in_any_other_state_is_the_same_after_a_restart(jobs, path, state):
+    running(jobs)
+    before = jobs.change(job().id, state=state, finished=("party/a",), failures=(FAILURE,))
     assert reread(path).get("11") == before
 
 
-def test_a_broken_job_is_resumed_as_a_new_attempt_that_remembers_only_what_it_must(book, path):
-    running(book)
-    failure = {"who": "party/a", "code": "FSVD-301", "stage": "uploading", "text": "overflow"}
-    book.change(job().id, state=JobState.BROKEN, failures=(failure,), certain_bound=True)
-    again = book.resume(job().id)
+def test_a_broken_job_is_resumed_as_a_new_attempt_that_remembers_only_what_it_must(jobs, path):
+    running(jobs)
+    failure = Failure(who="party/a", code="FSVD-301", stage="uploading", text="overflow")
+    jobs.change(job().id, state=JobState.BROKEN, failures=(failure,), certain_bound=True)
+    again = jobs.resume(job().id)
     assert again == job(attempt=2, certain_bound=True)
     assert reread(path).get("11") == again
-    book.enlist(job().id, "party/a", 2, FACTS)
+    jobs.enlist(job().id, "party/a", 2, FACTS)
     with pytest.raises(ConfigError, match="not recruiting"):
-        book.enlist(job().id, "party/b", 1, FACTS)
+        jobs.enlist(job().id, "party/b", 1, FACTS)
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.BROKEN])
-def test_only_broken_jobs_are_resumed(book, state):
-    book.submit(job(state=state))
+def test_only_broken_jobs_are_resumed(jobs, state):
+    jobs.submit(job(state=state))
     with pytest.raises(ConfigError, match="not broken"):
-        book.resume(job().id)
+        jobs.resume(job().id)
 
 
 def test_done_and_stopped_are_ends_and_broken_is_not():
@@ -157,84 +162,105 @@ def test_done_and_stopped_are_ends_and_broken_is_not():
     assert ends == {JobState.DONE, JobState.STOPPED}
 
 
-def test_a_change_that_could_not_be_written_did_not_happen(book, path, monkeypatch):
-    book.submit(job())
+def test_a_change_that_could_not_be_written_did_not_happen(jobs, path, monkeypatch):
+    jobs.submit(job())
 
     def full(line):
         raise StorageError("cannot write ledger.jsonl: no space", "free disk space")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "_write", lambda ledger, line: full(line))
+        patched.setattr(Journal, "_write", lambda ledger, line: full(line))
         for change in (
-            lambda: book.change(job().id, state=JobState.STOPPED),
-            lambda: book.enlist(job().id, "party/a", 1, FACTS),
-            lambda: book.submit(job("99")),
+            lambda: jobs.change(job().id, state=JobState.STOPPED),
+            lambda: jobs.enlist(job().id, "party/a", 1, FACTS),
+            lambda: jobs.submit(job("99")),
         ):
             with pytest.raises(StorageError):
                 change()
-    assert book.of("party/a") == [job()]
+    assert jobs.of("party/a") == [job()]
     assert reread(path).of("party/a") == [job()]
 
 
-def test_progress_is_told_and_forgotten_with_the_process(book, path):
-    book.submit(job())
-    assert book.progress(job().id) == {}
-    book.told(job().id, "party/a", {"stage": "masking", "done": 3})
-    book.told(job().id, "party/a", {"stage": "uploading"})
-    book.told(job().id, "csp", {"stage": "collecting"})
-    assert book.progress(job().id) == {"party/a": {"stage": "uploading"}, "csp": {"stage": "collecting"}}
+def test_progress_is_told_and_forgotten_with_the_process(jobs, path):
+    jobs.submit(job())
+    assert jobs.progress(job().id) == {}
+    uploading, collecting = Progress(stage="uploading"), Progress(stage="collecting")
+    jobs.report(job().id, "party/a", Progress(stage="masking", done=3))
+    jobs.report(job().id, "party/a", uploading)
+    jobs.report(job().id, "csp", collecting)
+    assert jobs.progress(job().id) == {"party/a": uploading, "csp": collecting}
     assert reread(path).progress(job().id) == {}
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda book: book.submit(job("22")),
-        lambda book: book.change(job().id, state=JobState.STOPPED),
-        lambda book: book.enlist(job().id, "party/a", 1, FACTS),
-        lambda book: book.told(job().id, "party/a", {"stage": "masking"}),
+        lambda jobs: jobs.submit(job("22")),
+        lambda jobs: jobs.change(job().id, state=JobState.STOPPED),
+        lambda jobs: jobs.enlist(job().id, "party/a", 1, FACTS),
+        lambda jobs: jobs.report(job().id, "party/a", Progress(stage="masking")),
     ],
-    ids=["submit", "change", "enlist", "told"],
+    ids=["submit", "change", "enlist", "report"],
 )
-def test_whoever_waits_for_a_change_is_woken(book, change):
-    book.submit(job())
+def test_whoever_waits_for_a_change_is_woken(jobs, change):
+    jobs.submit(job())
     woken, waiting = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with book.changed:
+        with jobs.changed:
             waiting.set()
-            if book.changed.wait(GENEROUS):
+            if jobs.changed.wait(GENEROUS):
                 woken.set()
 
     thread = threading.Thread(target=wait)
     thread.start()
     assert waiting.wait(GENEROUS)
-    change(book)
+    change(jobs)
     thread.join(GENEROUS)
     assert woken.is_set()
 
 
-def test_a_record_is_shown_in_plain_values_without_its_class(book):
-    shown = running(book).shown()
-    assert (shown["state"], type(shown["state"])) == ("running", str)
-    assert shown["members"] == MEMBERS
-    assert set(shown) >= {"id", "name", "file", "submitter", "members", "attempt", "enlisted", "plan", "failures"}
+LINE_OF_0_1_0 = (
+    '{"event":"job","job":{"attempt":1,"certain_bound":false,"enlisted":{"party/a":{"certificate":"-----BEGIN",'
+    '"columns":2,"features":"","label":false,"rows":3,"signing":"ab"},"authority/ta":{"certificate":"-----BEGIN",'
+    '"signing":"cd"}},"failures":[{"code":"FSVD-501","stage":"","text":"gone","who":"csp"}],"file":{"job":{"name":'
+    '"study","task":"svd"}},"finished":["party/a"],"id":"11","members":["party/a","party/b","authority/ta"],"name":'
+    '"study","plan":{"csp_identity":"","m":3,"release":["left_vectors"],"session":"00"},"plan_digest":"dd","state":'
+    '"broken","submitter":"researcher/res"}}\n'
+)
 
 
-def test_a_job_that_fails_on_a_full_disk_is_broken_now_and_after_a_restart(book, path, monkeypatch):
-    running(book)
-    failure = {"who": "party/a", "code": "FSVD-350", "stage": "", "text": ""}
+def test_a_line_of_the_journal_has_the_shape_it_always_had(path):
+    """Read and written again, a line is the same: journals outlive versions."""
+    path.write_text(LINE_OF_0_1_0)
+    found = reread(path).get("11")
+    assert (found.state, found.enlisted["party/a"].rows, found.failures[0].text) == (JobState.BROKEN, 3, "gone")
+    reread(path).change("11", finished=found.finished)
+    first, second = map(json.loads, path.read_text().splitlines())
+    second["job"]["plan"].pop("certain_bound", None)
+    assert second == first
+
+
+def test_a_line_that_is_no_job_is_said_and_not_skipped(path):
+    path.write_text('{"event":"job","job":{"id":3}}\n')
+    with pytest.raises(StorageError, match=r"ledger\.jsonl"):
+        reread(path)
+
+
+def test_a_job_that_fails_on_a_full_disk_is_broken_now_and_after_a_restart(jobs, path, monkeypatch):
+    running(jobs)
+    failure = Failure(who="party/a", code="FSVD-350")
 
     def full(ledger, record):
         raise StorageError("cannot write ledger.jsonl", "free disk space")
 
     with monkeypatch.context() as disk:
-        disk.setattr(Ledger, "append", full)
+        disk.setattr(Journal, "append", full)
         with pytest.raises(StorageError):
-            book.change(job().id, finished=("party/a",))
-        assert book.get(job().id).state is JobState.RUNNING
-        broken = book.breaks(job().id, state=JobState.BROKEN, failures=(failure,))
-        assert book.get(job().id) == broken
+            jobs.change(job().id, finished=("party/a",))
+        assert jobs.get(job().id).state is JobState.RUNNING
+        broken = jobs.breaks(job().id, state=JobState.BROKEN, failures=(failure,))
+        assert jobs.get(job().id) == broken
         with pytest.raises(StorageError):
-            book.resume(job().id)
+            jobs.resume(job().id)
     assert reread(path).get(job().id).state is JobState.BROKEN

@@ -3,7 +3,7 @@
 import pytest
 
 from fedsvd.errors import ConfigError, LocalProtocolError, StorageError
-from fedsvd.service.prekeys import Prekeys
+from fedsvd.service.member import Prekeys
 
 JOB = "8f3a5c1200ab77de"
 
@@ -46,11 +46,11 @@ def test_prekeys_are_for_their_owner_alone(folder):
 
 def test_prekeys_of_attempts_that_will_not_begin_are_erased(folder):
     prekeys = Prekeys(folder)
-    prekeys.keep_only([])  # nothing there yet
+    prekeys.erase_but([])  # nothing there yet
     kept = prekeys.make(JOB, 2).public
     prekeys.make(JOB, 1)
     prekeys.make(JOB[::-1], 2)
-    prekeys.keep_only([(JOB, 2), ("00", 7)])
+    prekeys.erase_but([(JOB, 2), ("00", 7)])
     assert [path.name for path in folder.iterdir()] == [f"{JOB}-2.prekey"]
     assert prekeys.take(JOB, 2).public == kept
 

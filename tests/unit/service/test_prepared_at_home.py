@@ -8,51 +8,53 @@ import pytest
 from tests.messy import PREPARE, messy_hospitals, numbers, record
 
 from fedsvd.errors import ConfigError
+from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
-from fedsvd.service.earlier_studies import Asked, EarlierStudies
-from fedsvd.service.enlist import file_of, job_of, open_own
+from fedsvd.service.enlist import open_data
 from fedsvd.service.site_file import SITE, read_site
-from fedsvd.studies.job_file import job_from
+from fedsvd.studies.job_file import job_from, submitted_file, submitted_job
 
 FOUR = frozenset(f"party/{name}" for name in "abcd")
 
 
 def test_the_section_travels_with_the_job_and_is_the_same_on_the_other_side(tmp_path):
     job = job_from(record(tmp_path, PREPARE), Path())
-    sent = file_of(job)
-    assert job_of(sent).prepare == job.prepare
-    assert "prepare" not in file_of(job_from(record(None, {}), Path()))
+    sent = submitted_file(job)
+    assert submitted_job(sent).prepare == job.prepare
+    assert "prepare" not in submitted_file(job_from(record(None, {}), Path()))
 
 
 def test_a_name_that_cannot_be_shown_as_it_is_is_refused():
     with pytest.raises(ConfigError, match="marks of direction"):
-        job_of(record(None, {"ordinal": {"grade": ["low\u202e"]}}))
+        submitted_job(record(None, {"ordinal": {"grade": ["low\u202e"]}}))
 
 
 def test_facts_are_those_of_the_prepared_table(tmp_path):
     joint = messy_hospitals(tmp_path)
     own_words = {key: value for key, value in PREPARE.items() if key != "rename"}
-    job = job_of(record(None, own_words))
-    north = open_own(job, "north", tmp_path / "north.csv", tmp_path)
-    west = open_own(job, "west", tmp_path / "west.xlsx", tmp_path, {"Fläche": "mean area"})
-    assert west.facts["rows"] == len(numbers(joint)[310:].dropna())
-    assert west.facts["columns"] == 4
-    assert west.facts["features"] == north.facts["features"]
+    job = submitted_job(record(None, own_words))
+    north = open_data(job, "north", tmp_path / "north.csv", tmp_path)
+    west = open_data(job, "west", tmp_path / "west.xlsx", tmp_path, {"Fläche": "mean area"})
+    assert west.facts.rows == len(numbers(joint)[310:].dropna())
+    assert west.facts.columns == 4
+    assert west.facts.features == north.facts.features
     with pytest.raises(ConfigError, match="party west: columns: the table has no column 'mean area'"):
-        open_own(job, "west", tmp_path / "west.xlsx", tmp_path)
+        open_data(job, "west", tmp_path / "west.xlsx", tmp_path)
 
 
 def test_what_a_member_says_of_its_table_does_not_depend_on_its_gaps_its_names_or_its_other_columns(tmp_path):
     """Nothing of the preparation leaves a site: two sites whose prepared tables agree say the same."""
     words = {"columns": ["age", "dose"], "missing": "constant", "indicators": ["age"]}
-    job = job_of({"job": {"name": "j", "task": "pca"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]})
+    job = submitted_job(
+        {"job": {"name": "j", "task": "pca"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
+    )
     full = pd.DataFrame({"age": [30.0, 0.0, 50.0], "dose": [1.0, 0.0, 3.0]})
     gaps = pd.DataFrame({"note": ["x", "y", "z"], "dose": [1.0, None, 3.0], "Alter": [30.0, 0.0, 50.0]})
     full.to_csv(tmp_path / "full.csv", index=False)
     gaps.to_csv(tmp_path / "gaps.csv", index=False)
-    one = open_own(job, "a", tmp_path / "full.csv", tmp_path)
-    other = open_own(job, "a", tmp_path / "gaps.csv", tmp_path, {"Alter": "age"})
+    one = open_data(job, "a", tmp_path / "full.csv", tmp_path)
+    other = open_data(job, "a", tmp_path / "gaps.csv", tmp_path, {"Alter": "age"})
     assert one.facts == other.facts
     assert one.data.table.fingerprint() == other.data.table.fingerprint()
     assert one.data.prepared.filled == 0
@@ -69,7 +71,7 @@ def test_earlier_studies_are_compared_as_prepared(tmp_path):
 
     def brought(run, **words):
         file = {"job": {"name": "j", "task": "svd"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
-        own = open_own(job_of(file), "a", tmp_path / "a.csv", tmp_path)
+        own = open_data(submitted_job(file), "a", tmp_path / "a.csv", tmp_path)
         return studies.compare(Asked(run, Split.HORIZONTAL, FOUR, full=True), own.data, Policy())
 
     first = brought("aa", missing="drop")
@@ -81,7 +83,7 @@ def test_earlier_studies_are_compared_as_prepared(tmp_path):
 
 def test_a_site_names_its_columns_as_studies_call_them(tmp_path):
     (tmp_path / SITE).write_text('[rename]\n"Gewicht (kg)" = "weight"\n', encoding="utf-8")
-    assert read_site(tmp_path)["rename"] == {"Gewicht (kg)": "weight"}
+    assert read_site(tmp_path).rename == {"Gewicht (kg)": "weight"}
     (tmp_path / SITE).write_text('rename = "weight"\n')
     with pytest.raises(ConfigError, match="not a table"):
         read_site(tmp_path)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedsvd.service import progress as telling
-from fedsvd.service.progress import Teller
+from fedsvd.service import progress as reporting
+from fedsvd.service.progress import ProgressReporter
 
 
 class Written:
@@ -12,35 +12,35 @@ class Written:
     def __init__(self) -> None:
         self.told: list[dict] = []
 
-    def ask(self, question, *, id, progress):
-        assert (question, id) == ("tell", "job")
-        self.told.append({key: value for key, value in progress.items() if key != "sent"})
+    def tell(self, id, progress):
+        assert id == "job"
+        self.told.append(progress.model_dump(exclude={"sent"}))
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(telling, "monotonic", lambda: now[0])
+    monkeypatch.setattr(reporting, "monotonic", lambda: now[0])
     return now
 
 
 def test_a_stage_of_one_part_is_told_when_it_begins_and_never_as_nought_per_cent(clock):
-    desk = Written()
-    teller = Teller(desk, "job")
-    teller.stage("uploading")
-    teller.progress("masking", 0, 1)
-    teller.progress("masking", 1, 1)
-    teller.progress("uploading", 1, 1)
-    assert desk.told == [{"stage": "uploading"}, {"stage": "masking"}, {"stage": "uploading"}]
+    client = Written()
+    reporter = ProgressReporter(client, "job")
+    reporter.stage("uploading")
+    reporter.progress("masking", 0, 1)
+    reporter.progress("masking", 1, 1)
+    reporter.progress("uploading", 1, 1)
+    assert client.told == [{"stage": "uploading"}, {"stage": "masking"}, {"stage": "uploading"}]
 
 
 def test_what_can_be_counted_is_told_twice_a_second_at_most_and_at_its_end(clock):
-    desk = Written()
-    teller = Teller(desk, "job")
+    client = Written()
+    reporter = ProgressReporter(client, "job")
     for done in range(1, 101):
         clock[0] += 0.1
-        teller.progress("uploading", done, 100)
-    shares = [told["done"] for told in desk.told]
+        reporter.progress("uploading", done, 100)
+    shares = [told["done"] for told in client.told]
     assert (shares[0], shares[-1]) == (1, 100)
     assert len(shares) <= 22
-    assert all(told["total"] == 100 for told in desk.told)
+    assert all(told["total"] == 100 for told in client.told)

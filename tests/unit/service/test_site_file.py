@@ -3,7 +3,7 @@
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.service.site_file import SITE, expect_room, read_site
+from fedsvd.service.site_file import SITE, read_site
 
 
 @pytest.mark.parametrize(
@@ -18,21 +18,21 @@ from fedsvd.service.site_file import SITE, expect_room, read_site
 def test_a_plan_within_the_memory_of_a_site_is_taken_and_a_larger_one_is_not(tmp_path, allowed, asked, fits):
     (tmp_path / SITE).write_text(f'memory = "{allowed}"\n')
     if fits:
-        expect_room(read_site(tmp_path), asked)
+        read_site(tmp_path).expect_memory(asked)
         return
     with pytest.raises(ConfigError, match="asks for") as refused:
-        expect_room(read_site(tmp_path), asked)
+        read_site(tmp_path).expect_memory(asked)
     assert "job file" in refused.value.fix
 
 
 def test_a_site_that_says_nothing_of_memory_takes_any_plan(tmp_path):
-    expect_room(read_site(tmp_path), 1 << 60)
+    read_site(tmp_path).expect_memory(1 << 60)
 
 
 def test_an_amount_that_is_none_is_said(tmp_path):
     (tmp_path / SITE).write_text('memory = "much"\n')
     with pytest.raises(ConfigError, match="not an amount"):
-        expect_room(read_site(tmp_path), 1)
+        read_site(tmp_path).expect_memory(1)
 
 
 def test_an_amount_is_a_text_as_all_of_the_file_is(tmp_path):

@@ -15,12 +15,12 @@ from tests.network import GENEROUS
 
 from fedsvd.errors import LocalProtocolError, StorageError
 from fedsvd.storage import journal as room
-from fedsvd.storage.journal import AuditLog, Ledger, Sessions, verify_audit
+from fedsvd.storage.journal import AuditLog, Journal, Sessions, verify_audit
 from fedsvd.types import SessionId
 
 
 def records(path):
-    return list(Ledger(path).records())
+    return list(Journal(path).records())
 
 
 def written(log: AuditLog, count: int) -> None:
@@ -33,11 +33,11 @@ def written(log: AuditLog, count: int) -> None:
 
 def test_records_come_back_in_order_also_after_a_restart(tmp_path):
     path = tmp_path / "state" / "ledger.jsonl"
-    ledger = Ledger(path)
+    ledger = Journal(path)
     assert list(ledger.records()) == []
     for number in range(3):
         ledger.append({"event": "x", "number": number, "text": "Müller\nand\u2028sons"})
-    again = Ledger(path)
+    again = Journal(path)
     again.append({"event": "y"})
     assert [record.get("number") for record in again.records()] == [0, 1, 2, None]
     assert next(again.records())["text"] == "Müller\nand\u2028sons"
@@ -45,7 +45,7 @@ def test_records_come_back_in_order_also_after_a_restart(tmp_path):
 
 def test_a_ledger_is_its_owners_alone(tmp_path):
     path = tmp_path / "state" / "ledger.jsonl"
-    Ledger(path).append({"a": 1})
+    Journal(path).append({"a": 1})
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -55,7 +55,7 @@ def test_a_record_is_synced_before_append_returns(tmp_path, monkeypatch):
     sync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(os.fstat(descriptor)), sync(descriptor)))
     path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(path)
+    ledger = Journal(path)
     ledger.append({"a": 1})
     assert [found.st_ino for found in synced] == [path.stat().st_ino, tmp_path.stat().st_ino]
     assert synced[0].st_size == path.stat().st_size
@@ -66,11 +66,11 @@ def test_a_record_is_synced_before_append_returns(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kept", range(1, 12))
 def test_a_line_cut_off_by_a_kill_is_as_if_it_had_never_been(tmp_path, kept):
     path = tmp_path / "ledger.jsonl"
-    Ledger(path).append({"a": 1})
+    Journal(path).append({"a": 1})
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"b":12345}\n'[:kept])
     assert list(room._lines(path)) == [{"a": 1}]
-    ledger = Ledger(path)
+    ledger = Journal(path)
     assert path.read_bytes() == whole
     ledger.append({"c": 3})
     assert list(ledger.records()) == [{"a": 1}, {"c": 3}]
@@ -79,8 +79,8 @@ def test_a_line_cut_off_by_a_kill_is_as_if_it_had_never_been(tmp_path, kept):
 def test_a_role_killed_while_it_writes_loses_nothing_it_had_written(tmp_path):
     path = tmp_path / "ledger.jsonl"
     program = (
-        "import sys; from pathlib import Path; from fedsvd.storage.journal import Ledger\n"
-        "ledger = Ledger(Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from fedsvd.storage.journal import Journal\n"
+        "ledger = Journal(Path(sys.argv[1]))\n"
         "for number in range(10**9):\n"
         "    ledger.append({'number': number}); print(number, flush=True)\n"
     )
@@ -96,7 +96,7 @@ def test_a_role_killed_while_it_writes_loses_nothing_it_had_written(tmp_path):
 @pytest.mark.parametrize("line", [b"{not json}\n", b"[1, 2]\n", b"\xff\xfe\n", b"\n", b"7\n", b"[" * 10**5 + b"\n"])
 def test_a_damaged_line_is_an_error_that_names_it(tmp_path, line):
     path = tmp_path / "ledger.jsonl"
-    Ledger(path).append({"a": 1})
+    Journal(path).append({"a": 1})
     path.write_bytes(path.read_bytes() + line + b'{"b":2}\n')
     with pytest.raises(StorageError, match=r"line 2 of ledger\.jsonl is damaged"):
         records(path)
@@ -105,7 +105,7 @@ def test_a_damaged_line_is_an_error_that_names_it(tmp_path, line):
 @pytest.mark.parametrize("fault", ["short", "full", "sync"])
 def test_a_full_disk_is_an_error_and_leaves_whole_lines_behind(tmp_path, monkeypatch, fault):
     path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(path)
+    ledger = Journal(path)
     ledger.append({"a": 1})
     whole, write = path.read_bytes(), os.write
 
@@ -125,7 +125,7 @@ def test_a_full_disk_is_an_error_and_leaves_whole_lines_behind(tmp_path, monkeyp
 
 
 def test_threads_write_whole_lines(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger = Journal(tmp_path / "ledger.jsonl")
     threads = [
         threading.Thread(target=lambda who=who: [ledger.append({"who": who, "number": n}) for n in range(25)])
         for who in range(4)
@@ -144,12 +144,12 @@ def test_threads_write_whole_lines(tmp_path):
 
 def test_a_session_is_spent_once_and_for_ever(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    sessions = Sessions(Ledger(path))
+    sessions = Sessions(Journal(path))
     one, two = SessionId("01" * 16), SessionId("02" * 16)
     sessions.claim(one)
     with pytest.raises(LocalProtocolError, match="opened before"):
         sessions.claim(one)
-    again = Sessions(Ledger(path))
+    again = Sessions(Journal(path))
     with pytest.raises(LocalProtocolError, match="opened before"):
         again.claim(one)
     again.claim(two)
@@ -157,7 +157,7 @@ def test_a_session_is_spent_once_and_for_ever(tmp_path):
 
 
 def test_a_session_is_on_disk_before_it_is_used(tmp_path, monkeypatch):
-    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger = Journal(tmp_path / "ledger.jsonl")
     sessions = Sessions(ledger)
 
     def full(line):
@@ -173,7 +173,7 @@ def test_a_session_is_on_disk_before_it_is_used(tmp_path, monkeypatch):
 
 
 def test_a_ledger_that_lists_a_session_twice_stops_the_role(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger = Journal(tmp_path / "ledger.jsonl")
     for _ in range(2):
         ledger.append({"event": "session", "session": "01" * 16})
     with pytest.raises(StorageError, match="twice"):
@@ -181,7 +181,7 @@ def test_a_ledger_that_lists_a_session_twice_stops_the_role(tmp_path):
 
 
 def test_of_many_threads_one_gets_a_session(tmp_path):
-    sessions = Sessions(Ledger(tmp_path / "ledger.jsonl"))
+    sessions = Sessions(Journal(tmp_path / "ledger.jsonl"))
     barrier, outcomes = threading.Barrier(8), []
 
     def claim() -> None:

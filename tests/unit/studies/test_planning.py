@@ -7,7 +7,8 @@ from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 H, V = Split.HORIZONTAL, Split.VERTICAL

@@ -11,7 +11,7 @@ from tests.messy import COLUMNS, NUMBERS, PREPARE, messy_hospitals, numbers, rec
 from tests.tolerances import FITTED_BAR, RESULT_BAR, assert_close, digits_lost
 
 import fedsvd
-from fedsvd.errors import ConfigError, DataError
+from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from, schema
@@ -105,7 +105,7 @@ def test_a_new_name_that_no_party_has_is_a_misspelling(tmp_path):
 def test_without_a_list_of_columns_another_order_is_refused_as_before(tmp_path):
     messy_hospitals(tmp_path)
     words = {"drop": ["ward"], "missing": "drop", "ordinal": PREPARE["ordinal"], "rename": PREPARE["rename"]}
-    with pytest.raises(DataError, match="have other names than those of north") as refusal:
+    with pytest.raises(ShapeError, match="have other names than those of north") as refusal:
         prepare(job_from(record(tmp_path, words), Path()))
     assert "[prepare]" in refusal.value.fix
 

@@ -8,10 +8,10 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.messages import SumShare
-from fedsvd.protocol.parties import CSP, user
+from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import PartyData, run_study
+from fedsvd.studies.study import Study
 
 SILENT = Policy(warn=False)
 X = np.random.default_rng(0).normal(size=(5, 9))
@@ -99,7 +99,7 @@ def test_the_outcome_says_why_and_how_good():
     outcome = run_study(Study(Task.SVD, Split.VERTICAL, trust=Trust.AUTHORITY), parties(), policy=SILENT)
     assert outcome.why
     assert outcome.certificate.rank == 5
-    assert "ta -> csp" in outcome.certificate.bytes_by_link
+    assert (TA, CSP) in outcome.certificate.bytes_by_link
     record = outcome.certificate.record()
     assert record["bytes_total"] == sum(record["bytes_by_link"].values())
     assert record["plan_digest"] == outcome.plan.digest

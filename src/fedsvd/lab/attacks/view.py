@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.data.open import open_source
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch
@@ -29,8 +29,8 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
 from fedsvd.secagg import fixed_point, words128
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import assemble
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub
 from fedsvd.types import Float, Ring
 
@@ -132,7 +132,7 @@ def record_tables(
 
 def _record(study: Study, parties: Sequence[PartyData], secret: Seed) -> Recorded:
     session = assemble(study, parties, secret)
-    run = Driver(session.machines, Hub(), record=True).run()
+    run = Simulation(session.machines, Hub(), record=True).run()
     plan = session.plan
     assert run.views is not None
     results = tuple(run.results[party] for party in plan.users)

@@ -16,10 +16,10 @@ from fedsvd.errors import ConfigError
 from fedsvd.lab.attacks.view import Recorded, record
 from fedsvd.prepare.at_home import renamed
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.studies.job_data import labels_in, prepared_for, study_of
-from fedsvd.studies.job_file import Job
+from fedsvd.studies.job_data import labels_in, prepared_for
+from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 _CELLS_PER_SECOND = 3000.0  # of table, at which all attacks together keep to the budget on one slow core
@@ -131,7 +131,7 @@ def _dense(table: MatrixSource, rows: np.ndarray, columns: np.ndarray) -> Float:
 
 def _study(job: Job, D: Float, y: Float | None, vertical: bool) -> Study:
     """The job's study, with no more components than what is left of the data has."""
-    study = study_of(job, 0)
+    study = study_of(job)
     names = [party.name for party in job.parties]
     holder = names.index(job.study.label_party) + 1 if job.study.label_party else 1
     most = min(D.shape)

@@ -25,16 +25,17 @@ from warnings import catch_warnings, simplefilter
 
 from fedsvd.data.open import open_source
 from fedsvd.engine.device import Engine
-from fedsvd.engine.simulate import Driver
+from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import FedSVDError, PrivacyWarning
+from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.storage.access import Access
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.mapped_store import MappedStore
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
-from fedsvd.studies.run import assemble, certificate_of
+from fedsvd.studies.run import assemble
+from fedsvd.studies.study import Study
 from fedsvd.transport.loopback import Hub, first_sent
 
 PAPER = {"bytes": 0.732, "seconds": 0.819, "memory": 0.956, "offloading": 0.447}
@@ -131,10 +132,10 @@ def measure(variant: Variant, m: int, n: int, memory: int, block: int) -> Measur
     with tempfile.TemporaryDirectory(prefix="fedsvd-ablation-") as scratch:
         before, clock, processor = _resident("VmRSS"), perf_counter(), process_time()
         session = assemble(study, parties, Seed.fresh(), Path(scratch), engine=_Laid(offload=variant.offload))
-        certificate = certificate_of(session.plan, Driver(session.machines, Hub(first_sent)).run())
+        run = Simulation(session.machines, Hub(first_sent)).run()
         took = perf_counter() - clock, process_time() - processor
     peak = _resident("VmHWM") - before
-    return Measured(variant.name, m, n, certificate.bytes_total, *took, peak, certificate.residual)
+    return Measured(variant.name, m, n, run.meter.total, *took, peak, run.results[CSP].residual)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.job_data import party_data
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study, plan_study
+from fedsvd.studies.planning import plan_study
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 TIME, TRAFFIC, MEMORY = "time", "bytes sent", "largest memory of a role"

@@ -10,7 +10,7 @@ from fedsvd.lab.experiments.ours import DEFAULT, PAPER, run_on
 from fedsvd.lab.experiments.rows import Case, Measurement
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
+from fedsvd.studies.study import Study
 
 COMMUNICATION, TIME, MEMORY = "communication", "time", "memory"
 SHARE = "share of no optimisation"

@@ -12,8 +12,8 @@ from fedsvd.data.open import open_source
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import Outcome, run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 PAPER, DEFAULT = "FedSVD, paper scheme", "FedSVD, default"

@@ -10,6 +10,7 @@ from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.ours import DEFAULT, PAPER, SCHEMES, Ran, dealt, factorise, joint_factors
 from fedsvd.lab.experiments.rows import Case, Measurement
 from fedsvd.linalg.compare import mape, rmse
+from fedsvd.protocol.parties import Party, Role
 
 TIME, PER_USER, MAPE, RMSE = "time", "bytes sent by a user", "MAPE of the reconstruction", "RMSE of the reconstruction"
 
@@ -53,11 +54,10 @@ def _per_user(m: int, users: int, columns: int, context: Context) -> Callable[[]
         for method in SCHEMES:
             ran = factorise(parts, method)
             links = ran.outcome.certificate.bytes_by_link
-            sent: dict[str, int] = {}
-            for link, count in links.items():
-                sender = link.split(" -> ")[0]
+            sent: dict[Party, int] = {}
+            for (sender, _), count in links.items():
                 sent[sender] = sent.get(sender, 0) + count
-            most = max(count for sender, count in sent.items() if sender.startswith("user"))
+            most = max(count for sender, count in sent.items() if sender.role is Role.USER)
             yield Measurement(method, PER_USER, most, "bytes", scheme=ran.scheme)
 
     return run

@@ -56,8 +56,8 @@ class Wired:
     def run(self, method: str) -> WiredRun:
         """One job to its end."""
         done = self._federation.run(self._jobs[method])
-        told = done.record["progress"].values()
-        moved = sum(sum(one.get("bytes_by_link", {}).values()) for one in told)
+        progress = done.record.progress.values()
+        moved = sum(int(count) for each in progress for count in each.bytes_by_link.values())
         return WiredRun(done.seconds, moved, self._jobs[method].masks.scheme)
 
 

@@ -29,7 +29,7 @@ from typing import Protocol
 from fedsvd.errors import ConfigError
 from fedsvd.lab.network.namespaces import FAR
 from fedsvd.lab.network.relay import Relay
-from fedsvd.service.wiring import LOOPBACK, Wiring
+from fedsvd.service.processes import LOOPBACK, Wiring
 
 METHODS = ("netem", "tun", "relay")
 _LONGEST = 60.0

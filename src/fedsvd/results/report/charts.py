@@ -11,7 +11,7 @@ from fedsvd.types import Float
 MOST_POINTS = 2000
 _SERIES = 6
 _DRAWN = 8  # parties
-_ROLE_NAME, _POINT_NAME, _BAR_NAME = 150.0, 190.0, 205.0  # the most that a name takes beside what it names
+_ROLE_NAME, _POINT_NAME, _BAR_NAME = 150.0, 190.0, 205.0  # the most that a name takes next to what it names
 _ROLE = 30.0  # from one role to the next
 
 
@@ -43,15 +43,15 @@ def cumulative(shares: Float, what: str) -> str:
 
 def scatter(points: Float, names: Sequence[str], labelled: Sequence[int], title: str, words: tuple[str, str]) -> str:
     """Points in a plane; a few of them with their names, as far as these do not overlap."""
-    kept = points[_thinned(len(points))]
-    across, up = svg.widened(kept[:, 0].tolist()), svg.widened(kept[:, 1].tolist())
+    shown = points[_thinned(len(points))]
+    across, up = svg.widened(shown[:, 0].tolist()), svg.widened(shown[:, 1].tolist())
     plane = svg.axes(across, up, 320, words[0], words[1])
     parts = [*plane.parts]
     if across[0] < 0 < across[1]:
         parts.append(svg.line(plane.x(0), plane.y(up[0]), plane.x(0), plane.y(up[1]), "zero"))
     if up[0] < 0 < up[1]:
         parts.append(svg.line(plane.x(across[0]), plane.y(0), plane.x(across[1]), plane.y(0), "zero"))
-    places = [(plane.x(x), plane.y(y)) for x, y in kept.tolist()]
+    places = [(plane.x(x), plane.y(y)) for x, y in shown.tolist()]
     parts.append(svg.dots(places, "s1"))
     marks = [(plane.x(float(points[j, 0])), plane.y(float(points[j, 1]))) for j in labelled]
     parts += [svg.dot(x, y, "s2", names[j]) for j, (x, y) in zip(labelled, marks, strict=True)]

@@ -4,14 +4,14 @@ Only arrays that the reader holds are asked for; a picture whose array is not th
 are thinned to a couple of thousand points, and the caption says so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.results.report import charts, svg
-from fedsvd.results.report.parts import Figure, Section, grid
-from fedsvd.results.report.subject import Subject, feature_names
+from fedsvd.results.report.sections import Figure, Section, grid
+from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
 
 _NAMED_POINTS = 12
@@ -20,28 +20,28 @@ _LOADINGS, _BARS = 3, 12  # components, and features of each
 _ROWS = 30
 
 
-def findings(subject: Subject) -> Iterator[Section]:
+def findings(result: PartyResult) -> Iterator[Section]:
     """The sections on results, as far as this reader holds any."""
-    if subject.plan.task in (Task.SVD, Task.PCA, Task.LSA) and subject.reader in ("party", "everybody"):
-        yield _spectrum(subject)
-    if "components" in subject.arrays:
-        yield _features(subject)
-    if "components" in subject.arrays and subject.plan.task is Task.LSA:
-        yield _neighbours(subject)
-    samples = next((name for name in ("scores", "left_vectors") if name in subject.arrays), None)
+    if result.plan.task in (Task.SVD, Task.PCA, Task.LSA) and not result.of_a_role:
+        yield _spectrum(result)
+    if "components" in result.arrays:
+        yield _features(result)
+    if "components" in result.arrays and result.plan.task is Task.LSA:
+        yield _neighbours(result)
+    samples = next((name for name in ("scores", "left_vectors") if name in result.arrays), None)
     if samples is not None:
-        yield _samples(subject, samples)
-    if subject.plan.task is Task.LR and ("coefficients" in subject.arrays or "intercept" in subject.arrays):
-        yield _regression(subject)
+        yield _samples(result, samples)
+    if result.plan.task is Task.LR and ("coefficients" in result.arrays or "intercept" in result.arrays):
+        yield _regression(result)
 
 
-def _spectrum(subject: Subject) -> Section:
-    sigma = subject.arrays.get("singular_values")
+def _spectrum(result: PartyResult) -> Section:
+    sigma = result.arrays.get("singular_values")
     if sigma is None:
         return Section("spectrum", "Spectrum", ("The plan of this study does not release the singular values.",))
-    ratio, of_all = _shares(subject, sigma)
-    if "explained_variance" in subject.arrays:
-        values, what = subject.arrays["explained_variance"], "explained variance"
+    ratio, of_all = _shares(result, sigma)
+    if "explained_variance" in result.arrays:
+        values, what = result.arrays["explained_variance"], "explained variance"
     else:
         values, what = sigma, "singular value"
     rows = [
@@ -49,8 +49,8 @@ def _spectrum(subject: Subject) -> Section:
         for j, (s, share, total) in enumerate(zip(sigma, ratio, np.cumsum(ratio), strict=True))
     ][:_ROWS]
     table = grid(f"The first {len(rows)} components", ("component", "singular value", "share", "added up"), rows)
-    share = "share of the variance" if subject.plan.task is Task.PCA else "share of the sum of squares"
-    of = "of the whole table" if of_all else "among the components that were computed"
+    share = "share of the variance" if result.plan.task is Task.PCA else "share of the sum of squares"
+    of = "of the full table" if of_all else "among the components that were computed"
     first = 100 * float(ratio[0]) if len(ratio) else 0.0
     return Section(
         "spectrum",
@@ -66,19 +66,19 @@ def _spectrum(subject: Subject) -> Section:
     )
 
 
-def _shares(subject: Subject, sigma: Float) -> tuple[Float, bool]:
+def _shares(result: PartyResult, sigma: Float) -> tuple[Float, bool]:
     """Each component's share of the energy, and whether that is of all there is."""
-    ratio = subject.arrays.get("explained_variance_ratio")
+    ratio = result.arrays.get("explained_variance_ratio")
     if ratio is not None:
         return ratio, True
     total = float(np.sum(sigma**2)) or 1.0
-    return sigma**2 / total, len(sigma) == min(subject.plan.m, subject.plan.n)
+    return sigma**2 / total, len(sigma) == min(result.plan.m, result.plan.n)
 
 
-def _features(subject: Subject) -> Section:
+def _features(result: PartyResult) -> Section:
     """Loadings: which features make each component; and for LSA and SVD the map of features."""
-    components = subject.arrays["components"]
-    names = feature_names(subject, components.shape[1])
+    components = result.arrays["components"]
+    names = result.feature_names(components.shape[1])
     first = components[:_LOADINGS]
     orders = [np.argsort(-np.abs(row), kind="stable")[:_BARS] for row in first]
     low, high = svg.covering(min(0.0, float(first.min())), max(0.0, float(first.max())))
@@ -90,16 +90,16 @@ def _features(subject: Subject) -> Section:
         shown = f"{len(own)} largest of {len(names)}" if len(own) < len(names) else "all, largest first"
         figures.append(Figure(picture, f"{title}: {shown}; scale {low:g} to {high:g}."))
     if len(components) > 1:
-        figures.append(_feature_map(subject, names))
-    whose = "of your own columns" if subject.plan.split is Split.VERTICAL else "that all parties share"
-    words = (f"Components {whose}: {len(names)} features.", _loadings_in_words(subject, low, high))
+        figures.append(_feature_map(result, names))
+    whose = "of your own columns" if result.plan.split is Split.VERTICAL else "that all parties share"
+    words = (f"Components {whose}: {len(names)} features.", _loadings_in_words(result, low, high))
     return Section("components", "Loadings", words, tuple(figures))
 
 
-def _loadings_in_words(subject: Subject, low: float, high: float) -> str:
+def _loadings_in_words(result: PartyResult, low: float, high: float) -> str:
     """What the numbers and the scale of the loadings are."""
     total = "add up to 1"
-    if subject.plan.split is Split.VERTICAL:
+    if result.plan.split is Split.VERTICAL:
         total = "add up to 1 over the columns of all parties, so to less over yours"
     return (
         f"A loading is the weight of a feature in a component: between -1 and 1, and the squares of one component's "
@@ -109,10 +109,10 @@ def _loadings_in_words(subject: Subject, low: float, high: float) -> str:
     )
 
 
-def _feature_map(subject: Subject, names: list[str]) -> Figure:
+def _feature_map(result: PartyResult, names: Sequence[str]) -> Figure:
     """Features by their loadings on two components, the farthest ones named and listed."""
-    weights = _weights(subject, 2)
-    points = (subject.arrays["components"][:2] * weights[:, None]).T
+    weights = _weights(result, 2)
+    points = (result.arrays["components"][:2] * weights[:, None]).T
     unit = "loading" if (weights == 1.0).all() else "loading × singular value"
     far = np.argsort(-np.linalg.norm(points, axis=1), kind="stable")[:_NAMED_POINTS].tolist()
     axes = (f"component 1: {unit}", f"component 2: {unit}")
@@ -126,9 +126,9 @@ def _feature_map(subject: Subject, names: list[str]) -> Figure:
     return Figure(picture, caption, table)
 
 
-def _weights(subject: Subject, count: int) -> Float:
+def _weights(result: PartyResult, count: int) -> Float:
     """Singular values as weights where the reader has them."""
-    sigma = subject.arrays.get("singular_values")
+    sigma = result.arrays.get("singular_values")
     return np.ones(count) if sigma is None or len(sigma) < count else np.asarray(sigma[:count], dtype=np.float64)
 
 
@@ -137,11 +137,11 @@ def _thinned(count: int) -> str:
     return "" if shown == count else f" ({shown} of {count} are drawn)"
 
 
-def _neighbours(subject: Subject) -> Section:
+def _neighbours(result: PartyResult) -> Section:
     """For the heaviest features the ones that point the same way."""
-    components = subject.arrays["components"]
-    names = feature_names(subject, components.shape[1])
-    points = (components * _weights(subject, len(components))[:, None]).T
+    components = result.arrays["components"]
+    names = result.feature_names(components.shape[1])
+    points = (components * _weights(result, len(components))[:, None]).T
     lengths = np.linalg.norm(points, axis=1)
     heavy = np.argsort(-lengths, kind="stable")[:_NAMED_POINTS]
     directions = points / np.where(lengths > 0, lengths, 1.0)[:, None]
@@ -155,33 +155,33 @@ def _neighbours(subject: Subject) -> Section:
     return Section("neighbours", "Nearest neighbours", ("The heaviest features, and what lies nearest.",), (), (table,))
 
 
-def _samples(subject: Subject, name: str) -> Section:
+def _samples(result: PartyResult, name: str) -> Section:
     """Scores, or left vectors, of the rows that the reader holds."""
-    values = subject.arrays[name]
+    values = result.arrays[name]
     words = {"scores": "Scores", "left_vectors": "Left singular vectors"}[name]
-    whose = "of your own rows" if subject.plan.split is Split.HORIZONTAL else "of the rows that all parties share"
+    whose = "of your own rows" if result.plan.split is Split.HORIZONTAL else "of the rows that all parties share"
     if values.shape[1] < 2:
         return Section("samples", words, (f"{len(values)} rows with one component each: no map to draw.",))
-    # Names of rows may be those of people: they are drawn for nobody.
+    # Names of rows may be those of people: they are not drawn.
     picture = charts.scatter(values[:, :2], [], [], words, ("component 1", "component 2"))
     caption = f"{words} {whose} in the first two components{_thinned(len(values))}."
     return Section("samples", words, (f"{len(values)} rows.",), (Figure(picture, caption),))
 
 
-def _regression(subject: Subject) -> Section:
+def _regression(result: PartyResult) -> Section:
     words, figures = [], []
-    for target, fit in (subject.facts.get("score") or {}).items():
+    for target, fit in (result.facts.get("score") or {}).items():
         r2 = "not defined (the labels do not vary)" if fit["r2"] is None else f"{fit['r2']:.6g}"
-        on = "all rows" if subject.plan.split is Split.VERTICAL else "your own rows"
+        on = "all rows" if result.plan.split is Split.VERTICAL else "your own rows"
         words.append(f"{target}: R² {r2}, mean squared error {fit['mse']:.6g}, on {on}.")
-    intercept = subject.arrays.get("intercept")
+    intercept = result.arrays.get("intercept")
     if intercept is not None:
-        pairs = list(zip(subject.targets, intercept.tolist(), strict=False))
+        pairs = list(zip(result.targets, intercept.tolist(), strict=False))
         words.append("Intercept: " + ", ".join(f"{target} {value:.6g}" for target, value in pairs) + ".")
-    coefficients = subject.arrays.get("coefficients")
+    coefficients = result.arrays.get("coefficients")
     if coefficients is not None:
-        names = feature_names(subject, coefficients.shape[1])
-        for target, w in zip(subject.targets, coefficients, strict=False):
+        names = result.feature_names(coefficients.shape[1])
+        for target, w in zip(result.targets, coefficients, strict=False):
             order = np.argsort(-np.abs(w), kind="stable")[:_ROWS]
             title = f"Coefficients of {target}"
             caption = (
@@ -189,18 +189,18 @@ def _regression(subject: Subject) -> Section:
                 "are the same. Orange bars are negative."
             )
             figures.append(Figure(charts.bars([(names[i], float(w[i])) for i in order], title), caption))
-    elif subject.plan.releases(Item.COEFFICIENTS):
+    elif result.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
-    figures += _residuals(subject)
+    figures += _residuals(result)
     return Section("regression", "Regression", tuple(words), tuple(figures))
 
 
-def _residuals(subject: Subject) -> list[Figure]:
-    fitted, residuals = subject.arrays.get("fitted"), subject.arrays.get("residuals")
+def _residuals(result: PartyResult) -> list[Figure]:
+    fitted, residuals = result.arrays.get("fitted"), result.arrays.get("residuals")
     if fitted is None or residuals is None:
         return []
     drawn = []
-    for j, target in enumerate(subject.targets):
+    for j, target in enumerate(result.targets):
         points = np.column_stack([fitted[:, j], residuals[:, j]])
         title = f"Residuals of {target}"
         picture = charts.scatter(points, [], [], title, ("fitted", "label minus fitted"))

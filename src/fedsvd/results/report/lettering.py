@@ -42,9 +42,9 @@ def shortened(words: str, width: float, *, size: float = SIZE, bold: bool = Fals
     """Text that fits a width: cut in the middle, because names of columns often differ at their end alone."""
     if text_width(words, size=size, bold=bold) <= width:
         return words
-    for kept in range(len(words) - 1, 0, -1):
-        head = (kept + 1) // 2
-        cut = f"{words[:head].rstrip()}…{words[len(words) - (kept - head) :].lstrip()}"
+    for left in range(len(words) - 1, 0, -1):
+        head = (left + 1) // 2
+        cut = f"{words[:head].rstrip()}…{words[len(words) - (left - head) :].lstrip()}"
         if text_width(cut, size=size, bold=bold) <= width:
             return cut
     return "…"

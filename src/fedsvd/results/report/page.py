@@ -1,38 +1,48 @@
-"""``report.html``: one file that needs nothing else, drawn for one reader from what that reader may see.
+"""``report.html``: one file that needs nothing else, drawn for one reader from its result; and its sections in words.
 
-No script, no font, no picture is fetched, and the page's own content security policy forbids it. Text goes through
-Jinja's escaping; only drawings, whose text ``svg.py`` escapes, are put in as they are.
+No script, font or image is fetched, and the page's own content security policy forbids it. Text goes through Jinja's
+escaping; only drawings, whose text ``svg.py`` escapes, are put in as they are. Numbers are drawn in ``findings.py``,
+time and bytes in ``accounts.py``; what was computed, the certificate, what each role learned and how to cite are here.
 """
 
+import json
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from fedsvd.errors import MissingExtra
+from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
+from fedsvd.protocol.parties import named
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
-from fedsvd.results.report.subject import TASKS, Subject, reader_name
-from fedsvd.results.report.words import certificate, how_to_repeat, what_was_computed, who_learned_what
+from fedsvd.results.report.sections import TASKS, Figure, Section, grid, reader_name, split_words
+from fedsvd.results.result import PartyResult
 
-REPORT = "report.html"
+CITATION = (
+    "Di Chai, Leye Wang, Junxue Zhang, Liu Yang, Shuowei Cai, Kai Chen and Qiang Yang. Practical Lossless Federated "
+    "Singular Vector Decomposition over Billion-Scale Data. KDD 2022. https://doi.org/10.1145/3534678.3539402"
+)
 
 
-def render(subject: Subject) -> str:
-    """The whole page."""
+def render(result: PartyResult) -> str:
+    """The page."""
     sections = [
-        what_was_computed(subject),
-        *findings(subject),
-        accounts(subject),
-        against_the_model(subject),
-        certificate(subject),
-        who_learned_what(subject),
-        how_to_repeat(subject),
+        what_was_computed(result),
+        *findings(result),
+        accounts(result),
+        against_the_model(result),
+        certificate(result),
+        who_learned_what(result),
+        how_to_repeat(result),
     ]
     html: str = _template().render(
-        subject=subject,
-        task=TASKS[subject.plan.task],
-        reader=reader_name(subject),
-        residual=f"{subject.certificate.residual:.1e}",
+        result=result,
+        task=TASKS[result.plan.task],
+        reader=reader_name(result),
+        residual=f"{result.certificate.residual:.1e}",
         sections=sections,
     )
     return html
@@ -47,3 +57,134 @@ def _template() -> Any:
     source = files("fedsvd.results.report").joinpath("page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(source)
+
+
+def what_was_computed(result: PartyResult) -> Section:
+    """The study, its parties, and how it was hidden."""
+    plan = result.plan
+    samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
+    unit = "rows" if plan.split is Split.HORIZONTAL else "columns"
+    task = TASKS[plan.task].lower()
+    words = (
+        f"{plan.k} parties computed a {task} of one joint table of {samples} rows and {features} columns. Each holds "
+        f"{split_words(plan)}; none handed over data. The numbers are those of the joint table, to rounding.",
+        *((f"The rows were {how_rows_belong(plan)}.",) if plan.rows_unchecked else ()),
+    )
+    brought = [f"{count} {unit}" for count in plan.counts]
+    picture = charts.federation(result.names, brought, plan.trust is Trust.AUTHORITY)
+    dealt = "the parties among themselves" if plan.trust is Trust.PEERS else "the trusted authority"
+    opened = {Mode.A: "A: the parties open the sum", Mode.B: "B: the CSP opens the sum, under a mask"}
+    rows = [
+        ("task", TASKS[plan.task] + ("" if plan.components is None else f", {plan.components} components")),
+        ("joint table", f"{samples} rows, {features} columns"),
+        ("parties", ", ".join(f"{name} ({amount})" for name, amount in zip(result.names, brought, strict=True))),
+        ("released", ", ".join(str(item) for item in plan.release)),
+        ("scheme", f"{plan.scheme}: {result.why}" if result.why else str(plan.scheme)),
+        *((("mode", opened[plan.mode]),) if plan.mode is not None else ()),
+        ("masks dealt by", dealt),
+        *_more(result),
+    ]
+    facts = grid("The study", ("what", "value"), rows)
+    return Section("study", "What was computed, and by whom", words, (Figure(picture, "Who took part."),), (facts,))
+
+
+def _more(result: PartyResult) -> list[tuple[str, str]]:
+    plan, rows = result.plan, []
+    if plan.split is Split.VERTICAL:
+        rows.append(("rows", how_rows_belong(plan)))
+    if plan.task is Task.PCA and plan.unit_variance:
+        rows.append(("scaling", "every column to unit variance"))
+    if plan.task is Task.LR:
+        rows.append(("target", ", ".join(result.targets)))
+        rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (ordinary least squares)"))
+    if result.label_holder:
+        rows.append(("labels held by", result.label_holder))
+    constant = result.facts.get("constant_columns") or []
+    if constant:
+        rows.append(("constant columns", ", ".join(constant[:10]) + (" …" if len(constant) > 10 else "")))
+    return rows
+
+
+def certificate(result: PartyResult) -> Section:
+    """How exact the result is, and by which plan and versions."""
+    held = result.certificate
+    versions = ", ".join(f"{name} {version}" for name, version in held.versions.items())
+    rows = [
+        ("residual", f"{held.residual:.2e}"),
+        ("orthogonality", f"{held.orthogonality:.2e}"),
+        ("rank", str(result.rank)),
+        ("plan digest", held.plan_digest),
+        ("session", result.plan.session),
+        ("versions", versions),
+    ]
+    return Section(
+        "certificate", "Certificate", (_verified(result.plan),), (), (grid("Certificate", ("what", "value"), rows),)
+    )
+
+
+def _verified(plan: SessionPlan) -> str:
+    """What residual and orthogonality are measured of, and by whom."""
+    if plan.mode is Mode.A:
+        return (
+            "Every party opened the same sum, factorised it and tested the result that was sent to all on its own "
+            "factor: the residual is how far the factor is from the exact sum, relative to that sum, the orthogonality "
+            "how far the columns of the result are from being orthonormal."
+        )
+    if plan.mode is Mode.B:
+        return (
+            "The CSP factorised the exact sum of the parties' masked Gram matrices: the residual is how far its factor "
+            "is from that sum, relative to it, the orthogonality how far the columns of the result are from being "
+            "orthonormal. The parties checked the answer by sums of their own before anything was released."
+        )
+    return (
+        "The CSP verifies the factors it found before it releases them: the residual is how far they are from the "
+        "masked matrix, the orthogonality how far their columns are from being orthonormal, both relative to the "
+        "largest singular value. Masks are orthogonal, so both carry over to the unmasked result."
+    )
+
+
+def who_learned_what(result: PartyResult) -> Section:
+    """What each role can compute under this plan, parties under their names."""
+    lines = tuple(named(line, result.names) for line in what_each_role_learns(result.plan))
+    words = (
+        "What each role can compute from what it saw, if all follow the protocol and the CSP does not collude "
+        "with a party. A malicious party is outside this model.",
+    )
+    return Section("learned", "What each role learned", words, lines=lines)
+
+
+def how_to_repeat(result: PartyResult) -> Section:
+    """A job file for this study, and what to cite."""
+    held = result.certificate
+    words = (
+        "Run the job file below on the same tables with the same versions. Masks and seeds are fresh for every run, so "
+        "results agree to rounding and not bit for bit.",
+        f"Cite the paper whose method this is: {CITATION}",
+        f"Software: FedSVD {held.versions.get('fedsvd', '')}, plan {held.plan_digest[:16]}.",
+    )
+    return Section("repeat", "How to reproduce and cite", words, code=job_file(result))
+
+
+def job_file(result: PartyResult) -> str:
+    """The study as a job file, without paths."""
+    plan = result.plan
+    keys: dict[str, object] = {"name": result.job, "task": str(plan.task), "split": str(plan.split)}
+    if plan.components is not None:
+        keys["components"] = plan.components
+    keys["release"] = [str(item) for item in plan.release if item is not Item.OWN_PART]
+    if plan.task is Task.LR:
+        keys["label"] = list(result.targets)
+        keys |= {"label_party": result.label_holder} if result.label_holder else {}
+        keys |= {"alpha": plan.alpha} if plan.alpha else {}
+        keys |= {} if plan.centre else {"intercept": False}
+    keys |= {"id": result.id} if result.id else {}
+    keys |= {"ids": "trust"} if plan.trust_rows else {}
+    keys |= {"unit_variance": True} if plan.unit_variance else {}
+    keys |= {"full_matrices": True} if plan.full_matrices else {}
+    lines = ["[job]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())]
+    lines += ["", "[masks]", f'scheme = "{plan.scheme}"']
+    lines += [f'mode = "{plan.mode}"'] if plan.mode is not None else []
+    lines += ["", "[authority]", 'name = "ta"'] if plan.trust is Trust.AUTHORITY else []
+    for name in result.names:
+        lines += ["", "[[party]]", f"name = {json.dumps(name)}", 'data = "FILE"']
+    return "\n".join(lines) + "\n"

@@ -83,7 +83,7 @@ def tick_labels(values: Sequence[float]) -> list[str]:
 
 
 def spaced_ticks(scale: Scale, count: int = 5) -> list[tuple[float, str]]:
-    """Round numbers with their labels, as many as fit beside each other along the line; zero stays among them."""
+    """Round numbers with their labels, as many as fit next to each other along the line; zero stays among them."""
     best: list[tuple[float, str]] = []
     for most in range(count, 0, -1):
         values = ticks(scale.low, scale.high, most)
@@ -142,7 +142,7 @@ def dot(x: float, y: float, css: str, says: str) -> str:
 
 
 def drawing(title: str, width: float, height: float, parts: Sequence[str]) -> str:
-    """A whole picture."""
+    """A picture."""
     size = f'viewBox="0 0 {number(width)} {number(height)}"'
     body = "".join(parts)
     return f'<svg {size} role="img" aria-label={quoteattr(title)} xmlns="http://www.w3.org/2000/svg">{body}</svg>'

@@ -1,12 +1,13 @@
-"""Where the sum of the users' batches goes: kept whole, folded into a factor, or kept on disk (step 3).
+"""Where the sum of the users' batches goes: stored, or folded into a factor (step 5).
 
-A *keeper* takes panels of X' as they are completed. Short problems are kept whole. A matrix with one long side is
-folded into a triangular factor and forgotten: O(M^2) memory, whatever the length. Where that side's singular vectors
-are wanted, it is kept beside the factor for a second pass, which puts them in its place. A matrix long on both sides
+A *collector* takes panels of X' as they are completed. Short problems are stored as they are. A matrix with one long
+side is folded into a triangular factor and dropped: O(M^2) memory, whatever the length. Where that side's singular
+vectors are wanted, it is also stored, for a second pass that puts them in its place. A matrix long on both sides
 goes to a block store, laid out for the passes that truncated SVD makes over it.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,8 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.upload import Keeping, keeping
+from fedsvd.protocol.tasks import Mode
+from fedsvd.protocol.upload import Batch, Keeping, keeping
 from fedsvd.secagg import fixed_point, on_device
 from fedsvd.storage.access import Access
 from fedsvd.storage.block_store import BlockStore
@@ -26,7 +28,7 @@ from fedsvd.types import Array, Float, Ring
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
 
-class Keeper(Protocol):
+class Collector(Protocol):
     """Takes X' panel by panel."""
 
     def take(self, panel: int, X_masked: Array) -> None: ...
@@ -68,7 +70,7 @@ class Whole:
 
 
 class Folded:
-    """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are forgotten.
+    """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped.
 
     Beside the factor runs a probe, ``G omega`` for the Gram matrix G of everything taken in and a few fixed vectors
     omega. It costs nothing and finds a factor that has gone wrong without the data being there any more.
@@ -113,7 +115,7 @@ class Both:
         self.store = store
 
     def take(self, panel: int, X_masked: Array) -> None:
-        """Fold a panel in, and keep it."""
+        """Fold a panel in, and store it."""
         self._folded.take(panel, X_masked)
         self._whole.take(panel, X_masked)
 
@@ -122,7 +124,7 @@ class Both:
         return self._folded.factor()
 
 
-def keeper_for(plan: SessionPlan, storage: Storage) -> Keeper:
+def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
     """What this plan's panels go to."""
     kept = keeping(plan)
     if kept is Keeping.EXACT:
@@ -133,6 +135,40 @@ def keeper_for(plan: SessionPlan, storage: Storage) -> Keeper:
     # The other half of the budget is for what is computed from it.
     store = storage((plan.M, plan.N), access, plan.memory // 2)
     return Both(plan, store) if kept is Keeping.BOTH else Whole(plan, store)
+
+
+class Collected:
+    """Batches that were added up, on their way to a collector: decoded, and put together to panels."""
+
+    def __init__(self, plan: SessionPlan, batches: Sequence[Batch], collector: Collector) -> None:
+        self._plan = plan
+        self._batches = batches
+        self._complete: deque[tuple[int, Array]] = deque()
+        self._panel: Array | None = None
+        self.collector = collector
+
+    def add(self, number: int, total: Array) -> None:
+        """The sum of all users' shares of one batch, to be collected."""
+        self._complete.append((number, total))
+
+    def collect(self) -> int:
+        """Decode the next of them, and pass on the panel that it completes; the batch's number."""
+        number, total = self._complete.popleft()  # and so held by nothing else once it is decoded
+        batch = self._batches[number]
+        X_masked = total if self._plan.mode is Mode.B else decoded(total)
+        del total
+        if batch.last and batch.rows.start == 0:
+            self.collector.take(batch.panel, X_masked)
+            return number
+        if self._panel is None:
+            rows, width = self._plan.panels[batch.panel]
+            self._panel = namespace(X_masked).empty((rows, width), dtype=X_masked.dtype, device=X_masked.device)
+        self._panel[batch.rows, :] = X_masked
+        del X_masked
+        if batch.last:
+            panel, self._panel = self._panel, None
+            self.collector.take(batch.panel, panel)
+        return number
 
 
 class LongSide:

@@ -32,7 +32,7 @@ from fedsvd.linalg.wide_factor import factor
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
-from fedsvd.roles.service_provider.collect import Both, Exact, Folded, Keeper, LongSide, Whole
+from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.device_store import DeviceStore
 from fedsvd.types import Array, Float, Ring
@@ -75,18 +75,18 @@ class Verified:
     rank: int
 
 
-def factorise(plan: SessionPlan, keeper: Keeper, device: Device | None) -> Factorised | Solved:
+def factorise(plan: SessionPlan, collector: Collector, device: Device | None) -> Factorised | Solved:
     """X' from where its panels went, as the plan's task wants it."""
-    if isinstance(keeper, Exact):
-        return factorise_exact(plan, keeper.words(), device)
-    if isinstance(keeper, Folded):
-        R = keeper.factor()
+    if isinstance(collector, Exact):
+        return factorise_exact(plan, collector.words(), device)
+    if isinstance(collector, Folded):
+        R = collector.factor()
         return solve(plan, R) if plan.task is Task.LR else factorise_folded(plan, R)
-    if isinstance(keeper, Both):
-        return factorise_both(plan, to_numpy(keeper.factor()), keeper.store)
-    if not isinstance(keeper, Whole):
+    if isinstance(collector, Both):
+        return factorise_both(plan, to_numpy(collector.factor()), collector.store)
+    if not isinstance(collector, Whole):
         raise LocalProtocolError("nothing was collected")
-    with keeper.store as store:
+    with collector.store as store:
         return factorise_whole(plan, store, device)
 
 

@@ -14,7 +14,7 @@ from fedsvd.protocol.parties import Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.service_provider.collect import decoded
 from fedsvd.secagg.aggregate import RunningSum
-from fedsvd.types import Float
+from fedsvd.types import Array, Float
 
 
 class Multiplied:
@@ -26,8 +26,8 @@ class Multiplied:
         self._sum: RunningSum | None = None
         self._products = np.zeros(plan.targets)
 
-    def add(self, sender: Party, message: Challenge) -> tuple[Effect, ...]:
-        """One user's share of a panel; what is sent when it is complete."""
+    def add(self, sender: Party, message: Challenge) -> Array | None:
+        """One user's share of a panel; the sum of all shares when it is complete."""
         plan = self._plan
         if not plan.challenges:
             raise UnexpectedMessage(f"{sender} sends a challenge that the plan does not have")
@@ -38,10 +38,15 @@ class Multiplied:
             self._sum = RunningSum((rows.stop - rows.start, plan.targets + 1), plan.k)
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
-            return ()
-        self._products += self._product(decoded(self._sum.total()))
-        self._sum = None
+            return None
+        total, self._sum = self._sum.total(), None
         self._panel += 1
+        return total
+
+    def multiply(self, total: Array) -> tuple[Effect, ...]:
+        """Add a complete panel's part of the products; ask for the next panel, or send the products."""
+        plan = self._plan
+        self._products += self._product(decoded(total))
         if self._panel < len(plan.row_panels):
             return tuple(Send(party, BatchRequest(plan.digest, self._panel)) for party in plan.users)
         return (Send(user(plan.label_user), Product(plan.digest, self._products)),)

@@ -4,14 +4,13 @@ It neither makes nor removes a mask, and imports nothing that could: no masks, n
 relays sealed messages it cannot read and adds up sums it cannot read. In mode A it does nothing else.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
-from fedsvd.linalg.backend import namespace
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Machine, Step, Table, table
@@ -43,12 +42,12 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
-from fedsvd.roles.service_provider.collect import Storage, decoded, keeper_for
+from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.multiply import Multiplied
 from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Array, Ring
+from fedsvd.types import Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -89,13 +88,11 @@ class ServiceProvider(Machine):
         self._ready: set[Party] = set()
         self._batches: tuple[Batch, ...] = ()
         self._batch = 0
-        self._panel: Array | None = None
         self._finished: dict[Party, bytes] = {}
         self._multiplied = Multiplied(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
-        self._complete: deque[tuple[int, Array]] = deque()  # panels of X' on their way to the keeper
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
         self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
@@ -212,7 +209,7 @@ class ServiceProvider(Machine):
         self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
-        self._keeper = keeper_for(self.plan, self._storage)
+        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage))
         return State.AGGREGATING, self._request_batch()
 
     def _request_batch(self) -> tuple[Effect, ...]:
@@ -227,52 +224,28 @@ class ServiceProvider(Machine):
         A second share for the same batch would put two plaintexts under one pad. It ends the session instead of being
         ignored (ADR 0006).
         """
-        if message.batch != self._batch:
+        if message.batch != self._batch or self._batch == len(self._batches):
             raise RepeatedShare(f"{sender} sent batch {message.batch}, {self._batch} is being added up")
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return State.AGGREGATING, ()
-        total = self._sum.total()
-        if self.plan.mode is Mode.B:
-            return self._batch_done(total)
-        return self._batch_done(decoded(total))
-
-    def _batch_done(self, X_masked: Array) -> Step:
-        batch = self._batches[self._batch]
-        if batch.last and batch.rows.start == 0:
-            panel = X_masked
-        else:
-            if self._panel is None:
-                rows, width = self.plan.panels[batch.panel]
-                self._panel = namespace(X_masked).empty((rows, width), dtype=X_masked.dtype, device=X_masked.device)
-            self._panel[batch.rows, :] = X_masked
-            panel = self._panel
+        self._upload.add(self._batch, self._sum.total())
+        del self._sum
         self._batch += 1
         self.progress("aggregating", self._batch, len(self._batches))
-        more = self._batch < len(self._batches)
-        # The next batch is asked for first: the users mask it while this panel is folded in or stored.
-        requests = self._request_batch() if more else ()
-        if not batch.last:
-            return State.AGGREGATING, requests
-        self._panel = None
-        self._complete.append((batch.panel, panel))
-        return State.AGGREGATING, (*requests, Compute("aggregating", self._keep))
+        # The next batch is asked for first: the users mask it while this one is decoded and folded in or stored.
+        requests = self._request_batch() if self._batch < len(self._batches) else ()
+        return State.AGGREGATING, (*requests, Compute("aggregating", self._upload.collect))
 
-    def _keep(self) -> int:
-        number, panel = self._complete.popleft()  # and so held by nobody once it is taken
-        self._keeper.take(number, panel)
-        return number
-
-    def _on_kept(self, sender: Party, message: Computed) -> Step:
-        """A panel of X' is where it belongs; after the last one it is factorised."""
-        if message.value < self._batches[-1].panel:
+    def _on_collected(self, sender: Party, message: Computed) -> Step:
+        """A batch is where it belongs; after the last one X' is factorised."""
+        if message.value < len(self._batches) - 1:
             return State.AGGREGATING, ()
-        del self._sum
         return State.FACTORISING, (Compute("factorise", self._factorise),)
 
     def _factorise(self) -> Factorised | Solved:
         self.progress("factorise", 0, 1)
-        found = factorise(self.plan, self._keeper, self._device)
+        found = factorise(self.plan, self._upload.collector, self._device)
         self.progress("factorise", 1, 1)
         return found
 
@@ -280,7 +253,7 @@ class ServiceProvider(Machine):
 
     def _on_factorised(self, sender: Party, message: Computed) -> Step:
         """Step 3's result, verified: tell the users, each thing only where the plan releases it."""
-        del self._keeper
+        del self._upload
         found, digest = message.value, self.plan.digest
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
@@ -298,15 +271,24 @@ class ServiceProvider(Machine):
 
     def _on_blinded_mask(self, sender: Party, message: BlindedRightMask) -> Step:
         """Eq. 6 of the paper, leak and all (C1)."""
-        return State.ANSWERING, (Send(sender, blinded_factor(self.plan, sender, self._found, message)),)
+        return self._answer(lambda: (Send(sender, blinded_factor(self.plan, sender, self._found, message)),))
 
     def _on_rows_request(self, sender: Party, message: RowsRequest) -> Step:
         """One panel of U', where it is too long for one message."""
-        return State.ANSWERING, (Send(sender, factor_rows(self.plan, sender, self._found, message)),)
+        return self._answer(lambda: (Send(sender, factor_rows(self.plan, sender, self._found, message)),))
 
     def _on_challenge(self, sender: Party, message: Challenge) -> Step:
         """Step 7 on split columns: the vectors that users check a solution with, multiplied under P."""
-        return self.state, self._multiplied.add(sender, message)
+        rows = self._multiplied.add(sender, message)
+        return (State.ANSWERING, ()) if rows is None else self._answer(lambda: self._multiplied.multiply(rows))
+
+    def _answer(self, work: Callable[[], tuple[Effect, ...]]) -> Step:
+        """Have an answer computed, as the messages that bring it."""
+        return State.ANSWERING, (Compute("answering", work),)
+
+    def _on_answer(self, sender: Party, message: Computed) -> Step:
+        """An answer is there: send it."""
+        return State.ANSWERING, message.value
 
     def _on_finished(self, sender: Party, message: Finished) -> Step:
         """When every user has signed the same certificate, sign it too, and the session is over."""
@@ -337,12 +319,13 @@ class ServiceProvider(Machine):
         (State.PREPARING, Ready, Role.USER, _on_ready, {State.PREPARING, State.AGGREGATING}),
         (State.PREPARING, Finished, Role.USER, _on_finished, {State.PREPARING, State.DONE}),
         (State.AGGREGATING, PaddedBatch, Role.USER, _on_padded_batch, {State.AGGREGATING}),
-        (State.AGGREGATING, Computed, Role.CSP, _on_kept, {State.AGGREGATING, State.FACTORISING}),
+        (State.AGGREGATING, Computed, Role.CSP, _on_collected, {State.AGGREGATING, State.FACTORISING}),
         (State.FACTORISING, Computed, Role.CSP, _on_factorised, {State.ANSWERING}),
         (State.ANSWERING, SumShare, Role.USER, _on_share, {State.ANSWERING}),
         (State.ANSWERING, Relay, Role.USER, _on_relay, {State.ANSWERING}),
         (State.ANSWERING, BlindedRightMask, Role.USER, _on_blinded_mask, {State.ANSWERING}),
         (State.ANSWERING, RowsRequest, Role.USER, _on_rows_request, {State.ANSWERING}),
         (State.ANSWERING, Challenge, Role.USER, _on_challenge, {State.ANSWERING}),
+        (State.ANSWERING, Computed, Role.CSP, _on_answer, {State.ANSWERING}),
         (State.ANSWERING, Finished, Role.USER, _on_finished, {State.ANSWERING, State.DONE}),
     )

@@ -12,7 +12,7 @@ that the CSP cannot test a guess against it. A CSP that shows users different th
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,12 +63,14 @@ class Group:
 
     # --- data commitments -----------------------------------------------------------------------------------------
 
-    def data_commitment(self, commit: Callable[[], bytes]) -> bytes:
-        """Our commitment to the data, the first time we are asked; nothing after that."""
-        if self._commitment is not None:
-            return b""
-        self._commitment = commit()
-        return self._commitment
+    @property
+    def committed(self) -> bool:
+        """Whether we have committed to our data in this session."""
+        return self._commitment is not None
+
+    def commit(self, commitment: bytes) -> None:
+        """Our commitment to our data, which goes up with our first share."""
+        self._commitment = commitment
 
     def read_commitments(self, commitments: tuple[bytes, ...]) -> None:
         """Take in all users' commitments with the first total; ours must be among them, in its place."""
@@ -120,6 +122,10 @@ class Group:
         if waiting is None or len(waiting) >= most or len(sealed) > PART + _SEAL:
             raise UnexpectedMessage(f"a message to all users from {origin} that the plan does not have")
         waiting.append(sealed)
+
+    def waiting(self, origin: Party) -> int:
+        """How many messages of this sender have not been opened."""
+        return len(self._waiting[origin])
 
     def opened(self, origin: Party, purpose: str, most: int) -> bytes | None:
         """The next content of this sender, once all of its parts are here; None until then."""

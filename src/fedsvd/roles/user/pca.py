@@ -14,7 +14,7 @@ from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, open_factors
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.right_vectors import InMemory, Keep, Nowhere
+from fedsvd.roles.user.sink import InMemory, Nowhere, Sink
 from fedsvd.roles.user.statistics import (
     Prepared,
     at_unit_variance,
@@ -62,7 +62,7 @@ def script(work: Work) -> Script:
     del prepared  # A_i, where it was compressed, is as large as anything that follows
     assert mean is not None
     scores_i = None
-    if plan.releases(Item.OWN_PART) and not isinstance(work.keep, Nowhere):
+    if plan.releases(Item.OWN_PART) and not isinstance(work.sink, Nowhere):
         scores_i = yield Local("scores", lambda: scores(work, mean, scales, opened.U))
     spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None
     total = 0.0 if spectrum is None or opened.total_energy is None else opened.total_energy
@@ -73,17 +73,17 @@ def script(work: Work) -> Script:
 def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
     """``(X_i - mean)^T U``, rows scaled first where unit variance was asked for; one pass over the data."""
     W = U if scales is None else U * _inverse(scales)[:, None]
-    keep: Keep = work.keep or InMemory()
-    keep.open(U.shape[1], work.n_i)
+    sink: Sink = work.sink or InMemory()
+    sink.open(U.shape[1], work.n_i)
     if work.plan.reads_rows:
-        keep.put(_scores_by_rows(work, mean, W).T)
+        sink.write(_scores_by_rows(work, mean, W).T)
     else:
         W, centre = work.put(W), work.put(mean[:, None])
         for _, X in work.panels("scores"):
             # Centred before the product: with a large mean the difference of two products would cancel.
-            keep.put(to_numpy(matmul((X - centre).T, W)).T)
-    kept = keep.close()
-    return kept.T if isinstance(kept, np.ndarray) else kept
+            sink.write(to_numpy(matmul((X - centre).T, W)).T)
+    made = sink.close()
+    return made.T if isinstance(made, np.ndarray) else made
 
 
 def _scores_by_rows(work: Work, mean: Float, W: Float) -> Float:

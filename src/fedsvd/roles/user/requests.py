@@ -2,7 +2,8 @@
 
 A task is a script, a generator that reads like the specification: it yields one of these, and gets the answer back when
 it has come. Which message may bring the answer, from whom and in which state, is the role's transition table; a script
-cannot widen it.
+cannot widen it. All of a script runs in ``Compute`` effects (``protocol/machine.py``), what stands between its requests
+too; ``Local`` is for what is worth a name in the progress and in the times of the stages.
 """
 
 from collections.abc import Callable, Generator
@@ -14,7 +15,7 @@ from fedsvd.types import Float, Ring
 
 @dataclass(frozen=True, repr=False)
 class Local:
-    """Work at home: a pass over the data. Answer: what ``work`` returns."""
+    """A local computation, such as a pass over the data. Answer: what ``work`` returns."""
 
     label: str
     work: Callable[[], Any]
@@ -33,7 +34,7 @@ class Sum:
 
 @dataclass(frozen=True, repr=False)
 class Upload:
-    """Words of this user's share, batch by batch. Answer: what the CSP says of the sum, ``Factors`` or ``Solution``."""
+    """This user's share as uint64, batch by batch. Answer: the CSP's, ``Factors`` or ``Solution``."""
 
     batch: Callable[[int], Ring]
     count: int

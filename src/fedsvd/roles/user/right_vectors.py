@@ -1,4 +1,4 @@
-"""A user's own right singular vectors, made panel by panel: kept where it says, corrected, verified.
+"""A user's own right singular vectors, made panel by panel: written where it says, corrected, verified.
 
 ``Vt_i = S^-1 U^T X_i`` needs no message, unlike eq. 6. It loses orthogonality like eps S_1 / S_r, so where that
 matters one sum ``sum_i Vt_i Vt_i^T = C C^T`` gives the correction ``Vt_i <- C^-1 Vt_i``, and all users' parts together
@@ -6,8 +6,8 @@ are orthonormal again to rounding. Where it does not matter the sum is made of z
 
 Vt_i is as large as the data. Where it fits the memory budget it is made once: each panel's part of C's Gram matrix is
 added up as the panel is made, and C divides Vt_i where it stands, so that the correction costs the work of one product
-and no pass over the data. Where it does not fit, it goes elsewhere (``Keep``) and is made twice from the same panels,
-once for C and once to be kept, because C repairs the very rounding of the first product. What a plan asks to be checked
+and no pass over the data. Where it does not fit, it goes elsewhere (``Sink``) and is made twice from the same panels,
+once for C and once to be written, because C repairs the rounding of the first product. What a plan asks to be checked
 is measured on the way, ``X_i - U S Vt_i`` panel by panel, and judged by sums: whether all errors together are rounding,
 and whether all parts together are orthonormal.
 """
@@ -15,7 +15,7 @@ and whether all parts together are orthonormal.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.sink import InMemory, Nowhere, Sink
 from fedsvd.roles.user.sums import (
     NORM_WIDTH,
     SPECTRUM_WIDTH,
@@ -36,45 +37,9 @@ from fedsvd.roles.user.sums import (
 from fedsvd.roles.user.work import Work
 from fedsvd.types import Array, Float
 
-_HANDED_OVER = 1 << 22  # numbers of Vt_i that a keeper is given at once
+_HANDED_OVER = 1 << 22  # numbers of Vt_i that a sink is given at once
 # An entry of V^T V, which is 0 or 1 but for rounding, beyond this comes from singular values that are not the data's.
 _FAR_FROM_ONE = 1024.0
-
-
-class Keep(Protocol):
-    """Where Vt_i goes, panel by panel in order of its columns."""
-
-    def open(self, rows: int, columns: int) -> None: ...
-    def put(self, panel: Float) -> None: ...
-    def close(self) -> Any:
-        """What stands for Vt_i in the result."""
-
-
-class InMemory:
-    """Kept as one array."""
-
-    def open(self, rows: int, columns: int) -> None:
-        self._Vt_i, self._done = np.empty((rows, columns)), 0
-
-    def put(self, panel: Float) -> None:
-        self._Vt_i[:, self._done : self._done + panel.shape[1]] = panel
-        self._done += panel.shape[1]
-
-    def close(self) -> Float:
-        return self._Vt_i
-
-
-class Nowhere:
-    """Made, looked at, forgotten."""
-
-    def open(self, rows: int, columns: int) -> None:
-        pass
-
-    def put(self, panel: Float) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -89,30 +54,30 @@ class Verified:
 
 @dataclass(frozen=True, repr=False)
 class OwnVectors:
-    """Vt_i, or what its keeper made of it, and what was verified."""
+    """Vt_i, or what its sink made of it, and what was verified."""
 
     Vt_i: Any
     verified: Verified | None = None
 
 
 def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
-    """This user's rows of V, transposed: kept, corrected and verified as plan and keeper ask for."""
+    """This user's rows of V, transposed: written, corrected and verified as plan and sink ask for."""
     ill = needs_correction(sigma)
     if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
-    if work.plan.check is Check.NONE and (work.keep is None or _fits(work, len(sigma))):
+    if work.plan.check is Check.NONE and (work.sink is None or _fits(work, len(sigma))):
         Vt_i = yield from _in_memory(work, lambda: right_vectors(work, W, ill), ill)
         return OwnVectors(_handed_over(work, Vt_i))
     C_t = None
     if work.plan.check is not Check.SAMPLE:
         gram = (yield Local("orthogonality", lambda: _gram(work, W))) if ill else None
         C_t = yield from _correction(work, gram)
-    kept, verified, gram, error = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
+    made, verified, gram, error = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
     yield from _expect_reconstructed(work, sigma, error)
     if work.plan.check is Check.ALL:
         verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
-    return OwnVectors(kept, verified)
+    return OwnVectors(made, verified)
 
 
 def _fits(work: Work, r: int) -> bool:
@@ -121,13 +86,13 @@ def _fits(work: Work, r: int) -> bool:
 
 
 def _handed_over(work: Work, Vt_i: Float) -> Any:
-    if work.keep is None:
+    if work.sink is None:
         return Vt_i
-    work.keep.open(*Vt_i.shape)
+    work.sink.open(*Vt_i.shape)
     step = max(1, _HANDED_OVER // max(1, len(Vt_i)))
     for start in range(0, work.n_i, step):
-        work.keep.put(Vt_i[:, start : start + step])
-    return work.keep.close()
+        work.sink.write(Vt_i[:, start : start + step])
+    return work.sink.close()
 
 
 def _in_memory(work: Work, make: Callable[[], tuple[Float, Float | None]], ill: bool) -> Script:
@@ -218,30 +183,30 @@ def _gram(work: Work, W: Float) -> Float:
 
 
 def _pass(work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None) -> tuple[Any, Verified | None, Float, float]:
-    """Every panel, or a sample of them: made, checked, handed to the keeper."""
+    """Every panel, or a sample of them: made, checked, written to the sink."""
     plan, r = work.plan, len(sigma)
-    keep: Keep = Nowhere() if plan.check is Check.SAMPLE else work.keep or InMemory()
+    sink: Sink = Nowhere() if plan.check is Check.SAMPLE else work.sink or InMemory()
     W, US, gram = work.put(W), work.put(U * sigma), work.put(np.zeros((r, r)))
     C_t = None if C_t is None else work.put(C_t)
     error = size = 0.0
     columns, whole = 0, plan.components is None
-    keep.open(r, work.n_i)
+    sink.open(r, work.n_i)
     for X in _looked_at(work):
         Vt = backend.matmul(W, X)
         if C_t is not None:
             Vt = corrected(C_t, Vt, out=Vt if work.device is None else None)
-        if not isinstance(keep, Nowhere):
-            keep.put(backend.to_numpy(Vt))
+        if not isinstance(sink, Nowhere):
+            sink.write(backend.to_numpy(Vt))
         columns += X.shape[1]
         if plan.check is Check.ALL:
             gram += backend.gram(Vt)
         if plan.check is not Check.NONE and whole:
             error, size = math.hypot(error, backend.norm(backend.matmul(US, Vt) - X)), math.hypot(size, backend.norm(X))
-    kept = keep.close()
+    made = sink.close()
     if plan.check is Check.NONE:
-        return kept, None, backend.to_numpy(gram), 0.0
+        return made, None, backend.to_numpy(gram), 0.0
     residual = (error / size if size else 0.0) if whole else None
-    return kept, Verified(columns, work.n_i, residual), backend.to_numpy(gram), error
+    return made, Verified(columns, work.n_i, residual), backend.to_numpy(gram), error
 
 
 def _looked_at(work: Work) -> Iterator[Array]:

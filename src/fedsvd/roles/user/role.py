@@ -1,17 +1,15 @@
 """The user: owns X_i; compresses it, adds its share to exact sums, checks what comes back, agrees with the others.
 
-The transition table says what may be heard from whom in which state. What is asked of the others, and in which order,
-is the task's script (``svd.py``, ``pca.py``, ``regression.py``); each request of a script stands for one state here.
-Whatever takes long (shares, pads, tags, factors) is a ``Compute`` effect; ``_then`` is what becomes of its value.
+The transition table says what may be received from whom in which state. What is asked of the others, and in which
+order, is the task's script (``svd.py``, ``pca.py``, ``regression.py``); each request of a script stands for one state
+here. Handlers only decide. Shares, pads, tags, seals, checks and the script itself (``scripted.py``) are computed in
+``Compute`` effects.
 """
 
-from collections.abc import Callable
 from enum import Enum
 from typing import Any, ClassVar
 
-import numpy as np
-
-from fedsvd.errors import LocalProtocolError, UnexpectedMessage
+from fedsvd.errors import UnexpectedMessage
 from fedsvd.protocol.effects import Compute, Effect, Finish, Send
 from fedsvd.protocol.machine import Step, Table, table
 from fedsvd.protocol.messages import (
@@ -35,17 +33,17 @@ from fedsvd.protocol.messages import (
     RowsRequest,
     Solution,
     SumReply,
-    SumShare,
 )
 from fedsvd.protocol.parties import ALL, CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import null_space_sum, planned_sums
+from fedsvd.protocol.sums import null_space_sum
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_products, expect_rows
-from fedsvd.roles.user.requests import Common, Fetch, Local, Multiply, Recover, Request, Sum, Upload
+from fedsvd.roles.user.requests import Common, Fetch, Local, Multiply, Recover, Sum, Upload
+from fedsvd.roles.user.scripted import Asked, Ended, Scripted
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
-from fedsvd.roles.user.work import Progress, commitment_salt, reported
+from fedsvd.roles.user.work import commitment_salt
 from fedsvd.types import Ring
 
 # Where a computation may lead: to the state of what the script asks for next, or of its end.
@@ -53,31 +51,23 @@ _COMPUTED = {
     State.COMPUTING,
     State.SUMMING,
     State.UPLOADING,
+    State.FETCHING,
     State.RECOVERING,
     State.CHALLENGING,
     State.RELAYING,
     State.AGREEING,
     State.SIGNING,
 }
-# After rows of U', or what user 1 decides: checks, eq. 6 in the paper's scheme, or the end.
-_AFTER_ROWS = {State.COMPUTING, State.FETCHING, State.RECOVERING, State.RELAYING, State.AGREEING, State.SIGNING}
-_AFTER_COMMON = {State.COMPUTING, State.RECOVERING, State.RELAYING, State.AGREEING}
 
 
-class User(Seeding):
+class User(Scripted):
     """User i in one session."""
 
     def __init__(self, me: Party, plan: SessionPlan, inputs: Inputs) -> None:
         super().__init__(me, plan, inputs)
-        self._planned = {planned.name: planned for planned in planned_sums(plan)}
-        self._request: Request | None = None
-        self._then: Callable[[Any], Step] | None = None
         self._next = 0  # the batch of the upload that may be asked for
-        self._batch = 0  # the batch of the sum in hand
-        self._totals: list[Ring] = []
         self._result: Any = None
         self.agreement: Agreement | None = None
-        self._progress: Progress | None = (inputs.extras or {}).get("progress")
 
     @property
     def salt(self) -> bytes:
@@ -89,32 +79,23 @@ class User(Seeding):
 
     # --- the script -----------------------------------------------------------------------------------------------
 
-    def _go_on(self, answer: Any) -> Step:
-        """Give the script its answer, and turn what it asks for next into a state and effects."""
-        if self._script is None:
-            raise LocalProtocolError("no task is under way")
-        try:
-            self._request = self._script.send(answer)
-        except StopIteration as end:
-            self._script = self._request = None
-            self._result = end.value
-            return self._agree()
-        return self._ask(self._request)
-
-    def _ask(self, request: Request) -> Step:
+    def _ask(self, asked: Asked) -> Step:
+        """Turn what the script asks for into a state and effects."""
         digest = self.plan.digest
-        match request:
+        self._request = None if isinstance(asked, Ended) else asked
+        match asked:
             case Local(label, work):
-                return self._compute(label, work, self._go_on)
+                made = self._reported(label, work)
+                return self._compute(label, lambda: self._advance(made()), self._ask)
             case Sum():
                 self._batch, self._totals = 0, []
                 return self._share()
             case Upload():
                 return State.UPLOADING, (Send(CSP, Ready(digest)),)
-            case Common(purpose, make):
+            case Common(purpose):
                 if self.me == user(1):
-                    return self._compute(purpose, make, self._announce)
-                return self._listen(State.RELAYING)
+                    return self._compute(purpose, self._reported(purpose, self._common), self._announce)
+                return self._await_common()
             case Fetch(panel):
                 return State.FETCHING, (Send(CSP, RowsRequest(digest, panel)),)
             case Recover(Qt_i_blinded):
@@ -122,62 +103,9 @@ class User(Seeding):
             case Multiply():
                 self._batch = 0
                 return self._challenge()
-
-    def _compute(self, label: str, work: Callable[[], Any], then: Callable[[Any], Step]) -> Step:
-        self._then = then
-        return State.COMPUTING, (Compute(label, reported(self._progress, label, work)),)
-
-    def _on_computed(self, sender: Party, message: Computed) -> Step:
-        then, self._then = self._then, None
-        if then is None:
-            raise LocalProtocolError("nothing was being computed")
-        return then(message.value)
-
-    # --- sums -----------------------------------------------------------------------------------------------------
-
-    def _share(self) -> Step:
-        """Make our padded share of the batch in hand, and its tag."""
-        request, batch = self._asked(Sum), self._batch
-        planned = self._planned[request.name]
-        work = lambda: self._sums.share(planned, batch, request.share(batch))  # noqa: E731
-        return self._compute(request.name, work, self._send_share)
-
-    def _send_share(self, made: tuple[Ring, Ring]) -> Step:
-        request = self._asked(Sum)
-        planned = self._planned[request.name]
-        committed = self._group.data_commitment(self._work.commitment)
-        effects: tuple[Effect, ...] = (
-            Send(CSP, SumShare(self.plan.digest, request.name, self._batch, *made, committed)),
-        )
-        if planned.receiver in (None, self.me.index):
-            return State.SUMMING, effects
-        state, more = self._summed(None)  # the total is not ours to read
-        return state, effects + more
-
-    def _on_sum(self, sender: Party, message: SumReply) -> Step:
-        """A total, once its last pad is off and its tag has been compared: before any other use."""
-        request = self._asked(Sum)
-        if (message.name, message.batch) != (request.name, self._batch):
-            raise UnexpectedMessage(f"the sum {message.name!r} was not asked for")
-        self._group.read_commitments(message.commitments)
-        planned = self._planned[request.name]
-        work = lambda: self._sums.open(planned, message.batch, message.payload, message.tag)  # noqa: E731
-        return self._compute(request.name, work, self._summed)
-
-    def _summed(self, total: Ring | None) -> Step:
-        request = self._asked(Sum)
-        planned = self._planned[request.name]
-        if total is not None:
-            self._totals.append(total)
-            if planned.receiver is None:
-                self._group.witness(f"{planned.name} {self._batch}", total)
-        self._batch += 1
-        if self._batch < len(planned.batches):
-            return self._share()
-        totals, self._totals = self._totals, []
-        if not totals:
-            return self._go_on(None)
-        return self._go_on(totals[0] if len(totals) == 1 else np.concatenate(totals))
+            case Ended(result):
+                self._result = result
+                return self._agree()
 
     # --- the upload -----------------------------------------------------------------------------------------------
 
@@ -196,41 +124,53 @@ class User(Seeding):
 
     def _on_batch(self, sender: Party, message: Computed) -> Step:
         last = self._next == self._asked(Upload).count
-        if self._progress is not None:
-            self._progress("uploading", self._next, self._asked(Upload).count)
+        if self._inputs.progress is not None:
+            self._inputs.progress("uploading", self._next, self._asked(Upload).count)
         reply = Send(CSP, PaddedBatch(self.plan.digest, self._next - 1, message.value))
         return State.WAITING if last else State.UPLOADING, (reply,)
 
     def _on_answer(self, sender: Party, message: Factors | Solution) -> Step:
         """Step 6: what the CSP made of the sum, still under the masks."""
-        expect_answer(self.plan, message)
-        if isinstance(message, Solution) and (needed := null_space_sum(self.plan, message.rank)) is not None:
-            self._planned[needed.name] = needed
-        self._group.witness_answer(message)
-        return self._go_on(message)
+
+        def accepted() -> Asked:
+            expect_answer(self.plan, message)
+            if isinstance(message, Solution) and (needed := null_space_sum(self.plan, message.rank)) is not None:
+                self._planned[needed.name] = needed
+            self._group.witness_answer(message)
+            return self._advance(message)
+
+        return self._compute("computing", accepted, self._ask)
 
     def _on_rows(self, sender: Party, message: FactorRows) -> Step:
-        expect_rows(self.plan, self._asked(Fetch), message)
-        self._group.witness(f"rows {message.panel}", message.U_masked)
-        return self._go_on(message.U_masked)
+        request = self._asked(Fetch)
+
+        def accepted() -> Asked:
+            expect_rows(self.plan, request, message)
+            self._group.witness(f"rows {message.panel}", message.U_masked)
+            return self._advance(message.U_masked)
+
+        return self._compute("computing", accepted, self._ask)
 
     def _on_blinded(self, sender: Party, message: BlindedRightFactor) -> Step:
-        expect_blinded(self.plan, self.me.index - 1, message)
-        return self._go_on(message.Vt_i_blinded)
+        def accepted() -> Asked:
+            expect_blinded(self.plan, self.me.index - 1, message)
+            return self._advance(message.Vt_i_blinded)
+
+        return self._compute("computing", accepted, self._ask)
 
     def _challenge(self) -> Step:
         """Make the next padded panel of the columns that check a solution."""
         request, number = self._asked(Multiply), self._batch
         work = lambda: self._sums.padded(request.batch(number), "challenge vectors", number)  # noqa: E731
-        return self._compute("challenge", work, self._send_challenge)
+        return self._compute("challenge", self._reported("challenge", work), self._send_challenge)
 
     def _send_challenge(self, payload: Ring) -> Step:
-        effects: tuple[Effect, ...] = (Send(CSP, Challenge(self.plan.digest, self._batch, payload)),)
+        sent = Send(CSP, Challenge(self.plan.digest, self._batch, payload))
         self._batch += 1
         if self._batch < self._asked(Multiply).count or self.me.index == self.plan.label_user:
-            return State.CHALLENGING, effects
+            return State.CHALLENGING, (sent,)
         state, more = self._go_on(None)  # the products are not ours to read
-        return state, effects + more
+        return state, (sent, *more)
 
     def _on_challenge(self, sender: Party, message: BatchRequest) -> Step:
         if message.batch != self._batch or message.batch >= self._asked(Multiply).count:
@@ -240,37 +180,62 @@ class User(Seeding):
     def _on_product(self, sender: Party, message: Product) -> Step:
         if self._batch < self._asked(Multiply).count or self.me.index != self.plan.label_user:
             raise UnexpectedMessage("products that this user does not wait for")
-        expect_products(self.plan, message)
-        return self._go_on(message.products)
+
+        def accepted() -> Asked:
+            expect_products(self.plan, message)
+            return self._advance(message.products)
+
+        return self._compute("computing", accepted, self._ask)
 
     # --- messages to all users ------------------------------------------------------------------------------------
 
-    def _announce(self, content: bytes) -> Step:
-        """User 1 has decided: it tells all others once, and goes on."""
+    def _common(self) -> tuple[list[bytes], Asked]:
+        """User 1 decides: the bytes for all others, sealed, and what its own script asks for next."""
         request = self._asked(Common)
+        content = request.make()
         self._group.witness(request.purpose, content)
-        effects = self._relayed(request.purpose, content)
-        state, more = self._go_on(content)
+        return self._group.sealed(request.purpose, content), self._advance(content)
+
+    def _announce(self, made: tuple[list[bytes], Asked]) -> Step:
+        """Send all others what was decided, once, and go on."""
+        sealed, asked = made
+        effects = self._relayed(sealed)
+        state, more = self._ask(asked)
         return state, effects + more
 
-    def _relayed(self, purpose: str, content: bytes) -> tuple[Effect, ...]:
-        return tuple(Send(CSP, Relay(self.plan.digest, ALL, part)) for part in self._group.sealed(purpose, content))
+    def _relayed(self, sealed: list[bytes]) -> tuple[Effect, ...]:
+        return tuple(Send(CSP, Relay(self.plan.digest, ALL, part)) for part in sealed)
 
     def _on_relayed(self, sender: Party, message: Relayed) -> Step:
         """A group-sealed message; one that comes before we are ready for it waits."""
+        if self.state is State.RELAYING and message.origin != user(1):
+            # Another user goes on only with what user 1 has sent to all, and links keep their order.
+            raise UnexpectedMessage(f"a message of {message.origin} where one of user 1 is awaited")
         self._group.receive(message.origin, message.sealed)
-        waits = self.state in (State.RELAYING, State.AGREEING, State.SIGNING)
-        return self._listen(self.state) if waits else (self.state, ())
+        if self.state is State.RELAYING:
+            return self._await_common()
+        return self._listen(self.state) if self.state in (State.AGREEING, State.SIGNING) else (self.state, ())
 
-    def _listen(self, state: Enum) -> Step:
-        """What we wait for, if it is here."""
-        if state is State.RELAYING:
-            request = self._asked(Common)
+    def _await_common(self, seen: int = 0) -> Step:
+        """Open what user 1 decided, if more than ``seen`` parts of it are here."""
+        request, parts = self._asked(Common), self._group.waiting(user(1))
+        if parts == seen:
+            return State.RELAYING, ()
+
+        def opened() -> Asked | None:
             content = self._group.opened(user(1), request.purpose, request.most)
             if content is None:
-                return state, ()
+                return None
             self._group.witness(request.purpose, content)
-            return self._go_on(content)
+            return self._advance(content)
+
+        def then(asked: Asked | None) -> Step:
+            return self._await_common(parts) if asked is None else self._ask(asked)
+
+        return self._compute("computing", opened, then)
+
+    def _listen(self, state: Enum) -> Step:
+        """Go on once every other user's message of this state is here."""
         others = [party for party in self.plan.users if party != self.me]
         if not self._group.heard(others, state.name.lower()):
             return state, ()
@@ -280,14 +245,14 @@ class User(Seeding):
 
     def _agree(self) -> Step:
         """Step 9: before anything is released, every user shows all others the digest of what it saw."""
-        effects = self._relayed("agreeing", self._group.digest())
+        effects = self._relayed(self._group.sealed("agreeing", self._group.digest()))
         state, more = self._listen(State.AGREEING)
         return state, effects + more
 
     def _sign(self) -> Step:
         """All digests are equal, or the session ends here; then all sign the same certificate."""
         self._group.expect_equal_digests()
-        effects = self._relayed("signing", self._group.signature())
+        effects = self._relayed(self._group.sealed("signing", self._group.signature()))
         state, more = self._listen(State.SIGNING)
         return state, effects + more
 
@@ -299,33 +264,29 @@ class User(Seeding):
         self.agreement = self._group.agreement(message.signature)
         return State.DONE, (Finish(self._result),)
 
-    def _asked(self, kind: type[Any]) -> Any:
-        if not isinstance(self._request, kind):
-            raise UnexpectedMessage(f"a {kind.__name__.lower()} is not what this user waits for")
-        return self._request
-
     TABLE: ClassVar[Table] = table(
         # state, what arrives, who may say it, handler, where it may lead
         (State.NEW, Begin, Role.USER, Seeding._on_begin, {State.KEYS}),
-        (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING, State.CHECKING, State.COMPUTING}),
-        (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING, State.CHECKING, State.COMPUTING}),
+        (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING}),
+        (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING}),
+        (State.SEEDING, Computed, Role.USER, Seeding._on_prepared, {State.CHECKING, State.COMPUTING}),
         (State.CHECKING, RowsAgree, Role.CSP, _on_rows_agree, {State.COMPUTING}),
-        (State.COMPUTING, Computed, Role.USER, _on_computed, _COMPUTED),
+        (State.COMPUTING, Computed, Role.USER, Seeding._on_computed, _COMPUTED),
         (State.COMPUTING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),
-        (State.SUMMING, SumReply, Role.CSP, _on_sum, {State.COMPUTING}),
+        (State.SUMMING, SumReply, Role.CSP, Scripted._on_sum, {State.COMPUTING}),
         (State.SUMMING, Relayed, Role.CSP, _on_relayed, {State.SUMMING}),
         (State.UPLOADING, BatchRequest, Role.CSP, _on_request, {State.UPLOADING}),
         (State.UPLOADING, Computed, Role.USER, _on_batch, {State.UPLOADING, State.WAITING}),
-        (State.WAITING, Factors, Role.CSP, _on_answer, {State.COMPUTING, State.FETCHING}),
-        (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING, State.AGREEING}),
-        (State.FETCHING, FactorRows, Role.CSP, _on_rows, _AFTER_ROWS),
+        (State.WAITING, Factors, Role.CSP, _on_answer, {State.COMPUTING}),
+        (State.WAITING, Solution, Role.CSP, _on_answer, {State.COMPUTING}),
+        (State.FETCHING, FactorRows, Role.CSP, _on_rows, {State.COMPUTING}),
         (State.FETCHING, Relayed, Role.CSP, _on_relayed, {State.FETCHING}),
-        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.AGREEING, State.SIGNING}),
+        (State.RECOVERING, BlindedRightFactor, Role.CSP, _on_blinded, {State.COMPUTING}),
         (State.RECOVERING, Relayed, Role.CSP, _on_relayed, {State.RECOVERING}),
         (State.CHALLENGING, BatchRequest, Role.CSP, _on_challenge, {State.COMPUTING}),
         (State.CHALLENGING, Product, Role.CSP, _on_product, {State.COMPUTING}),
         (State.CHALLENGING, Relayed, Role.CSP, _on_relayed, {State.CHALLENGING}),
-        (State.RELAYING, Relayed, Role.CSP, _on_relayed, _AFTER_COMMON),
+        (State.RELAYING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),
         (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING}),
         (State.SIGNING, Relayed, Role.CSP, _on_relayed, {State.SIGNING, State.FINISHING}),
         (State.FINISHING, Countersigned, Role.CSP, _on_countersigned, {State.DONE}),

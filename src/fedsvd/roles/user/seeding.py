@@ -4,6 +4,7 @@ When all seeds are here the user has its pads, its end of the sums, its masks, i
 of its task; ``role.py`` goes on from there.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -11,31 +12,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedsvd.compress.checkpoint import Checkpoint
+from fedsvd.compress.reduce import Spread
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import UnexpectedMessage
+from fedsvd.errors import LocalProtocolError, UnexpectedMessage
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.effects import Send
+from fedsvd.protocol.effects import Compute, Send
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.machine import Machine, Step
-from fedsvd.protocol.messages import Begin, KeyBook, Relay, Relayed, RowIds
+from fedsvd.protocol.messages import Begin, Computed, KeyBook, Relay, Relayed, RowIds
 from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
 from fedsvd.roles.user.agreement import Group
-from fedsvd.roles.user.dealt import NOTHING, dealt_masks
+from fedsvd.roles.user.dealt import NOTHING, Allocate, dealt_masks
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.requests import Script
 from fedsvd.roles.user.row_ids import hashed_ids
+from fedsvd.roles.user.sink import Sink
 from fedsvd.roles.user.sums import SumsOfUser
-from fedsvd.roles.user.work import Work
+from fedsvd.roles.user.work import Progress, Work
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import pad_keys
 from fedsvd.secagg.pads import PadsOnce
 from fedsvd.secagg.tagged import tag_seed
-from fedsvd.types import Float
+from fedsvd.types import Float, Ring
 
 _SCRIPTS = {
     "svd": svd.script,
@@ -66,20 +70,25 @@ class State(Enum):
     ABORTED = auto()
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Inputs:
-    """What a user brings to a session: its data, its identity, and its own 32 secret bytes."""
+    """What a user brings to a session: its data, its identity, its own 32 secret bytes, and what it computes with."""
 
     source: MatrixSource  # X_i, (m, n_i)
     identity: SigningKey
     secret: Seed
     labels: Float | None = None
     ids: NDArray[Any] | None = None
-    weights: tuple[Float, Float] | None = None
-    extras: dict[str, Any] | None = None  # checkpoint, progress
+    weights: tuple[Float, Float] | None = None  # coefficients and intercept, to predict with
     prekey: AgreementKey | None = None  # for the TA's message, where a TA deals
+    sink: Sink | None = None  # where its own part of the result is written; None: memory
+    checkpoint: Checkpoint | None = None  # of its compression
+    allocate: Allocate = np.empty  # memory or disk for a result as long as the data
+    progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for pads of large payloads
+    spread: Spread | None = None  # factors the source in parts, on a cluster
+    memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
 
 
 class Seeding(Machine):
@@ -96,6 +105,7 @@ class Seeding(Machine):
         self._seeds: dict[str, Seed] = {}  # by name, once dealt
         self._slices: bytes | None = None  # of Q, where a TA deals them (paper)
         self._script: Script | None = None
+        self._then: Callable[[Any], Step] | None = None  # decides on what is being computed
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else inputs.device
 
@@ -133,29 +143,66 @@ class Seeding(Machine):
         return self._seeded()
 
     def _seeded(self) -> Step:
-        plan, i, inputs, seeds = self.plan, self.me.index - 1, self._inputs, self._seeds
+        """With all seeds here: the pads, our end of the sums, our place in the group; then the masks and the task."""
+        plan, inputs, seeds = self.plan, self._inputs, self._seeds
         if not all(name in seeds for party in plan.parties for name in deals(plan, party)):
             return State.SEEDING, ()
         publics = {party.index: self._keys.publics[party.index] for party in plan.users}
         self._pads = pad_keys(self._keys.mine, self.me.index, publics, plan.session, plan.digest)
         self._sums = SumsOfUser(self._pads, seeds, self._own, self._once, inputs.each)
         self._group = Group(self.me, plan, seeds["users"], inputs.identity)
-        extras = {"device": self._device, **(inputs.extras or {})}
-        allocate = extras.get("allocate", np.empty)
-        dealt = NOTHING if self._slices is None else dealt_masks(plan, i, self._slices, allocate)
-        self._slices = None
+        return State.SEEDING, (Compute("seeding", self._prepare),)
+
+    def _prepare(self) -> tuple[Work, Ring | None]:
+        """What the task works on, and the hash of our row ids where the plan compares them."""
+        plan, i, inputs, seeds = self.plan, self.me.index - 1, self._inputs, self._seeds
+        dealt = NOTHING if self._slices is None else dealt_masks(plan, i, self._slices, inputs.allocate)
         on = None if self._device is None else self._device.like
-        masks = Masks(plan, i, seeds["masks"], self._own, dealt.Q, on, inputs.each, dealt.P, extras.get("memo"))
-        checks = seeds["users"].derive("checks")
-        self._work = Work(plan, i, inputs.source, masks, self._own, checks, inputs.labels, inputs.weights, **extras)
-        self._script = _SCRIPTS[plan.task.value](self._work)
-        if plan.check_ids:
-            hashed = hashed_ids(inputs.ids, seeds["users"])
-            # In the digest too: a CSP that calls different rows equal is found when digests are compared.
-            self._group.witness("row ids", hashed)
-            return State.CHECKING, (Send(CSP, RowIds(plan.digest, hashed)),)
+        work = Work(
+            plan=plan,
+            i=i,
+            source=inputs.source,
+            masks=Masks(plan, i, seeds["masks"], self._own, dealt.Q, on, inputs.each, dealt.P, inputs.memo),
+            own=self._own,
+            checks=seeds["users"].derive("checks"),
+            labels=inputs.labels,
+            weights=inputs.weights,
+            checkpoint=inputs.checkpoint,
+            sink=inputs.sink,
+            progress=inputs.progress,
+            device=self._device,
+            spread=inputs.spread,
+            allocate=inputs.allocate,
+            memo=inputs.memo,
+        )
+        if not plan.check_ids:
+            return work, None
+        hashed = hashed_ids(inputs.ids, seeds["users"])
+        # In the digest too: a CSP that calls different rows equal is found when digests are compared.
+        self._group.witness("row ids", hashed)
+        return work, hashed
+
+    def _on_prepared(self, sender: Party, message: Computed) -> Step:
+        """Start the task's script, after the row check where there is one."""
+        self._work, hashed = message.value
+        self._slices = None
+        self._script = _SCRIPTS[self.plan.task.value](self._work)
+        if hashed is not None:
+            return State.CHECKING, (Send(CSP, RowIds(self.plan.digest, hashed)),)
         return self._go_on(None)
 
+    def _compute(self, label: str, work: Callable[[], Any], then: Callable[[Any], Step]) -> Step:
+        """Have ``work`` computed; ``then`` decides on its value."""
+        self._then = then
+        return State.COMPUTING, (Compute(label, work),)
+
+    def _on_computed(self, sender: Party, message: Computed) -> Step:
+        """The computation under way has come to its end."""
+        then, self._then = self._then, None
+        if then is None:
+            raise LocalProtocolError("nothing was being computed")
+        return then(message.value)
+
     def _go_on(self, answer: Any) -> Step:
-        """Run the task's script; ``role.User`` does, which alone is ever made."""
+        """Go on with the task's script, with the answer to what it asked for. ``scripted.py`` does it."""
         raise NotImplementedError

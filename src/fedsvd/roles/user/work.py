@@ -19,6 +19,7 @@ from fedsvd.linalg.device import Device, host_or
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
+from fedsvd.roles.user.sink import Sink
 from fedsvd.types import Array, Float, Ring
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
@@ -42,7 +43,7 @@ class Work:
     labels: Float | None = None  # (samples, targets)
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
     checkpoint: Checkpoint | None = None
-    keep: Any = None  # a ``Keep`` of right_vectors.py for what is as large as the data; None: memory
+    sink: Sink | None = None  # where what is as large as the data is written; None: memory
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     spread: Spread | None = None  # what factors the source in parts, elsewhere
@@ -55,7 +56,7 @@ class Work:
 
     @property
     def leads(self) -> bool:
-        """Whether this is user 1, who decides where somebody must."""
+        """Whether this is user 1, which decides where one user must."""
         return self.i == 0
 
     def commitment(self) -> bytes:
@@ -123,8 +124,8 @@ class Work:
         return host_or(self.device, A)
 
     def _report(self, stage: str) -> Callable[[int, int], None]:
-        tell = self.progress
-        return (lambda done, total: None) if tell is None else (lambda done, total: tell(stage, done, total))
+        report = self.progress
+        return (lambda done, total: None) if report is None else (lambda done, total: report(stage, done, total))
 
 
 def reported(progress: Progress | None, stage: str, work: Callable[[], Any]) -> Callable[[], Any]:
@@ -132,13 +133,13 @@ def reported(progress: Progress | None, stage: str, work: Callable[[], Any]) -> 
     if progress is None:
         return work
 
-    def told() -> Any:
+    def with_reports() -> Any:
         progress(stage, 0, 1)
         value = work()
         progress(stage, 1, 1)
         return value
 
-    return told
+    return with_reports
 
 
 @dataclass(repr=False)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from fedsvd.policy.rules import Policy
 from fedsvd.results.report.page import render
-from fedsvd.results.write import write_results
+from fedsvd.results.write import write_job
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import read_job
-from fedsvd.studies.jobs import run_job
+from fedsvd.studies.jobs import results_of, run_job
 
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
 
@@ -61,5 +61,5 @@ def study(job: Path, draw=render) -> Path:
     """The results folder of a job file, run in this process, with reports."""
     prepared = prepare(read_job(job))
     out = job.parent / "out"
-    write_results(out, prepared, run_job(prepared, policy=Policy.permissive()), overwrite=True, draw=draw)
+    write_job(out, results_of(prepared, run_job(prepared, policy=Policy.permissive())), overwrite=True, draw=draw)
     return out

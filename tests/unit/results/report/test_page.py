@@ -14,9 +14,10 @@ from tests.tolerances import A_FIFTH_OF_A_PIXEL, PRINTED_BAR, assert_close
 from tests.unit.results.report.pages import page, study
 
 from fedsvd.protocol import messages
+from fedsvd.protocol.parties import CSP
 from fedsvd.results.report.accounts import STEPS
 from fedsvd.results.report.page import render
-from fedsvd.results.write import read_results
+from fedsvd.results.write import read_result
 from fedsvd.studies.job_file import job_from
 
 PARTY_SECTIONS = {"study", "spectrum", "components", "samples", "accounts", "model", "certificate", "learned", "repeat"}
@@ -43,7 +44,7 @@ def test_every_reader_has_a_report_and_it_is_in_the_manifest(pca):
     for folder in everyone(out):
         assert (folder / "report.html").is_file()
         assert '"report.html"' in (folder / "manifest.json").read_text()
-    read_results(out)  # which compares every hash
+    read_result(out)  # which compares every hash
 
 
 def test_a_report_asks_nobody_for_anything(pca):
@@ -95,7 +96,7 @@ def test_the_csps_report_holds_no_component_and_no_name_of_a_column(pca, tmp_pat
     drawn = []
     job = hospitals(tmp_path).job(task="pca", components=3, id="patient")
     study(job, lambda subject: drawn.append(subject) or render(subject))
-    (subject,) = [subject for subject in drawn if subject.reader == "csp"]
+    (subject,) = [subject for subject in drawn if subject.reader == CSP]
     assert (dict(subject.arrays), subject.features, dict(subject.facts), subject.id) == ({}, None, {}, None)
     found = page(out / "roles" / "csp")
     assert set(found.sections) == {"study", "accounts", "model", "certificate", "learned", "repeat"}
@@ -232,7 +233,7 @@ def test_a_fault_of_the_drawing_costs_the_picture_and_not_the_result(tmp_path, c
 
     files = hospitals(tmp_path)
     out = study(files.job(task="pca", components=2, id="patient"), broken)
-    assert read_results(out).rank == 2
+    assert read_result(out).rank == 2
     assert not (out / "report.html").exists()
     assert "no report was drawn: ZeroDivisionError" in caplog.text
     assert "0.123" not in caplog.text

@@ -1,29 +1,157 @@
-"""Whether the CSP can be reached, is the CSP, and takes us in: name, connection, certificate, answer, clock.
+"""The single pre-flight checks: what one says, whether this machine is fit, and whether the CSP can be reached.
 
-Each step needs the one before, so the first that fails is the last. An HTTP CONNECT proxy in the environment is used as
-the transport would use it.
+A check has a name, whether all is well, what was found, and the fix where it is not. Of the machine: disk, memory, and
+the library that multiplies matrices. Of the network: name, connection, certificate, answer, clock; each step needs the
+one before, so the first that fails is the last. An HTTP CONNECT proxy in the environment is used as the transport would
+use it.
 """
 
 import base64
 import os
+import shutil
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
+
+import scipy
 
 from fedsvd import __version__
 from fedsvd.errors import FedSVDError, NotAuthenticated
-from fedsvd.service.api import Desk
-from fedsvd.service.checks import Check, ill, of_error, well
-from fedsvd.service.process import SKEW
+from fedsvd.service.client import CspClient
+from fedsvd.service.serve import SKEW
 from fedsvd.service.site import Site
-from fedsvd.transport.grpc_client import Dialling, Line
+from fedsvd.transport.grpc_client import Dialling, PinnedConnection
+from fedsvd.types import byte_size
 
+_LEAST_DISK = 1 << 30
+_SETTINGS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _SECONDS = 10.0
 _HOSTNAME, _ADDRESS, _EXPIRED, _NOT_YET, _PURPOSE = 62, 64, 10, 9, 26  # of OpenSSL's X509_V_ERR_*
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    text: str
+    fix: str = ""
+
+
+def well(name: str, text: str) -> Check:
+    return Check(name, True, text)
+
+
+def ill(name: str, text: str, fix: str) -> Check:
+    return Check(name, False, text, fix)
+
+
+def of_error(name: str, error: FedSVDError) -> Check:
+    """An error of ours is a finding: it has a fault and a fix already."""
+    return Check(name, False, f"{error.code}: {error.fault}", error.fix)
+
+
+def attempt(name: str, work: Callable[[], str]) -> Iterator[Check]:
+    """The check that some work gets done; what it returns is what is said of it."""
+    try:
+        yield well(name, work())
+    except FedSVDError as error:
+        yield of_error(name, error)
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is to know of a machine; found out by ``this_machine``, made up in tests."""
+
+    disk_free: int  # bytes, where the state folder is
+    memory_free: int | None  # bytes; None where the system does not say
+    cores: int  # that this process may use
+    blas: list[dict[str, Any]] = field(default_factory=list)  # as threadpoolctl lists them
+    wide: bool | None = None  # whether BLAS counts in 64 bits; None where it does not say
+    setting: str = ""  # the environment variable that says how many threads there are, with its value
+
+
+def this_machine(folder: Path) -> Machine:
+    """The machine we run on, seen from a folder that is there."""
+    from threadpoolctl import threadpool_info
+
+    from fedsvd.engine.device import cores
+    from fedsvd.linalg.pools import threads
+
+    assert threads()  # it loads every BLAS there is; one that is not loaded yet is not listed
+    blas = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    built = scipy.show_config(mode="dicts")["Build Dependencies"]["blas"].get("openblas configuration", "")
+    return Machine(
+        shutil.disk_usage(folder).free,
+        _memory_free(),
+        cores(),
+        blas,
+        "USE64BITINT" in built if built else None,
+        next((f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ), ""),
+    )
+
+
+def examine_machine(machine: Machine, memory: int, disk: int = 0) -> Iterator[Check]:
+    """Whether a machine can keep to a budget of ``memory`` bytes, and write ``disk`` bytes."""
+    yield _disk(machine.disk_free, max(disk, _LEAST_DISK))
+    yield _memory(machine.memory_free, memory)
+    yield _blas(machine)
+
+
+def _disk(free: int, needed: int) -> Check:
+    text = f"{byte_size(free)} free where the kit's state is"
+    if free < needed:
+        return ill("disk", f"{text}, {byte_size(needed)} are wanted", "free space, or move the kit to a larger disk")
+    return well("disk", text)
+
+
+def _memory(free: int | None, needed: int) -> Check:
+    if free is None:
+        return well("memory", f"the system does not say; a job may use {byte_size(needed)}")
+    text = f"{byte_size(free)} free, a job may use {byte_size(needed)}"
+    if free < needed:
+        return ill("memory", text, "stop other programs, or lower the job's budget: [job] memory")
+    return well("memory", text)
+
+
+def _blas(machine: Machine) -> Check:
+    if not machine.blas:
+        return ill(
+            "BLAS", "NumPy has no fast BLAS: matrices take many times longer", "install NumPy from PyPI or conda-forge"
+        )
+    found = next((each for each in machine.blas if "scipy.libs" in each.get("filepath", "")), machine.blas[0])
+    threads = int(found["num_threads"])
+    wide = {True: "64-bit sizes", False: "32-bit sizes: large matrices are cut", None: "sizes not told"}[machine.wide]
+    text = f"{found['internal_api']} {found.get('version')}, {threads} threads on {machine.cores} cores, {wide}"
+    if machine.setting:
+        text += f"; {machine.setting}"
+    if len(machine.blas) > 1:
+        text += f"; SciPy's of {len(machine.blas)}, so that they do not take each other's cores"
+    if threads > machine.cores:
+        return ill("BLAS", text, f"threads in each other's way: export OPENBLAS_NUM_THREADS={machine.cores}")
+    return well("BLAS", text)
+
+
+def _memory_free() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            lines = dict(line.split(":", 1) for line in file)
+        return int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+# --- the way to the CSP -----------------------------------------------------------------------------------------------
 
 
 def examine_network(site: Site, address: str) -> Iterator[Check]:
@@ -140,24 +268,24 @@ def _unverified(host: str, error: ssl.SSLCertVerificationError) -> Check:
 
 
 def _questions(site: Site, dialling: Dialling) -> Iterator[Check]:
-    desk = Desk(Line(replace(dialling, channels=1, patience=_SECONDS)))
+    client = CspClient(PinnedConnection(replace(dialling, channels=1, patience=_SECONDS)))
     try:
-        told = desk.ask("now")
+        clock = client.now()
         here = datetime.now(UTC)
     except FedSVDError as error:
         fix = error.fix or "ask the operator of the CSP, whose log says more"
         yield ill("answer", f"{error.code}: {error.fault}", fix)
         return
     finally:
-        desk.close()
+        client.close()
     yield well("answer", f"the CSP knows us as {site.caller}")
-    apart = (here - datetime.fromisoformat(told["now"])).total_seconds()
+    apart = (here - datetime.fromisoformat(clock.now)).total_seconds()
     text = f"{abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the CSP's"
     if abs(apart) > SKEW:
         yield ill("clock", f"this clock is {text}", "set both clocks by NTP: certificates are valid by the clock")
     else:
         yield well("clock", text)
-    if told["fedsvd"] != __version__:
-        yield ill("version", f"fedsvd {__version__} here, {told['fedsvd']} at the CSP", "install the same everywhere")
+    if clock.fedsvd != __version__:
+        yield ill("version", f"fedsvd {__version__} here, {clock.fedsvd} at the CSP", "install the same everywhere")
     else:
         yield well("version", f"fedsvd {__version__} here and there")

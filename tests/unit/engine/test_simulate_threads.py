@@ -1,4 +1,4 @@
-"""Computations side by side: all have ended when the caller goes on, whatever happened in any of them."""
+"""Computations at the same time: all have ended when the caller goes on, whatever happened in any of them."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from fedsvd.engine.at_once import at_once, uninterrupted
+from fedsvd.engine.simulate import run_concurrently, uninterrupted
 
 
 def endless(began, ended):
@@ -27,7 +27,9 @@ def fails_after(began, error):
 def test_an_exception_here_stops_the_others_before_it_leaves(error):
     began, ended = threading.Event(), []
     with pytest.raises(type(error)):
-        at_once([lambda: fails_after(began, error), lambda: endless(began, ended), lambda: endless(began, ended)])
+        run_concurrently(
+            [lambda: fails_after(began, error), lambda: endless(began, ended), lambda: endless(began, ended)]
+        )
     assert len(ended) in (1, 2)  # the third may not have begun, and then never does
     assert threading.active_count() == len([thread for thread in threading.enumerate() if "fedsvd" not in thread.name])
 
@@ -35,7 +37,7 @@ def test_an_exception_here_stops_the_others_before_it_leaves(error):
 def test_a_computation_that_has_not_begun_when_the_others_are_stopped_never_begins():
     for _ in range(50):
         with pytest.raises(KeyboardInterrupt):
-            at_once([lambda: fails_after(_set(), KeyboardInterrupt()), lambda: sleep(0)])
+            run_concurrently([lambda: fails_after(_set(), KeyboardInterrupt()), lambda: sleep(0)])
     assert not [thread for thread in threading.enumerate() if "fedsvd" in thread.name]
 
 
@@ -56,7 +58,7 @@ def test_an_error_elsewhere_is_raised_here_when_all_have_ended():
         raise ValueError("there")
 
     with pytest.raises(ValueError, match="there"):
-        at_once([slow, fails, slow])
+        run_concurrently([slow, fails, slow])
     assert len(ended) == 2
 
 
@@ -76,7 +78,7 @@ def test_a_destructor_that_swallows_the_exception_does_not_save_the_thread():
                 swallowed = True
 
     with pytest.raises(KeyboardInterrupt):
-        at_once([lambda: fails_after(began, KeyboardInterrupt()), stubborn])
+        run_concurrently([lambda: fails_after(began, KeyboardInterrupt()), stubborn])
     assert len(ended) == 2
 
 
@@ -132,5 +134,5 @@ def test_a_handler_that_is_not_pythons_is_left_alone(monkeypatch):
     monkeypatch.setattr(signal, "getsignal", lambda number: None)
     changed = []
     monkeypatch.setattr(signal, "signal", lambda *how: changed.append(how))
-    at_once([lambda: None, lambda: None])
+    run_concurrently([lambda: None, lambda: None])
     assert not changed

@@ -1,8 +1,8 @@
-"""A party's own part on its way to disk: as large as its data, so written panel by panel and never held whole.
+"""A party's right singular vectors, or scores, on their way to disk: as large as its data, so written panel by panel.
 
 ``.npy`` is a header and the numbers: Vt_i (r, n_i) in Fortran order and its transpose (n_i, r) in C order are the same
-bytes, and both grow column by column. ``.parquet`` has a row group for each panel. Either lies in a private folder
-beside the results until these are written, and is moved in there.
+bytes, and both grow column by column. ``.parquet`` has a row group for each panel. Either is written to a private
+folder next to the results, and moved into them when these are written.
 """
 
 import shutil
@@ -18,13 +18,14 @@ import numpy as np
 from fedsvd.errors import MissingExtra, StorageError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Write
-from fedsvd.results.folder import LONGEST_TABLE, open_private
-from fedsvd.roles.user.right_vectors import Keep, Nowhere
+from fedsvd.results.folder import LONGEST_TABLE
+from fedsvd.roles.user.sink import Nowhere, Sink
+from fedsvd.storage import private
 from fedsvd.types import Float
 
 
 @dataclass(frozen=True)
-class OwnFile:
+class VectorFile:
     """A finished file that stands for Vt_i (rows, columns) in a result."""
 
     path: Path
@@ -33,12 +34,12 @@ class OwnFile:
 
 
 class _File:
-    """One file, opened when its shape is known and closed when it is whole."""
+    """One file, opened when its shape is known and closed when it is complete."""
 
     suffix = ""
 
     def __init__(self, folder: Path, by_column: bool) -> None:
-        self._path = folder / f"own{self.suffix}"
+        self._path = folder / f"vectors{self.suffix}"
         self._by_column = by_column  # whether the reader wants (r, n_i), not its transpose
         self._shape = (0, 0)
 
@@ -46,26 +47,26 @@ class _File:
         self._shape = rows, columns
         with _storage(self._path):
             self._path.unlink(missing_ok=True)
-            self._file = open_private(self._path)
+            self._file = private.open_new(self._path)
             self._begin(self._file)
 
-    def put(self, panel: Float) -> None:
+    def write(self, panel: Float) -> None:
         with _storage(self._path):
             self._append(panel.T)
 
-    def close(self) -> OwnFile:
+    def close(self) -> VectorFile:
         with _storage(self._path):
             self._end()
             self._file.close()
-        return OwnFile(self._path, *self._shape)
+        return VectorFile(self._path, *self._shape)
 
     def _begin(self, file: BinaryIO) -> None: ...
     def _append(self, lines: Float) -> None: ...
     def _end(self) -> None: ...
 
 
-class NpyKeep(_File):
-    """``own.npy``."""
+class NpyFile(_File):
+    """``vectors.npy``."""
 
     suffix = ".npy"
 
@@ -78,8 +79,8 @@ class NpyKeep(_File):
         self._file.write(np.ascontiguousarray(lines, dtype="<f8").data)
 
 
-class ParquetKeep(_File):
-    """``own.parquet``: a line for each sample or feature, a column for each component, a row group for each panel."""
+class ParquetFile(_File):
+    """``vectors.parquet``: a row for each sample or feature, a column for each component; a panel is a row group."""
 
     suffix = ".parquet"
 
@@ -110,36 +111,36 @@ def _arrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def keeper(plan: SessionPlan, i: int, write: Write, folder: Path) -> Keep | None:
-    """Where user i's (from 0) own part goes: nowhere, to a file, or to memory where it is small (None)."""
+def file_for(plan: SessionPlan, i: int, write: Write, folder: Path) -> Sink | None:
+    """Where user i's (from 0) vectors go: to a file, nowhere, or to memory where they are small (None)."""
     if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or plan.published:
         return None
     if write is Write.NONE:
         return Nowhere()
-    if kept_in_memory(plan, i, write):
+    if fits_memory(plan, i, write):
         return None
     by_column = plan.split is Split.VERTICAL and plan.task is not Task.PCA
-    return (ParquetKeep if write is Write.PARQUET else NpyKeep)(folder, by_column)
+    return (ParquetFile if write is Write.PARQUET else NpyFile)(folder, by_column)
 
 
-def kept_in_memory(plan: SessionPlan, i: int, write: Write) -> bool:
-    """Whether user i's (from 0) own part is small enough to be held, and written as a table."""
+def fits_memory(plan: SessionPlan, i: int, write: Write) -> bool:
+    """Whether user i's (from 0) vectors are small enough to be held in memory, and written as a table."""
     small = min(plan.m, plan.n, plan.components or plan.m) * plan.counts[i] <= LONGEST_TABLE
     return plan.published or (small and write is not Write.NONE)
 
 
 @contextmanager
-def beside(target: Path) -> Iterator[Path]:
+def folder_next_to(target: Path) -> Iterator[Path]:
     """A private folder on the disk of ``target`` for files that will be moved there; gone when the block ends."""
     target = target.absolute()
     with _storage(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-own-", dir=target.parent))
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-vectors-", dir=target.parent))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # it holds something, of ours or not
+        with suppress(OSError):  # it is not empty
             target.parent.rmdir()
 
 
@@ -152,6 +153,6 @@ def _storage(path: Path) -> Iterator[None]:
         raise StorageError(f"cannot write {path.name}: {reason}", 'free disk space, or set write = "none"') from None
 
 
-def moved(file: OwnFile, folder: Path, name: str) -> Any:
-    """The file under its name in a results folder."""
-    return shutil.move(file.path, folder / f"{name}{file.path.suffix}")
+def move_into(folder: Path, name: str, file: VectorFile) -> None:
+    """The file is in a results folder, under this name."""
+    shutil.move(file.path, folder / f"{name}{file.path.suffix}")

@@ -1,4 +1,4 @@
-"""Own parts on disk, and runs that go on: what was written panel by panel reads back, and a pass is not made twice."""
+"""Vectors on disk, and runs that go on: what was written panel by panel reads back, and a pass is not made twice."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,9 @@ from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
-from fedsvd.results import own_part
-from fedsvd.results.own_part import NpyKeep, ParquetKeep, beside, keeper
-from fedsvd.roles.user.right_vectors import Nowhere
+from fedsvd.results import vector_files
+from fedsvd.results.vector_files import NpyFile, ParquetFile, file_for, folder_next_to
+from fedsvd.roles.user.sink import Nowhere
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.resume import Resumable
 from fedsvd.types import SessionId
@@ -22,16 +22,16 @@ from fedsvd.types import SessionId
 Vt = np.random.default_rng(0).normal(size=(3, 17))
 
 
-def kept(keep):
-    keep.open(*Vt.shape)
+def written(sink):
+    sink.open(*Vt.shape)
     for start in range(0, 17, 5):
-        keep.put(Vt[:, start : start + 5])
-    return keep.close()
+        sink.write(Vt[:, start : start + 5])
+    return sink.close()
 
 
 @pytest.mark.parametrize("by_column", [True, False])
 def test_npy_panels_are_one_array_that_numpy_maps(by_column, tmp_path):
-    file = kept(NpyKeep(tmp_path, by_column))
+    file = written(NpyFile(tmp_path, by_column))
     array = np.load(file.path, mmap_mode="r")
     np.testing.assert_array_equal(array, Vt if by_column else Vt.T)
     assert file.path.stat().st_mode & 0o777 == 0o600
@@ -39,7 +39,7 @@ def test_npy_panels_are_one_array_that_numpy_maps(by_column, tmp_path):
 
 def test_parquet_has_a_row_group_for_each_panel(tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
-    file = parquet.ParquetFile(kept(ParquetKeep(tmp_path, False)).path)
+    file = parquet.ParquetFile(written(ParquetFile(tmp_path, False)).path)
     assert file.num_row_groups == 4
     table = file.read()
     assert table.column_names == ["row", "component_1", "component_2", "component_3"]
@@ -48,7 +48,7 @@ def test_parquet_has_a_row_group_for_each_panel(tmp_path):
 
 
 def test_a_full_disk_is_an_error_of_the_house(tmp_path):
-    keep = NpyKeep(tmp_path / "missing", True)
+    keep = NpyFile(tmp_path / "missing", True)
     with pytest.raises(StorageError, match="write"):
         keep.open(3, 17)
 
@@ -60,18 +60,18 @@ def plan(**changes):
 
 
 def test_a_small_part_stays_in_memory_and_a_large_one_does_not(tmp_path):
-    assert keeper(plan(), 0, Write.NPY, tmp_path) is None
-    assert isinstance(keeper(plan(), 1, Write.NPY, tmp_path), NpyKeep)
-    assert isinstance(keeper(plan(), 1, Write.PARQUET, tmp_path), ParquetKeep)
-    assert isinstance(keeper(plan(), 0, Write.NONE, tmp_path), Nowhere)
-    assert keeper(plan(task=Task.LR, targets=1, label_user=1), 1, Write.NPY, tmp_path) is None
-    assert keeper(plan(components=10), 1, Write.NPY, tmp_path) is None
+    assert file_for(plan(), 0, Write.NPY, tmp_path) is None
+    assert isinstance(file_for(plan(), 1, Write.NPY, tmp_path), NpyFile)
+    assert isinstance(file_for(plan(), 1, Write.PARQUET, tmp_path), ParquetFile)
+    assert isinstance(file_for(plan(), 0, Write.NONE, tmp_path), Nowhere)
+    assert file_for(plan(task=Task.LR, targets=1, label_user=1), 1, Write.NPY, tmp_path) is None
+    assert file_for(plan(components=10), 1, Write.NPY, tmp_path) is None
 
 
 def test_files_on_their_way_are_gone_when_the_block_ends(tmp_path):
     def interrupted():
-        with beside(tmp_path / "results" / "job") as folder:
-            kept(NpyKeep(folder, True))
+        with folder_next_to(tmp_path / "results" / "job") as folder:
+            written(NpyFile(folder, True))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -141,7 +141,7 @@ def test_an_interrupted_command_goes_on_where_it_stopped(tmp_path, monkeypatch, 
     from fedsvd.cli.output import Format, Output
     from fedsvd.cli.study import carry_out
 
-    monkeypatch.setattr(own_part, "LONGEST_TABLE", 1000)
+    monkeypatch.setattr(vector_files, "LONGEST_TABLE", 1000)
     asked, target, read = job(memory=48 * 20 * 1000), tmp_path / "j", []
 
     def counted(source, start, stop):

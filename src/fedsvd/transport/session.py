@@ -1,7 +1,7 @@
 """The links of one session at the CSP: what members push and pull, and the CSP's own end of it.
 
-A member's message may come in when there is room for it, so that the bytes waiting to be read stay within what may be
-held, or are one message. Who speaks too early is told to try again. A member that breaks the rules ends the session at
+A member's message may come in when there is space for it, so that the bytes waiting to be read stay within what may be
+held, or are one message. A member that speaks too early must try again; one that breaks the rules ends the session at
 both ends. gRPC is not here.
 
 A member always has a call open that waits for its next message. When its process dies the connection closes, and that
@@ -47,7 +47,7 @@ class _Link:
         self.heard, self.lost = monotonic(), None
 
 
-class Room:
+class SessionLinks:
     """The links of one session at the CSP."""
 
     def __init__(
@@ -148,7 +148,7 @@ class Room:
         """Whether a message may begin to come."""
         due = frame.number == link.inbox.next
         with self._arrival:
-            # Over what may be held only where nobody could read anything else, now or soon: or all would wait for ever.
+            # Over what may be held only where nothing else could be read, now or soon: or all would wait for ever.
             last_hope = due and not self._arrived and not self._growing
             if link.inbox.too_early(frame) or not (self._promised + frame.size <= self._held or last_hope):
                 return False
@@ -253,7 +253,7 @@ class Room:
 
     @property
     def fetched(self) -> bool:
-        """Whether nothing is left for anybody to fetch."""
+        """Whether nothing is left for any member to fetch."""
         return all(link.outbox.empty for link in self._links.values())
 
     @property

@@ -1,6 +1,6 @@
 """What an owner looks at before it approves a job: what would leave the site, who the others are, what all can derive.
 
-The plan is not made yet: it follows from everybody's shapes, and the others may not have said theirs. Where one has
+The plan is not made yet: it follows from all parties' shapes, and the others may not have said theirs. Where one has
 not, it is taken to be as large as ours, and the approval says so; the plan itself is judged by the owner's policy once
 more when all shapes are known, before anything of the data leaves.
 """
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from fedsvd.errors import NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
 from fedsvd.identity.names import KitRole, grouped
 from fedsvd.identity.pins import pin
+from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.rules import Finding, findings
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
-from fedsvd.service.earlier_studies import Brought
-from fedsvd.service.enlist import OwnPart, job_of, member_callers, open_own, party_caller, plan_of
+from fedsvd.service.enlist import OpenedData, member_callers, open_data, party_caller, plan_of
+from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.service.site import Site
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.job_file import Job
@@ -54,7 +54,7 @@ class Peer:
 class Considered:
     """A job as its owner sees it before saying yes; no plan where this kit brings no data."""
 
-    record: Mapping[str, Any]
+    record: JobRecord
     job: Job
     peers: tuple[Peer, ...]  # the CSP first
     data: Path | str | None = None
@@ -74,8 +74,8 @@ class Considered:
                 f"this job is below your policy: {'; '.join(below)}", "refuse it, or change policy.toml and ask again"
             )
 
-    def expect_everybody(self) -> None:
-        """Raise while the key of a member is not known: it could be anybody's."""
+    def expect_all_known(self) -> None:
+        """Raise while the key of a member is not known: it could be of any key holder."""
         unseen = [peer.member for peer in self.peers if peer.standing is Standing.UNSEEN]
         if unseen:
             raise NotAuthenticated(
@@ -110,23 +110,23 @@ class Considered:
         return tuple(peer for peer in self.peers if peer.standing is Standing.NEW)
 
 
-def consider(site: Site, record: Mapping[str, Any], csp: bytes, certificates: Mapping[str, str]) -> Considered:
+def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[str, str]) -> Considered:
     """Look at a job; ``certificates`` are those its members came to the CSP with, ``csp`` is the CSP's own. A key
     that is not the pinned one is refused here."""
-    job = job_of(record["file"])
-    if site.caller not in record["members"]:
+    job = record.job
+    if site.caller not in record.members:
         raise NotAuthenticated(f"{site.caller} takes no part in this job", "approve it with the kit of one who does")
-    if tuple(record["members"]) != member_callers(job):
-        raise NotAuthenticated("the members in the CSP's book are not those of the job", "stop and ask the CSP")
-    members = (_peer(site, record, member, certificates) for member in record["members"] if member != site.caller)
+    if record.members != member_callers(job):
+        raise NotAuthenticated("the members in the CSP's record are not those of the job", "stop and ask the CSP")
+    members = (_peer(site, record, member, certificates) for member in record.members if member != site.caller)
     peers = (_csp(site, csp), *members)
     if site.kit.identity.role is not KitRole.PARTY:
         return Considered(record, job, peers)
     path = site.data(job)
-    own = open_own(job, site.kit.identity.party_id, path, site.scratch(), site.rename())
-    plan = assumed_plan(job, site, own, record["enlisted"], record["certain_bound"])
+    own = open_data(job, site.kit.identity.party_id, path, site.scratch(), site.rename())
+    plan = assumed_plan(job, site, own, record.enlisted, record.certain_bound)
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
-    assumed = tuple(member.partition("/")[2] for member in others if member not in record["enlisted"])
+    assumed = tuple(member.partition("/")[2] for member in others if member not in record.enlisted)
     doubts = tuple(of_own(plan.task, own.data, job.study.label))
     brought = site.compare(record, own, plan)
     found = (*findings(plan, site.policy()), *brought.found, *_unlike(brought))
@@ -146,16 +146,16 @@ def _unlike(brought: Brought) -> tuple[Finding, ...]:
 
 
 def assumed_plan(
-    job: Job, site: Site, own: OwnPart, enlisted: Mapping[str, Mapping[str, Any]], certain_bound: bool = False
+    job: Job, site: Site, own: OpenedData, enlisted: Mapping[str, EnlistedFacts], certain_bound: bool = False
 ) -> SessionPlan:
     """The plan from our own shapes and those that are known; the rest taken to be as ours."""
-    ours = {site.caller: {**own.facts, **site.facts()}}
+    ours = {site.caller: own.facts.also(site.facts())}
     return plan_of(job, {**_assumed(job, site.caller, own.facts), **enlisted, **ours}, _NO_SESSION, certain_bound)
 
 
 def agree(site: Site, considered: Considered, compared: Collection[str]) -> None:
     """The owner says yes: the new keys, all of which it compared, are pinned; the job is approved as it stands."""
-    considered.expect_everybody()
+    considered.expect_all_known()
     considered.expect_allowed()
     considered.expect_compared(compared)
     for peer in considered.new:
@@ -174,10 +174,10 @@ def _csp(site: Site, certificate: bytes) -> Peer:
     return Peer(str(identity), standing, identity.fingerprint)
 
 
-def _peer(site: Site, record: Mapping[str, Any], member: str, certificates: Mapping[str, str]) -> Peer:
+def _peer(site: Site, record: JobRecord, member: str, certificates: Mapping[str, str]) -> Peer:
     pins, party_id = site.kit.pins(), member.partition("/")[2]
-    certificate = certificates.get(member) or record["enlisted"].get(member, {}).get("certificate")
-    if certificate is None:
+    certificate = certificates.get(member) or record.enlisted.get(member, EnlistedFacts()).certificate
+    if not certificate:
         standing = Standing.PINNED if party_id in pins else Standing.UNSEEN
         return Peer(member, standing, pins.get(party_id, ""))
     identity = check_peer(site.kit, certificate.encode(), (KitRole.PARTY, KitRole.AUTHORITY), datetime.now(UTC))
@@ -186,14 +186,14 @@ def _peer(site: Site, record: Mapping[str, Any], member: str, certificates: Mapp
     return Peer(member, Standing.PINNED if party_id in pins else Standing.NEW, identity.fingerprint)
 
 
-def _assumed(job: Job, caller: str, own: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Facts for members who have said none: as large as ours, and the label with somebody."""
-    facts: dict[str, dict[str, Any]] = {}
-    labelled = own["label"] or job.study.split is Split.HORIZONTAL
+def _assumed(job: Job, caller: str, own: EnlistedFacts) -> dict[str, EnlistedFacts]:
+    """Facts for members who have said none: as large as ours, and the label with one of them."""
+    facts: dict[str, EnlistedFacts] = {}
+    labelled = own.label or job.study.split is Split.HORIZONTAL
     for number, member in enumerate(member_callers(job)):
         name = member.partition("/")[2]
         label = job.study.split is Split.HORIZONTAL or name == job.study.label_party
         if not labelled and job.study.label_party is None and member != caller:
             label = labelled = True
-        facts[member] = {**own, "label": label, "signing": f"{number:064x}"}
+        facts[member] = own.also(EnlistedFacts(label=label, signing=f"{number:064x}"))
     return facts

@@ -1,4 +1,4 @@
-"""A room of links, called as gRPC calls it: who may speak, how much may wait, who has gone, and what ends a session."""
+"""The links of a session, called as by gRPC: who may speak, how much may wait, who has gone, and what ends it."""
 
 import struct
 import threading
@@ -14,7 +14,7 @@ from fedsvd.protocol.messages import BatchRequest, Message, PaddedBatch
 from fedsvd.protocol.parties import TA, Party, user
 from fedsvd.transport.calls import NOTHING, Joining, Leaving, Wanted, bundle, unbundle
 from fedsvd.transport.links import Outbox
-from fedsvd.transport.room import Room
+from fedsvd.transport.session import SessionLinks
 from fedsvd.types import Digest, SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import Frame, decode_frame
@@ -26,10 +26,10 @@ FRAME = 1024
 
 
 class Member:
-    """Says messages to a room frame by frame, as a test likes."""
+    """Says messages to a session frame by frame, as a test likes."""
 
-    def __init__(self, room: Room, me: Party = ONE) -> None:
-        self.room, self.me = room, me
+    def __init__(self, links: SessionLinks, me: Party = ONE) -> None:
+        self.links, self.me = links, me
         self._box = Outbox(SESSION, FRAME)
 
     def frames(self, message: Message) -> list[bytes]:
@@ -37,15 +37,15 @@ class Member:
         return [bundle([self._box.frame(number, part)]) for part in range(self._box.frames(number))]
 
     def push(self, *frames: bytes) -> list[bool]:
-        return [self.room.push(self.me, frame) for frame in frames]
+        return [self.links.push(self.me, frame) for frame in frames]
 
     def pull(self, number: int, below: int | None = None, part: int = 0, count: int = 1, wait: float = 0.0) -> bytes:
         below = number if below is None else below
-        return self.room.pull(self.me, Wanted(SESSION, below, number, part, count, round(1000 * wait)))
+        return self.links.pull(self.me, Wanted(SESSION, below, number, part, count, round(1000 * wait)))
 
 
-def a_room(held: int = 1 << 20) -> Room:
-    return Room(SESSION, ROSTER, held)
+def a_session(held: int = 1 << 20) -> SessionLinks:
+    return SessionLinks(SESSION, ROSTER, held)
 
 
 def batch(number: int, words: int = 600) -> PaddedBatch:
@@ -61,19 +61,19 @@ def said_in(body: bytes) -> Message:
     return decode(frame.body)
 
 
-def batches_heard(room: Room) -> list[int]:
+def batches_heard(links: SessionLinks) -> list[int]:
     heard = []
-    while (arrived := room.receive()) is not None:
+    while (arrived := links.receive()) is not None:
         heard.append(arrived[1].batch)
     return heard
 
 
 def test_only_those_on_the_roster_have_a_place():
-    room = a_room()
-    assert room.party("party/b") == TWO
+    links = a_session()
+    assert links.party("party/b") == TWO
     for stranger in ("party/c", "researcher/a", "csp/csp", ""):
         with pytest.raises(NotAuthenticated):
-            room.party(stranger)
+            links.party(stranger)
 
 
 @pytest.mark.chaos(
@@ -81,25 +81,25 @@ def test_only_those_on_the_roster_have_a_place():
 )
 @pytest.mark.parametrize("seed", range(8))
 def test_frames_that_are_doubled_and_shuffled_give_every_message_once_and_in_order(seed):
-    room = a_room()
-    member = Member(room)
+    links = a_session()
+    member = Member(links)
     frames = [frame for number in range(5) for frame in member.frames(batch(number))]
     assert len(frames) == 25
     for place in np.random.default_rng(seed).permutation(np.repeat(np.arange(25), 2)):
         assert member.push(frames[place]) == [True]
-    assert batches_heard(room) == [0, 1, 2, 3, 4]
+    assert batches_heard(links) == [0, 1, 2, 3, 4]
     assert member.push(*frames) == [True] * 25
-    assert room.receive() is None
+    assert links.receive() is None
 
 
 def test_nothing_arrives_while_a_frame_is_missing():
-    room = a_room()
-    member = Member(room)
+    links = a_session()
+    member = Member(links)
     missing, *others = member.frames(batch(0))
     member.push(*others, *member.frames(batch(1)))
-    assert room.receive() is None
+    assert links.receive() is None
     member.push(missing)
-    assert batches_heard(room) == [0, 1]
+    assert batches_heard(links) == [0, 1]
 
 
 def damaged(frame: bytes) -> bytes:
@@ -138,14 +138,14 @@ def claiming(frame: bytes, size: int) -> bytes:
     ],
 )
 def test_a_frame_that_is_wrong_ends_the_session_at_both_ends(wrong):
-    room = a_room()
-    member = Member(room)
+    links = a_session()
+    member = Member(links)
     frame = member.frames(batch(0))[0]
     with pytest.raises(MalformedFrame):
         member.push(wrong(frame))
     for _ in range(2):
         with pytest.raises(MalformedFrame):
-            room.receive(GENEROUS)
+            links.receive(GENEROUS)
 
 
 @pytest.mark.chaos(
@@ -154,22 +154,22 @@ def test_a_frame_that_is_wrong_ends_the_session_at_both_ends(wrong):
     "FSVD-414; the session is over at both ends",
 )
 def test_a_frame_said_again_with_other_content_ends_the_session():
-    room = a_room()
-    first, other = Member(room), Member(room)
+    links = a_session()
+    first, other = Member(links), Member(links)
     first.push(first.frames(batch(0))[1])
     with pytest.raises(MalformedFrame):
         other.push(other.frames(batch(7))[1])
     with pytest.raises(MalformedFrame):
-        room.receive(GENEROUS)
+        links.receive(GENEROUS)
 
 
 def test_a_message_that_is_no_message_is_an_error_at_the_csp():
-    room = a_room()
+    links = a_session()
     box = Outbox(SESSION, FRAME)
     box.put([b"no message at all"])
-    assert room.push(ONE, bundle([box.frame(0, 0)]))
+    assert links.push(ONE, bundle([box.frame(0, 0)]))
     with pytest.raises(MalformedFrame):
-        room.receive(GENEROUS)
+        links.receive(GENEROUS)
 
 
 # --- how much may wait ------------------------------------------------------------------------------------------------
@@ -177,87 +177,87 @@ def test_a_message_that_is_no_message_is_an_error_at_the_csp():
 
 def test_what_waits_to_be_read_is_bounded_and_counted_exactly():
     size = sum(len(bytes(part)) for part in encode(batch(0)))
-    room = a_room(held=3 * size)
-    member = Member(room)
+    links = a_session(held=3 * size)
+    member = Member(links)
     frames = [member.frames(batch(number)) for number in range(5)]
     for number in range(3):
         assert member.push(*frames[number]) == [True] * 5
     assert member.push(*frames[3]) == [False] * 5
-    assert room.receive()[1].batch == 0
+    assert links.receive()[1].batch == 0
     assert member.push(*frames[3]) == [True] * 5
     assert member.push(*frames[4]) == [False] * 5
-    assert batches_heard(room) == [1, 2, 3]
+    assert batches_heard(links) == [1, 2, 3]
     assert member.push(*frames[4]) == [True] * 5
-    assert batches_heard(room) == [4]
-    assert room.received == 5 * size
+    assert batches_heard(links) == [4]
+    assert links.received == 5 * size
 
 
 def test_a_message_larger_than_may_wait_comes_in_alone():
-    room = a_room(held=100)
-    one, two = Member(room, ONE), Member(room, TWO)
+    links = a_session(held=100)
+    one, two = Member(links, ONE), Member(links, TWO)
     large, other = one.frames(batch(0)), two.frames(batch(1))
     assert one.push(*large[:2]) == [True, True]
     assert two.push(*other) == [False] * 5
     assert one.push(*large[2:]) == [True] * 3
     assert two.push(*other) == [False] * 5
-    assert batches_heard(room) == [0]
+    assert batches_heard(links) == [0]
     assert two.push(*other) == [True] * 5
-    assert batches_heard(room) == [1]
+    assert batches_heard(links) == [1]
 
 
 def test_messages_that_came_too_early_never_block_the_one_that_is_due():
     size = sum(len(bytes(part)) for part in encode(batch(0)))
-    room = a_room(held=2 * size)
-    member = Member(room)
+    links = a_session(held=2 * size)
+    member = Member(links)
     frames = [member.frames(batch(number)) for number in range(3)]
     assert member.push(*frames[1], *frames[2]) == [True] * 10
     assert member.push(*frames[0]) == [True] * 5
-    assert batches_heard(room) == [0, 1, 2]
+    assert batches_heard(links) == [0, 1, 2]
 
 
 def test_one_far_ahead_of_what_is_due_is_told_to_try_again():
-    room = a_room()
-    member = Member(room)
+    links = a_session()
+    member = Member(links)
     frames = [member.frames(BatchRequest(PLAN, number))[0] for number in range(66)]
     assert member.push(frames[65], frames[64], frames[63]) == [False, False, True]
     assert all(member.push(*frames[:63]))
     assert member.push(frames[64], frames[65]) == [True, True]
-    assert batches_heard(room) == list(range(66))
+    assert batches_heard(links) == list(range(66))
 
 
 def test_a_member_that_leaves_gives_back_what_it_had_begun():
-    room = a_room(held=100)
-    one, two = Member(room, ONE), Member(room, TWO)
+    links = a_session(held=100)
+    one, two = Member(links, ONE), Member(links, TWO)
     one.push(one.frames(batch(0))[0])
     frames = two.frames(batch(1))
     assert two.push(frames[0]) == [False]
-    room.leave(ONE, Leaving(SESSION, 0, True))
+    links.leave(ONE, Leaving(SESSION, 0, True))
     assert two.push(*frames) == [True] * 5
-    assert batches_heard(room) == [1]
+    assert batches_heard(links) == [1]
 
 
 # --- fetching ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_member_fetches_any_frame_any_number_of_times_until_it_has_them():
-    room = a_room()
-    room.send(ONE, BatchRequest(PLAN, 3))
-    room.send(ONE, BatchRequest(PLAN, 4))
-    member = Member(room)
+    links = a_session()
+    links.send(ONE, BatchRequest(PLAN, 3))
+    links.send(ONE, BatchRequest(PLAN, 4))
+    member = Member(links)
     first, again = member.pull(0), member.pull(0)
     assert first == again
     assert said_in(first).batch == 3
     assert said_in(member.pull(1, below=0)).batch == 4
-    assert not room.fetched
+    assert not links.fetched
     assert member.pull(2) == b""
-    assert room.fetched
+    assert links.fetched
 
 
 def test_frames_of_a_long_message_are_fetched_in_any_order():
-    room = a_room()
+    links = a_session()
     message = PaddedBatch(PLAN, 0, np.random.default_rng(1).integers(0, 2**64, (300, 1000), np.uint64))
-    room.send(TWO, message)
-    member = Member(room, TWO)
+    links.send(TWO, message)
+    member = Member(links, TWO)
     frames = [frame for part in (2, 0, 1) for frame in frames_in(member.pull(0, part=part))]
     assert {frame.parts for frame in frames} == {3}
     body = b"".join(bytes(frame.body) for frame in sorted(frames, key=lambda frame: frame.part))
@@ -267,19 +267,19 @@ def test_frames_of_a_long_message_are_fetched_in_any_order():
 
 
 def test_frames_that_fit_into_a_call_are_fetched_and_said_together():
-    room = a_room()
-    room.send(TWO, PaddedBatch(PLAN, 0, np.ones((300, 1000), np.uint64)))
-    member = Member(room, TWO)
+    links = a_session()
+    links.send(TWO, PaddedBatch(PLAN, 0, np.ones((300, 1000), np.uint64)))
+    member = Member(links, TWO)
     pulled = [[frame.part for frame in frames_in(member.pull(0, part=part, count=99))] for part in (0, 1, 2)]
     assert pulled == [[0, 1], [1, 2], [2]]
-    assert room.push(TWO, b"".join(member.frames(batch(0)) + member.frames(batch(1))))
-    assert batches_heard(room) == [0, 1]
+    assert links.push(TWO, b"".join(member.frames(batch(0)) + member.frames(batch(1))))
+    assert batches_heard(links) == [0, 1]
 
 
 def test_what_was_acknowledged_is_not_there_any_more():
-    room = a_room()
-    room.send(ONE, BatchRequest(PLAN, 3))
-    member = Member(room)
+    links = a_session()
+    links.send(ONE, BatchRequest(PLAN, 3))
+    member = Member(links)
     assert member.pull(1) == b""
     assert member.pull(0, below=1) == b""
     with pytest.raises(MalformedFrame):
@@ -287,99 +287,99 @@ def test_what_was_acknowledged_is_not_there_any_more():
 
 
 def test_a_waiting_fetch_is_answered_when_something_is_sent():
-    room = a_room()
+    links = a_session()
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(Member(room).pull(0, wait=20.0)))
+    thread = threading.Thread(target=lambda: answers.append(Member(links).pull(0, wait=20.0)))
     thread.start()
-    room.send(ONE, BatchRequest(PLAN, 5))
+    links.send(ONE, BatchRequest(PLAN, 5))
     thread.join(GENEROUS)
     assert said_in(answers[0]).batch == 5
 
 
 def test_a_fetch_that_may_not_wait_is_answered_at_once():
-    assert a_room().pull(ONE, Wanted(SESSION, 0, 0, 0, 1, 20_000), may_wait=False) == b""
+    assert a_session().pull(ONE, Wanted(SESSION, 0, 0, 0, 1, 20_000), may_wait=False) == b""
 
 
 def test_to_ask_for_nothing_is_a_sign_of_life():
-    room = a_room()
-    room.send(ONE, BatchRequest(PLAN, 3))
-    assert Member(room).pull(NOTHING, below=0) == b""
-    assert not room.fetched
+    links = a_session()
+    links.send(ONE, BatchRequest(PLAN, 3))
+    assert Member(links).pull(NOTHING, below=0) == b""
+    assert not links.fetched
 
 
 # --- coming and going -------------------------------------------------------------------------------------------------
 
 
 def test_a_second_process_of_a_member_is_refused():
-    room = a_room()
+    links = a_session()
     joining, other = Joining(SESSION, b"1" * 16), Joining(SESSION, b"2" * 16)
-    room.join(ONE, joining)
-    room.join(ONE, joining)
-    room.join(TWO, other)
+    links.join(ONE, joining)
+    links.join(ONE, joining)
+    links.join(TWO, other)
     with pytest.raises(PeerLost, match="before"):
-        room.join(ONE, other)
+        links.join(ONE, other)
 
 
 def test_who_has_left_is_sent_nothing_and_says_nothing():
-    room = a_room()
-    member = Member(room)
+    links = a_session()
+    member = Member(links)
     frames = member.frames(BatchRequest(PLAN, 0))
     member.push(*frames)
-    room.send(ONE, BatchRequest(PLAN, 1))
+    links.send(ONE, BatchRequest(PLAN, 1))
     for _ in range(2):
-        room.leave(ONE, Leaving(SESSION, 0, True))
-    assert room.fetched
-    assert batches_heard(room) == [0]
+        links.leave(ONE, Leaving(SESSION, 0, True))
+    assert links.fetched
+    assert batches_heard(links) == [0]
     for call in (
-        lambda: room.send(ONE, BatchRequest(PLAN, 2)),
+        lambda: links.send(ONE, BatchRequest(PLAN, 2)),
         lambda: member.push(*frames),
         lambda: member.pull(0),
-        lambda: room.join(ONE, Joining(SESSION, bytes(16))),
+        lambda: links.join(ONE, Joining(SESSION, bytes(16))),
     ):
         with pytest.raises(PeerLost):
             call()
 
 
 def test_who_leaves_in_the_middle_ends_the_session():
-    room = a_room()
-    room.leave(TWO, Leaving(SESSION, 0, False))
+    links = a_session()
+    links.leave(TWO, Leaving(SESSION, 0, False))
     with pytest.raises(PeerLost, match="user 2"):
-        room.receive(GENEROUS)
+        links.receive(GENEROUS)
 
 
 def test_what_came_before_a_failure_is_heard_before_it():
-    room = a_room()
-    member = Member(room)
+    links = a_session()
+    member = Member(links)
     member.push(*member.frames(BatchRequest(PLAN, 0)))
-    room.leave(TWO, Leaving(SESSION, 0, False))
-    assert room.receive(GENEROUS)[1].batch == 0
+    links.leave(TWO, Leaving(SESSION, 0, False))
+    assert links.receive(GENEROUS)[1].batch == 0
     with pytest.raises(PeerLost):
-        room.receive(GENEROUS)
+        links.receive(GENEROUS)
 
 
 def test_a_closed_room_hears_nothing_but_lets_what_was_sent_be_fetched():
-    room = a_room()
-    member = Member(room)
-    room.send(ONE, BatchRequest(PLAN, 3))
-    room.close()
-    room.close()
+    links = a_session()
+    member = Member(links)
+    links.send(ONE, BatchRequest(PLAN, 3))
+    links.close()
+    links.close()
     for call in (
-        room.receive,
-        lambda: room.send(ONE, BatchRequest(PLAN, 4)),
+        links.receive,
+        lambda: links.send(ONE, BatchRequest(PLAN, 4)),
         lambda: member.push(*member.frames(BatchRequest(PLAN, 0))),
-        lambda: room.join(ONE, Joining(SESSION, bytes(16))),
+        lambda: links.join(ONE, Joining(SESSION, bytes(16))),
     ):
         with pytest.raises(PeerLost):
             call()
     assert said_in(member.pull(0)).batch == 3
     with pytest.raises(PeerLost):
         member.pull(1, wait=20.0)
-    assert room.fetched
-    room.leave(ONE, Leaving(SESSION, 1, True))
+    assert links.fetched
+    links.leave(ONE, Leaving(SESSION, 1, True))
 
 
 def test_closing_wakes_everybody_who_waits():
-    room, ends = a_room(), []
+    links, ends = a_session(), []
 
     def waits(call):
         try:
@@ -387,98 +387,98 @@ def test_closing_wakes_everybody_who_waits():
         except PeerLost as error:
             ends.append(error)
 
-    calls = (lambda: room.receive(GENEROUS), lambda: Member(room).pull(0, wait=20.0))
+    calls = (lambda: links.receive(GENEROUS), lambda: Member(links).pull(0, wait=20.0))
     threads = [threading.Thread(target=waits, args=(call,)) for call in calls]
     for thread in threads:
         thread.start()
-    room.close()
+    links.close()
     for thread in threads:
         thread.join(GENEROUS)
     assert len(ends) == 2
 
 
 def test_a_silent_member_is_missed_unless_it_has_left_or_is_done():
-    room = a_room()
-    room.expect_signs_of_life(GENEROUS)
+    links = a_session()
+    links.expect_signs_of_life(GENEROUS)
     with pytest.raises(TimedOut):
-        room.expect_signs_of_life(-1.0)
-    room.expect_signs_of_life(-1.0, but=(ONE, TWO, TA))
+        links.expect_signs_of_life(-1.0)
+    links.expect_signs_of_life(-1.0, but=(ONE, TWO, TA))
     for party in (ONE, TA):
-        room.leave(party, Leaving(SESSION, 0, True))
+        links.leave(party, Leaving(SESSION, 0, True))
     with pytest.raises(TimedOut, match="user 2"):
-        room.expect_signs_of_life(-1.0)
-    room.expect_signs_of_life(-1.0, but=(TWO,))
+        links.expect_signs_of_life(-1.0)
+    links.expect_signs_of_life(-1.0, but=(TWO,))
 
 
 def test_a_member_that_waits_for_a_message_is_alive():
-    room = Room(SESSION, {"party/a": ONE}, 100)
-    waiting = threading.Thread(target=lambda: Member(room).pull(0, wait=20.0))
+    links = SessionLinks(SESSION, {"party/a": ONE}, 100)
+    waiting = threading.Thread(target=lambda: Member(links).pull(0, wait=20.0))
     waiting.start()
 
     def alive() -> bool:
         try:
-            room.expect_signs_of_life(-1.0)
+            links.expect_signs_of_life(-1.0)
         except TimedOut:
             return False
         return True
 
     until(alive)
-    room.send(ONE, BatchRequest(PLAN, 0))
+    links.send(ONE, BatchRequest(PLAN, 0))
     waiting.join(GENEROUS)
     assert not waiting.is_alive()
 
 
 def test_a_room_that_everybody_has_left_has_no_future():
-    room = a_room()
-    member = Member(room)
+    links = a_session()
+    member = Member(links)
     member.push(*member.frames(BatchRequest(PLAN, 0)))
     for party in (ONE, TWO, TA):
-        room.leave(party, Leaving(SESSION, 0, True))
-    room.expect_any_member()
-    assert room.all_left
-    assert room.receive()[1].batch == 0
+        links.leave(party, Leaving(SESSION, 0, True))
+    links.expect_any_member()
+    assert links.all_left
+    assert links.receive()[1].batch == 0
     with pytest.raises(PeerLost, match="all members have hung up"):
-        room.expect_any_member()
+        links.expect_any_member()
 
 
 def test_a_member_whose_open_call_breaks_off_is_lost_unless_it_calls_again():
-    room = Room(SESSION, {"party/a": ONE}, 100)
+    links = SessionLinks(SESSION, {"party/a": ONE}, 100)
     call, other = object(), object()
     wanted = Wanted(SESSION, 0, 0, 0, 1, 20_000)
 
     def waits(call):
-        thread = threading.Thread(target=room.pull, args=(ONE, wanted, True, call))
+        thread = threading.Thread(target=links.pull, args=(ONE, wanted, True, call))
         thread.start()
-        until(lambda: call in room._links[ONE].polls)
+        until(lambda: call in links._links[ONE].polls)
         return thread
 
     first = waits(call)
-    room.expect_signs_of_life(GENEROUS, grace=-1.0)
+    links.expect_signs_of_life(GENEROUS, grace=-1.0)
     second = waits(other)
-    room.broke_off(ONE, call)
+    links.broke_off(ONE, call)
     first.join(GENEROUS)  # at once, not after its twenty seconds: nothing is left to be answered
     assert not first.is_alive()
-    room.expect_signs_of_life(GENEROUS, grace=-1.0)  # another call of its own is open
-    room.broke_off(ONE, other)
-    room.broke_off(ONE, other)
+    links.expect_signs_of_life(GENEROUS, grace=-1.0)  # another call of its own is open
+    links.broke_off(ONE, other)
+    links.broke_off(ONE, other)
     second.join(GENEROUS)
-    room.expect_signs_of_life(GENEROUS, grace=GENEROUS)  # it may have been cut off, and dial again
+    links.expect_signs_of_life(GENEROUS, grace=GENEROUS)  # it may have been cut off, and dial again
     with pytest.raises(PeerLost, match="the connection of user 1 closed"):
-        room.expect_signs_of_life(GENEROUS, grace=-1.0)
-    room.expect_signs_of_life(GENEROUS, but=(ONE,), grace=-1.0)
-    Member(room).pull(0)
-    room.expect_signs_of_life(GENEROUS, grace=-1.0)
+        links.expect_signs_of_life(GENEROUS, grace=-1.0)
+    links.expect_signs_of_life(GENEROUS, but=(ONE,), grace=-1.0)
+    Member(links).pull(0)
+    links.expect_signs_of_life(GENEROUS, grace=-1.0)
 
 
 def test_draining_ends_when_all_is_fetched_or_nobody_fetches():
-    room = a_room()
-    room.drain(GENEROUS)
-    room.send(ONE, BatchRequest(PLAN, 0))
-    room.drain(0.05)
-    assert not room.fetched
-    fetching = threading.Thread(target=room.drain, args=(GENEROUS,))
+    links = a_session()
+    links.drain(GENEROUS)
+    links.send(ONE, BatchRequest(PLAN, 0))
+    links.drain(0.05)
+    assert not links.fetched
+    fetching = threading.Thread(target=links.drain, args=(GENEROUS,))
     fetching.start()
-    member = Member(room)
+    member = Member(links)
     member.pull(0)
     member.pull(1)
     fetching.join(GENEROUS)

@@ -12,28 +12,26 @@ The same pass over the data also gives its *source digest*, by which a table tha
 import hashlib
 import hmac
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import StorageError
-from fedsvd.identity.certificates import organisation_of
 from fedsvd.policy.rules import Compared, Finding, Policy, earlier_findings, version_findings
 from fedsvd.protocol.tasks import Split
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
-from fedsvd.results.folder import private_file
-from fedsvd.service.enlist import party_caller
 from fedsvd.storage import private
-from fedsvd.storage.journal import Ledger
-from fedsvd.studies.parties import PartyData
+from fedsvd.storage.journal import Journal
 from fedsvd.types import Float
 
 _log = logging.getLogger(__name__)
@@ -42,6 +40,19 @@ _YEAR = timedelta(days=365)
 _OLD = "0.1.0"
 ORGANISATION = "organisation/"
 """Before the name of an organisation in a roster; parties without one have their own names."""
+
+
+class Table(Protocol):
+    """What a party brings: its table, its labels, its row ids."""
+
+    @property
+    def table(self) -> MatrixSource: ...
+
+    @property
+    def labels(self) -> Float | None: ...
+
+    @property
+    def ids(self) -> NDArray[Any] | None: ...
 
 
 @dataclass(frozen=True)
@@ -72,11 +83,11 @@ class EarlierStudies:
 
     def __init__(self, folder: Path) -> None:
         self._folder = private.private_folder(folder)
-        self._studies = Ledger(self._folder / "studies.jsonl")
+        self._studies = Journal(self._folder / "studies.jsonl")
         self._set_old_aside()
 
-    def compare(self, asked: Asked, data: PartyData, policy: Policy, now: datetime | None = None) -> Brought:
-        """Read all of the data, once, and say what a study with it would give away beside the earlier ones."""
+    def compare(self, asked: Asked, data: Table, policy: Policy, now: datetime | None = None) -> Brought:
+        """Read all of the data, once, and say what a study with it would give away together with the earlier ones."""
         digest = hmac.new(self._key().derive("source").reveal(), digestmod=hashlib.sha256)
         if data.table.made_up:
             digest.update(data.table.content_digest())
@@ -111,7 +122,7 @@ class EarlierStudies:
             version = 1 + max((number for number, _ in self._files()), default=0)
             path, new = self._folder / f"version-{version:04d}.npz", brought.hashes
             try:
-                with private_file(path) as file:
+                with private.new_file(path) as file:
                     np.savez(file, columns=new.columns, records=new.records, sketch=new.sketch)
             except OSError as fault:
                 path.unlink(missing_ok=True)  # a part of it would be taken for an earlier version
@@ -169,7 +180,7 @@ class EarlierStudies:
             for column, step in zip(columns, hasher.steps(panels()).tolist(), strict=True):
                 known.setdefault(column, step)
             coming = self._folder / f"steps.{fresh_bytes(8).hex()}.coming"
-            with private_file(coming) as file:
+            with private.new_file(coming) as file:
                 np.savez(file, columns=np.array(list(known), np.uint64), steps=np.array(list(known.values())))
             coming.replace(path)
         return np.array([known[column] for column in columns])
@@ -206,7 +217,7 @@ class EarlierStudies:
 
 
 def _compared(old: Hashes, new: Hashes, ours: Hashes, asked: Asked) -> Compared | None:
-    """This version beside an earlier one; None where they have no column in common, and are of other tables."""
+    """This version against an earlier one; None where they have no column in common, and are of other tables."""
     if not len(new.columns):
         return None
     found = difference(old, new)
@@ -217,8 +228,8 @@ def _compared(old: Hashes, new: Hashes, ours: Hashes, asked: Asked) -> Compared 
     return Compared(frozenset(), found.known, found.changed, found.touched, columns)
 
 
-def _panels(data: PartyData) -> Iterator[Float]:
-    """The table with its labels beside it, by panels of rows."""
+def _panels(data: Table) -> Iterator[Float]:
+    """The table and its labels, by panels of rows."""
     rows, columns = data.table.shape
     height = max(1, _PANEL_BYTES // (8 * columns))
     for start in range(0, rows, height):
@@ -232,7 +243,7 @@ def _hashed(panels: Iterator[Float], digest: "hmac.HMAC") -> Iterator[Float]:
         yield panel
 
 
-def _names(data: PartyData) -> list[str]:
+def _names(data: Table) -> list[str]:
     """Names of the columns, by their places where they have none; labels have names that no column has."""
     table = data.table
     names = list(table.names) if table.names is not None else [f"\x00{j}" for j in range(table.shape[1])]
@@ -245,10 +256,3 @@ def _read(path: Path, *names: str) -> dict[str, np.ndarray]:
             return {name: stored[name] for name in names}
     except (OSError, ValueError, EOFError, KeyError):
         raise StorageError(f"{path} is damaged", "restore it from a backup: it protects your records") from None
-
-
-def organisation(record: Mapping[str, Any], party: str) -> str:
-    """Who a party is for the guard: its organisation where the operator named one, else itself."""
-    facts = record["enlisted"].get(party_caller(party)) or {}
-    named = organisation_of(str(facts["certificate"]).encode()) if "certificate" in facts else None
-    return party_caller(party) if named is None else f"{ORGANISATION}{named}"

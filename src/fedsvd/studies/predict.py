@@ -12,23 +12,23 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.protocol.tasks import Ids, Split, Task
-from fedsvd.results.tables import Holding, by_sample, score
-from fedsvd.results.write import Stored
+from fedsvd.results.result import PartyResult
+from fedsvd.results.tables import by_sample, score
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
 from fedsvd.studies.jobs import parties_named
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.planning import Study
 from fedsvd.studies.run import Progress, run_study
+from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 
 def predict_together(
-    parts: Sequence[Stored],
+    parts: Sequence[PartyResult],
     tables: Sequence[MatrixSource],
     progress: Progress | None = None,
     ids: Ids = Ids.COMPARE,
-) -> dict[str, Holding]:
+) -> dict[str, PartyResult]:
     """What the label holder gets to read: predictions, and how far off they are where its new table has labels.
 
     Rows are compared by ids: those of the result's id column, or of a column that is plainly one in all tables.
@@ -40,7 +40,7 @@ def predict_together(
         found = shared_id(tables)
         known = {name for part in parts for name in part.features or ()}
         parts = [part if found in known else replace(part, id=found) for part in parts]
-    parties = [_bring(part, table) for part, table in zip(parts, tables, strict=True)]
+    parties = [_with_weights(part, table) for part, table in zip(parts, tables, strict=True)]
     with_ids = [party.ids is not None for party in parties]
     if any(with_ids) and not all(with_ids):
         lacking = ", ".join(name for name, has in zip(names, with_ids, strict=True) if not has)
@@ -60,38 +60,38 @@ def predict_together(
         outcome = run_study(study, parties, progress=progress)
     place = first.plan.label_user - 1
     predictions: Float = outcome.parties[place].predictions
-    return {names[place]: scored(first.targets, predictions, parties[place])}
+    return {names[place]: predicted(parts[place], predictions, parties[place])}
 
 
-def scored(targets: tuple[str, ...], predictions: Float, party: PartyData) -> Holding:
+def predicted(model: PartyResult, predictions: Float, party: PartyData) -> PartyResult:
     """Predictions under the names of their targets, and their errors where the labels are there too."""
-    holding = by_sample("predictions", predictions, party.ids, targets)
+    found = by_sample(model.emptied(), "predictions", predictions, party.ids, model.targets)
     if party.labels is None:
-        return holding
-    return holding | Holding(facts={"score": score(targets, party.labels, predictions)})
+        return found
+    return found.adding(facts={"score": score(model.targets, party.labels, predictions)})
 
 
-def bring(stored: Stored, table: MatrixSource) -> PartyData:
+def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
     known = table.names or ()
-    ids = row_ids(table, stored.id) if stored.id in known else None
-    labels = labels_in(table, stored.targets) if stored.targets and set(stored.targets) <= set(known) else None
-    features = table if stored.features is None else with_features(table, stored.features)
+    ids = row_ids(table, model.id) if model.id in known else None
+    labels = labels_in(table, model.targets) if model.targets and set(model.targets) <= set(known) else None
+    features = table if model.features is None else with_features(table, model.features)
     return PartyData(features, labels, ids)
 
 
-def _bring(part: Stored, table: MatrixSource) -> PartyData:
+def _with_weights(part: PartyResult, table: MatrixSource) -> PartyData:
     with party_named(part.party or ""):
-        data = bring(part, table)
+        data = new_data(part, table)
         labels = data.labels if part.index == part.plan.label_user else None
         weights = part.arrays["coefficients"].T, part.arrays["intercept"]
         return PartyData(data.table, labels, data.ids, weights)
 
 
-def in_the_order_of(stored: Stored, table: MatrixSource) -> MatrixSource:
+def in_the_order_of(model: PartyResult, table: MatrixSource) -> MatrixSource:
     """The rows of a table as the result has them: by their ids where both have ids, else by position."""
-    rows, ours = stored.plan.m, stored.arrays.get("row_ids")
-    id = stored.id if stored.id is not None and stored.id in (table.names or ()) else None
+    rows, ours = model.plan.m, model.arrays.get("row_ids")
+    id = model.id if model.id is not None and model.id in (table.names or ()) else None
     if id is not None and ours is not None:
         place = {row: i for i, row in enumerate(row_ids(table, id).tolist())}
         missing = sum(row not in place for row in ours.tolist())

@@ -7,9 +7,9 @@ import pytest
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import StorageError
+from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
-from fedsvd.service.earlier_studies import Asked, EarlierStudies
 from fedsvd.studies.parties import PartyData
 
 rng = np.random.default_rng(4)

@@ -1,26 +1,27 @@
 """A role as a process: started with its kit, ready when it can be reached or has reached the CSP, stopped on request.
 
-One kit runs once at a time: two processes with one ledger could open one session twice. Stopping ends what is under
-way with a word to the others, never in the middle of a line; what was being computed is resumed by ``job resume``.
+One kit runs once at a time: two processes with one journal could open one session twice. Stopping ends what is under
+way and tells the others, never in the middle of a line; what was being computed is resumed by ``job resume``.
 """
 
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedsvd.errors import NotAuthenticated, StorageError, TransportError
 from fedsvd.identity.certificates import expect_valid
 from fedsvd.identity.names import KitRole
-from fedsvd.service.api import Desk
+from fedsvd.service.client import CspClient
+from fedsvd.service.records import JobRecord
 from fedsvd.service.site import Site
 from fedsvd.storage import private
-from fedsvd.transport.grpc_client import Dialling, Line
+from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 
 try:
     import fcntl
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 LISTEN = "0.0.0.0:7443"
-SKEW = 60.0  # seconds that two clocks may differ before somebody is told
+SKEW = 60.0  # seconds that two clocks may differ without a warning
 _GREETING_PATIENCE = 5.0
 
 
@@ -40,14 +41,29 @@ class Running(StorageError):
     """Another process has this kit's state folder."""
 
 
-Ready = Callable[[dict[str, Any]], None]
-Beside = Callable[["CspNode"], AbstractContextManager[dict[str, Any]]]
-"""Something that runs while a CSP does, a dashboard say, and what others should be told of it."""
+@dataclass(frozen=True)
+class Started:
+    """A role that others can count on: a CSP with its port and address, a member with the CSP that it has reached."""
+
+    role: str
+    port: int | None = None
+    address: str | None = None
+    csp: str | None = None
+    dashboard: str | None = None
+
+    def shown(self) -> dict[str, str | int]:
+        """What there is to say, for JSON."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-def nobody(node: "CspNode") -> AbstractContextManager[dict[str, Any]]:
-    """Nothing runs beside the CSP."""
-    return nullcontext({})
+Ready = Callable[[Started], None]
+Dashboard = Callable[["CspNode"], AbstractContextManager[str | None]]
+"""A dashboard that is served while a CSP runs; the address of its page."""
+
+
+def no_dashboard(node: "CspNode") -> AbstractContextManager[str | None]:
+    """No page is served."""
+    return nullcontext(None)
 
 
 def serve(
@@ -59,22 +75,22 @@ def serve(
     listen: str | None = None,
     csp: str | None = None,
     patience: float = 120.0,
-    beside: Beside = nobody,
+    dashboard: Dashboard = no_dashboard,
 ) -> None:
-    """Play this kit's role until ``stop`` is set; ``ready`` is told once, when others can count on us."""
+    """Play this kit's role until ``stop`` is set; ``ready`` is called once, when others can count on us."""
     if site.kit.identity.role is not role:
         raise NotAuthenticated(f"this is the kit of {site.kit.identity}, not of a {role}", f"use the {role}'s own kit")
     now = datetime.now(UTC)
     for warning in site.kit.warnings(now):
         _log.warning("role=%s %s", site.caller, warning)
-    # Nobody would talk to us, and TLS would not say why: a service that waits for ever helps no one.
+    # No peer would accept us, and TLS would not say why: a service that waits for ever helps no one.
     expect_valid(site.kit.certificate, now, "this kit's certificate")
     expect_valid(site.kit.ca, now, "the operator's certificate")
     with only_one(site.state):
-        engine = site.engine()  # a device that is not there is found out now, not in mid-study
+        engine = site.engine()  # a device that is not there is found out now, not during a study
         try:
             if role is KitRole.CSP:
-                _serve_csp(site, engine, listen or site.listen(LISTEN), patience, stop, ready, beside)
+                _serve_csp(site, engine, listen or site.listen(LISTEN), patience, stop, ready, dashboard)
             else:
                 _serve_member(site, engine, site.dialling(csp, patience), stop, ready)
         finally:
@@ -82,9 +98,15 @@ def serve(
 
 
 def _serve_csp(
-    site: Site, engine: "Engine", address: str, patience: float, stop: threading.Event, ready: Ready, beside: Beside
+    site: Site,
+    engine: "Engine",
+    address: str,
+    patience: float,
+    stop: threading.Event,
+    ready: Ready,
+    dashboard: Dashboard,
 ) -> None:
-    # Imported here and below: who only asks for a constant, or enlists, needs no role.
+    # Imported here and below: a caller that only enlists needs no role.
     from fedsvd.service.csp import CspNode
 
     node = CspNode(
@@ -92,7 +114,7 @@ def _serve_csp(
         site.authenticate,
         site.state,
         patience=patience,
-        keep=site.keep_account,
+        write_account=site.write_account,
         engine=engine,
         allow=site.expect_allowed,
         identity=site.kit.signing_key,
@@ -100,8 +122,8 @@ def _serve_csp(
     node.start()
     try:
         host = address.rpartition(":")[0]
-        with beside(node) as more:
-            ready({"role": site.caller, "port": node.port, "address": f"{host}:{node.port}", **more})
+        with dashboard(node) as page:
+            ready(Started(site.caller, port=node.port, address=f"{host}:{node.port}", dashboard=page))
             stop.wait()
     finally:
         node.stop()
@@ -124,7 +146,7 @@ def _serve_member(site: Site, engine: "Engine", dialling: Dialling, stop: thread
 
     thread = threading.Thread(target=run, daemon=True, name=site.caller)
     thread.start()
-    ready({"role": site.caller, "csp": dialling.address})
+    ready(Started(site.caller, csp=dialling.address))
     stop.wait()
     node.stop()
     thread.join(30.0)
@@ -132,8 +154,8 @@ def _serve_member(site: Site, engine: "Engine", dialling: Dialling, stop: thread
         raise failed[0]
 
 
-def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) -> bool:
-    """Enlist for one approved job without staying: whoever deals can do so, and the party be started later.
+def enlist_now(site: Site, record: JobRecord, csp: str | None = None) -> bool:
+    """Enlist for one approved job without staying: an authority can deal then, and the party be started later.
 
     False where this kit is running: then it enlists by itself.
     """
@@ -143,11 +165,11 @@ def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) ->
     try:
         with only_one(site.state):
             member = Member(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
-            desk = Desk(Line(dialling))
+            client = CspClient(PinnedConnection(dialling))
             try:
-                member.enlist(desk, record)
+                member.enlist(client, record)
             finally:
-                desk.close()
+                client.close()
     except Running:
         return False
     return True
@@ -156,9 +178,9 @@ def enlist_now(site: Site, record: Mapping[str, Any], csp: str | None = None) ->
 def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
     """Whether the CSP has answered before we were stopped; one that refuses us ends the service."""
     while not stop.is_set():
-        desk = Desk(Line(_hasty(dialling)))
+        client = CspClient(PinnedConnection(_hasty(dialling)))
         try:
-            there = datetime.fromisoformat(desk.ask("now")["now"])
+            there = datetime.fromisoformat(client.now().now)
         except NotAuthenticated:
             raise
         except TransportError as error:
@@ -169,12 +191,12 @@ def _greeted(site: Site, dialling: Dialling, stop: threading.Event) -> bool:
                 _log.warning("role=%s the clocks here and at the CSP are %.0f s apart", site.caller, apart)
             return True
         finally:
-            desk.close()
+            client.close()
     return False
 
 
 def _hasty(dialling: Dialling) -> Dialling:
-    """The same line with little patience, so that a stop does not wait for a CSP that is away."""
+    """The same connection with little patience, so that a stop does not wait for a CSP that is away."""
     patience = min(dialling.patience, _GREETING_PATIENCE)
     return replace(dialling, channels=1, patience=patience)
 

@@ -1,0 +1,78 @@
+"""What a report is made of: sections with text, drawings and small tables; and the names that its reader knows.
+
+A report is about one ``PartyResult``: the study as one reader may see it. What a reader may not see is not in there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedsvd.protocol.parties import CSP, TA, Party
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.results.result import PartyResult
+
+TASKS = {
+    Task.SVD: "Singular value decomposition",
+    Task.PCA: "Principal component analysis",
+    Task.LSA: "Latent semantic analysis",
+    Task.LR: "Linear regression",
+    Task.PREDICT: "Prediction",
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A small table; ``title`` is its caption."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing with what it shows, and its numbers for those who prefer to read them."""
+
+    drawing: str
+    caption: str
+    numbers: Grid | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page, under a heading."""
+
+    id: str
+    title: str
+    words: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    grids: tuple[Grid, ...] = ()
+    lines: tuple[str, ...] = ()  # a list
+    code: str = ""
+
+
+def grid(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> Grid:
+    """A table from anything that prints."""
+    return Grid(title, tuple(header), tuple(tuple(str(cell) for cell in row) for row in rows))
+
+
+def role_name(party: Party, names: tuple[str, ...]) -> str:
+    """A user by its name; the CSP and the TA as a reader knows them."""
+    if party in (CSP, TA):
+        return "CSP" if party == CSP else "authority"
+    return names[party.index - 1] if 1 <= party.index <= len(names) else party.name
+
+
+def reader_name(result: PartyResult) -> str:
+    """For whom this report is, in words."""
+    if result.reader is None:
+        return "all parties of the study"
+    known = {CSP: "the computing server (CSP)", TA: "the trusted authority"}
+    return known.get(result.reader, f"party {result.party}")
+
+
+def split_words(plan: SessionPlan) -> str:
+    """How the table was divided, in words."""
+    return (
+        "different rows of the same columns" if plan.split is Split.HORIZONTAL else "different columns of the same rows"
+    )

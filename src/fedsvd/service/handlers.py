@@ -1,0 +1,193 @@
+"""What a CSP answers when it is asked about jobs: who may ask what, and what follows for the job.
+
+The questions and answers are those of ``api.py``. The session that a job's last member opens by enlisting is in
+``csp.py``.
+"""
+
+import hashlib
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from fedsvd import __version__
+from fedsvd.errors import FedSVDError, NotAuthenticated
+from fedsvd.randomness.entropy import fresh_bytes
+from fedsvd.service import api
+from fedsvd.service.enlist import member_callers
+from fedsvd.service.jobs import Jobs
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, WatchedJob
+from fedsvd.storage.journal import AuditLog
+from fedsvd.studies.job_file import submitted_job
+
+_log = logging.getLogger(__name__)
+_RESEARCHER = "researcher/"
+_PAGE = 100  # jobs in one answer
+_PAGE_BYTES = 256 << 10
+_LONGEST_WAIT = 15.0  # seconds
+
+
+class CspHandlers(ABC):
+    """The answers of one CSP."""
+
+    def __init__(self, jobs: Jobs, audit: AuditLog) -> None:
+        self.jobs = jobs
+        self._audit = audit
+        self._stopping = threading.Event()
+        self._seen: dict[str, str] = {}  # callers and the certificates they came with, for owners who pin
+        self._handlers: Mapping[str, Callable[[str, Any], BaseModel]] = {
+            api.SUBMIT.name: self._submit,
+            api.JOBS.name: self._list,
+            api.JOB.name: self._job,
+            api.WAIT.name: self._wait,
+            api.ENLIST.name: self._enlist,
+            api.TELL.name: self._tell,
+            api.ENDED.name: self._ended,
+            api.RESUME.name: self._resume,
+            api.STOP.name: self._stop,
+            api.WHO.name: self._who,
+            api.NOW.name: self._now,
+        }
+
+    @abstractmethod
+    def _open(self, job: JobRecord) -> JobRecord:
+        """Every member has enlisted."""
+
+    @abstractmethod
+    def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
+        """This attempt failed at a member."""
+
+    @abstractmethod
+    def _account(self, job: JobRecord) -> None:
+        """Every member is done."""
+
+    def answer(self, caller: str, body: bytes) -> bytes:
+        """The answer to one question; an error of ours is an answer, too, unless the caller may not ask at all."""
+        try:
+            verb, question = api.read_question(body)
+            return api.written_answer(self._handlers[verb.name](caller, question))
+        except NotAuthenticated:
+            raise
+        except FedSVDError as error:
+            return api.written_error(error)
+        except Exception as error:  # a defect of ours; the caller would take silence for a lost connection
+            _log.exception("a question of %s", caller)
+            return api.written_error(FedSVDError(f"unexpected {type(error).__name__} at the CSP", "see the CSP's log"))
+
+    def _submit(self, caller: str, asked: api.Submit) -> JobRecord:
+        if not caller.startswith(_RESEARCHER):
+            raise NotAuthenticated(f"{caller} may not submit jobs")
+        job = submitted_job(asked.file)
+        record = JobRecord(
+            id=fresh_bytes(8).hex(),
+            name=job.study.name,
+            file=asked.file,
+            submitter=caller,
+            members=member_callers(job),
+        )
+        self._note("submitted", job=record.id, by=caller)
+        return self.jobs.submit(record)
+
+    def _list(self, caller: str, asked: api.ListJobs) -> api.JobPage:
+        """A page of jobs in short, from the one after ``after`` on; empty where nothing has changed since ``seen``."""
+        with self.jobs.changed:
+            version, jobs = self.jobs.version, self.jobs.of(caller)
+        if asked.seen == version:
+            return api.JobPage(jobs=(), next="", seen=version)
+        jobs = [job for job in jobs if not asked.under_way or _concerns(job, caller)]
+        first = next((place + 1 for place, job in enumerate(jobs) if job.id == asked.after), 0)
+        page: list[JobRecord] = []
+        size = 0
+        for job in jobs[first : first + _PAGE]:
+            page.append(job.changed(plan=None, enlisted=dict.fromkeys(job.enlisted, EnlistedFacts()), failures=()))
+            size += len(page[-1].model_dump_json())
+            if size > _PAGE_BYTES:
+                break
+        last = first + len(page)
+        return api.JobPage(jobs=tuple(page), next=jobs[last - 1].id if last < len(jobs) else "", seen=version)
+
+    def _job(self, caller: str, asked: api.About) -> WatchedJob:
+        return self._watched(self.jobs.get(asked.id, caller).id)
+
+    def _watched(self, id: str) -> WatchedJob:
+        with self.jobs.changed:
+            job, progress = self.jobs.get(id), self.jobs.progress(id)
+        return WatchedJob.of(job, progress, _version(job, progress))
+
+    def _wait(self, caller: str, asked: api.Wait) -> WatchedJob:
+        id = self.jobs.get(asked.id, caller).id
+
+        def changed() -> bool:
+            return self._stopping.is_set() or _version(self.jobs.get(id), self.jobs.progress(id)) != asked.seen
+
+        with self.jobs.changed:
+            self.jobs.changed.wait_for(changed, min(asked.seconds, _LONGEST_WAIT))
+        return self._watched(id)
+
+    def _enlist(self, caller: str, asked: api.Enlist) -> JobRecord:
+        with self.jobs.changed:  # the last member opens the session, and nothing comes in between
+            job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts)
+            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.members):
+                job = self._open(job)
+        self._note("enlisted", job=job.id, by=caller, attempt=asked.attempt)
+        return job
+
+    def _tell(self, caller: str, asked: api.Tell) -> api.Nothing:
+        self.jobs.report(self.jobs.get(asked.id, caller).id, caller, asked.progress)
+        return api.Nothing()
+
+    def _ended(self, caller: str, asked: api.Ended) -> JobRecord:
+        with self.jobs.changed:  # two members may end in the same instant
+            job = self.jobs.get(asked.id, caller)
+            if job.attempt != asked.attempt or caller not in job.members:
+                return job
+            if asked.failure is not None:
+                return self._broken(job, asked.failure.model_copy(update={"who": caller}))
+            finished = tuple(sorted({*job.finished, caller}))
+            done = set(finished) == set(job.members) and job.state is JobState.RUNNING
+            job = self.jobs.change(job.id, finished=finished, state=JobState.DONE if done else job.state)
+        if done:
+            self._account(job)
+        return job
+
+    def _resume(self, caller: str, asked: api.About) -> JobRecord:
+        job = self.jobs.resume(self.jobs.get(asked.id, caller).id)
+        self._note("resumed", job=job.id, by=caller, attempt=job.attempt)
+        return job
+
+    def _stop(self, caller: str, asked: api.About) -> JobRecord:
+        with self.jobs.changed:
+            job = self.jobs.get(asked.id, caller)
+            if job.over:
+                return job
+            job = self.jobs.change(job.id, state=JobState.STOPPED)
+        self._note("stopped by request", job=job.id, by=caller)
+        return job
+
+    def _who(self, caller: str, asked: api.About) -> api.Certificates:
+        """The certificates that a job's members came with; whether they are who we say is for the caller to check."""
+        members = self.jobs.get(asked.id, caller).members
+        return api.Certificates({member: self._seen[member] for member in members if member in self._seen})
+
+    def _now(self, caller: str, asked: api.Now) -> api.Clock:
+        return api.Clock(now=datetime.now(UTC).isoformat(), fedsvd=__version__)
+
+    def _note(self, event: str, **facts: str | int) -> None:
+        self._audit.write(datetime.now(UTC).isoformat(timespec="seconds"), event, **facts)
+
+
+def _version(job: JobRecord, progress: Mapping[str, Progress]) -> str:
+    counts = f"{job.state}/{job.attempt}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
+    said = "/".join(f"{who} {each.model_dump_json()}" for who, each in progress.items())
+    return hashlib.sha256(f"{counts}/{said}".encode()).hexdigest()
+
+
+def _concerns(job: JobRecord, caller: str) -> bool:
+    """Whether a member has something to do for a job: take part in it, or mark results that it should not rely on."""
+    if job.state in (JobState.RECRUITING, JobState.RUNNING):
+        return True
+    return job.state in (JobState.BROKEN, JobState.STOPPED) and caller in job.members

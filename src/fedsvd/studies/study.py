@@ -1,0 +1,160 @@
+"""What a person asks for, and the one check of whether it can be asked for at all, before any data is known.
+
+Job files, estimators and simulations come to the same ``Study`` and pass the same check, with the same texts: an option
+that its task does not heed is refused, because it would look as if it had been done. What depends on the shapes of the
+data is decided in ``planning.py``; whether the parties' tables fit together, in ``parties.py``.
+"""
+
+import math
+from dataclasses import dataclass
+
+from fedsvd.errors import ConfigError
+from fedsvd.linalg.windows import Form
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
+
+ON_REQUEST = {Task.SVD: (), Task.LSA: (), Task.PCA: (Item.SPECTRUM,), Task.LR: (Item.SCORE,), Task.PREDICT: ()}
+"""What may be released beyond what a task needs to be that task."""
+
+_FACTORS = (Task.SVD, Task.PCA, Task.LSA)
+ONLY_FOR = {
+    "components": _FACTORS,
+    "unit_variance": (Task.PCA,),
+    "full_matrices": (Task.SVD,),
+    "label": (Task.LR, Task.PREDICT),
+    "alpha": (Task.LR,),
+    "intercept": (Task.LR, Task.PCA),
+    "verify": (Task.SVD, Task.LSA),
+}
+"""Options, by their names in a job file, and the tasks that heed them."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a person asks for; everything else follows from the data's shapes."""
+
+    task: Task
+    split: Split = Split.HORIZONTAL
+    components: int | None = None
+    scheme: str = "auto"
+    mode: Mode | None = None  # who opens the sum of Gram matrices; None: by what is released
+    trust: Trust = Trust.PEERS
+    release: tuple[Item, ...] | None = None
+    centre: bool | None = None  # None: as the task is usually understood
+    unit_variance: bool = False
+    full_matrices: bool = False
+    alpha: float = 0.0
+    targets: int = 0
+    label_user: int = 0
+    block_size: int = 0
+    memory: int | None = None  # None: as much as the plan needs, 2 GiB at least
+    check_ids: bool = False
+    trust_rows: bool = False
+    check: Check = Check.NONE
+    certain_bound: bool = False
+    dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
+    whole_shares: bool = False
+    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar up to a length, else mixing
+
+    def __post_init__(self) -> None:
+        # Roles compare by identity: a word that only equals a choice would silently choose the other one.
+        for name, kind in (("task", Task), ("split", Split), ("trust", Trust), ("check", Check)):
+            try:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+            except ValueError:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}", f"one of {', '.join(kind)}") from None
+        if self.mode is not None and self.mode not in tuple(Mode):
+            raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
+        object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
+
+
+def released(task: Task, asked: tuple[Item, ...] | None) -> tuple[Item, ...]:
+    """What a plan releases, in the plan's own order; a party's own part always goes to its owner."""
+    return RELEASED_BY_DEFAULT[task] + tuple(item for item in ON_REQUEST[task] if item in (asked or ()))
+
+
+def expect_legal(study: Study) -> None:
+    """Raise ``ConfigError`` for a study that no plan can be made for, whatever the data."""
+    _expect_scheme(study)
+    _expect_numbers(study)
+    _expect_heeded(study)
+    _expect_matching(study)
+    _expect_release(study)
+
+
+def _expect_scheme(study: Study) -> None:
+    if study.scheme in RENAMED:
+        renamed = RENAMED[study.scheme]
+        raise ConfigError(f"the scheme {study.scheme!r} is protocol 1's", f'write scheme = "{renamed}" instead')
+    if study.scheme not in ("auto", *Scheme):
+        raise ConfigError(f"scheme is {study.scheme!r}", f"one of auto, {', '.join(Scheme)}")
+    if study.mode is not None and study.scheme in (Scheme.MASK, Scheme.PAPER):
+        fault = f"a mode says who opens a sum of Gram matrices, and scheme {str(study.scheme)!r} has none"
+        raise ConfigError(fault, "leave mode out")
+
+
+def _expect_numbers(study: Study) -> None:
+    """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
+    if not 0.0 <= study.alpha < math.inf:
+        raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
+    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
+    for name, smallest in least.items():
+        value = getattr(study, name)
+        if name in ("components", "memory") and value is None:
+            continue
+        if not isinstance(value, int) or value < smallest:
+            raise ConfigError(f"{name} = {value!r}", f"a whole number, at least {smallest}")
+
+
+def _expect_heeded(study: Study) -> None:
+    """Refuse what the task would not heed."""
+    asked = {
+        "components": study.components is not None,
+        "unit_variance": study.unit_variance,
+        "full_matrices": study.full_matrices,
+        "label": study.targets > 0,
+        "alpha": study.alpha > 0,
+        "intercept": study.centre is not None,
+        "verify": study.check is not Check.NONE,
+    }
+    for option, tasks in ONLY_FOR.items():
+        if asked[option] and study.task not in tasks:
+            raise ConfigError(f"{option} does not apply to task {str(study.task)!r}", f"leave {option} out")
+    if study.task is Task.PCA and study.centre is False:
+        raise ConfigError("task 'pca' is of centred data", "centre nothing: choose task svd")
+
+
+def _expect_matching(study: Study) -> None:
+    """Refuse options that exclude each other."""
+    if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
+        raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
+    if study.task is Task.PREDICT and study.split is not Split.VERTICAL:
+        raise ConfigError("a prediction together is of columns split over the parties", "predict at each party alone")
+    if study.task in (Task.LR, Task.PREDICT) and study.targets < 1:
+        raise ConfigError(f"task {str(study.task)!r} needs the name of the label column", 'label = "outcome", say')
+    if study.full_matrices and study.scheme != Scheme.PAPER:
+        raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme = "paper"')
+    if study.full_matrices and study.components is not None:
+        raise ConfigError("full_matrices and components exclude each other", "leave one of them out")
+    if study.check is not Check.NONE and study.scheme == Scheme.PAPER:
+        raise ConfigError("the paper's scheme has its V from the CSP: there is nothing to verify", "leave verify out")
+    if (study.dense_masks or study.whole_shares) and (study.scheme != Scheme.PAPER or study.task is Task.LR):
+        raise ConfigError("the ablation of the paper's optimisations is of its SVD", 'set scheme="paper", task="svd"')
+
+
+def _expect_release(study: Study) -> None:
+    """A plan that does not list what every user comes to hold would be a promise that is not kept."""
+    if study.release is None:
+        return
+    spared = (Item.OWN_PART, Item.INTERCEPT) if study.centre is False else (Item.OWN_PART,)
+    needed = [item for item in RELEASED_BY_DEFAULT[study.task] if item not in spared]
+    missing = [item for item in needed if item not in study.release]
+    if missing:
+        fault = f"release leaves out {', '.join(missing)}, without which there is no {study.task}"
+        raise ConfigError(fault, f"release = {[str(item) for item in needed]}")
+    allowed = (*RELEASED_BY_DEFAULT[study.task], *ON_REQUEST[study.task])
+    foreign = [item for item in study.release if item not in allowed]
+    if foreign:
+        fix = f"for this task, some of {', '.join(allowed)}"
+        raise ConfigError(f"release names {', '.join(foreign)}, which {study.task} does not have", fix)
+    if Item.SCORE in study.release and study.split is not Split.VERTICAL:
+        raise ConfigError("a score is released to the label holder of split columns alone", "leave score out")

@@ -1,0 +1,97 @@
+"""Handlers decide and never compute: whatever takes long is a ``Compute`` effect (ADR 0002).
+
+Every Python function that runs while a state machine decides on a message is recorded, in sessions of every task. None
+of them may belong to the packages that compute, nor to a script. Adding up shares is the one thing a handler does with
+numbers; besides it derives keys and seeds, opens and closes stores, and looks at the plan's cuts: none of that takes
+longer for more data.
+"""
+
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+import fedsvd
+from fedsvd.roles.user.scripted import Scripted
+
+from .cases import CASES
+
+SOURCE = Path(fedsvd.__file__).parent
+COMPUTES = ("linalg/", "masks/", "secagg/", "compress/", "data/", "storage/", "roles/user/")
+CHEAP = (
+    "roles/user/role.py::*",
+    "roles/user/scripted.py::*",
+    "roles/user/seeding.py::*",
+    "roles/user/agreement.py::*",
+    "roles/user/work.py::reported",
+    "roles/user/work.py::commitment_salt",
+    "secagg/aggregate.py::*",  # adds up
+    "secagg/words128.py::add_into",
+    "secagg/words128.py::_into",
+    "secagg/words128.py::_combine",
+    "secagg/keys.py::*",
+    "secagg/tagged.py::tag_seed",
+    "secagg/tagged.py::SumSeeds.of_*",
+    "secagg/sums.py::*",  # what a sum is
+    "roles/user/sums.py::SumsOfUser.__init__",
+    "roles/user/*.py::script",  # is made; it runs from its first answer on
+    "linalg/exact_gram.py::row_panels",  # cuts
+    "linalg/streaming_factor.py::StreamingFactor.__init__",
+    "storage/access.py::Layout.*",
+    "storage/choose.py::*",
+    "storage/*.py::*.__init__",
+    "storage/*.py::*.close",
+    "storage/*.py::*._release",
+)
+
+
+def functions_run_in(deciding, case, k=3):
+    """``file::function`` of all that ran inside ``deciding``, a method of state machines, in one session."""
+    federation, found = CASES[case](k), set()
+    assemble = federation.assemble
+
+    def profile(frame, event, argument):
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(SOURCE):
+            found.add(f"{path.relative_to(SOURCE).as_posix()}::{frame.f_code.co_qualname}")
+
+    def assembled():
+        session = assemble()
+        for machine in session.machines:
+            decide = getattr(machine, deciding)
+
+            def profiled(*given, decide=decide):
+                sys.setprofile(profile)
+                try:
+                    return decide(*given)
+                finally:
+                    sys.setprofile(None)
+
+            setattr(machine, deciding, profiled)
+        return session
+
+    federation.assemble = assembled
+    federation.run()
+    return found
+
+
+def computing(found):
+    """Those of them that compute: run a script, or hash what was received, or belong to a package that computes."""
+    long = {"roles/user/scripted.py::Scripted._advance", "roles/user/agreement.py::Group.witness"} & found
+    others = {name for name in found if name.startswith(COMPUTES)}
+    return long | {name for name in others if not any(fnmatch(name, pattern) for pattern in CHEAP)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_handler_computes(case):
+    found = functions_run_in("receive", case)
+    assert any(name.startswith("roles/user/scripted.py") for name in found), "handlers are recorded"
+    assert computing(found) == set()
+
+
+def test_a_handler_that_computes_is_noticed(monkeypatch):
+    """One that runs the script itself."""
+    monkeypatch.setattr(Scripted, "_go_on", lambda user, answer: user._ask(user._advance(answer)))
+    found = computing(functions_run_in("receive", "svd"))
+    assert {"roles/user/scripted.py::Scripted._advance", "roles/user/statistics.py::uncentred"} <= found
