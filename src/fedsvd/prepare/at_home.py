@@ -7,8 +7,9 @@ The rule is that of the job and the same at every party, so that all have the sa
 means, joint levels of a text column) is not done here. The report of what was filled or left out is for the owner.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from fedsvd.data.views import Reordered
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, together
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
-from fedsvd.prepare.columns import ColumnChoice, arranged, chosen, listed
+from fedsvd.prepare.columns import ColumnChoice, Renamed, arranged, chosen, listed
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.encoding import Ordinal, encoded
 from fedsvd.prepare.missing import Gaps, Missing
@@ -115,8 +116,34 @@ def renamed(source: MatrixSource, *maps: Mapping[str, str]) -> MatrixSource:
     return source
 
 
+Codes = Callable[[str, Sequence[str]], dict[str, float]]
+"""The numbers that the levels of a column become."""
+
+
+def under_own_names(table: MatrixSource, own_names: Mapping[str, str]) -> MatrixSource:
+    """A prepared table under the site's own names, by those of the study: for the site's memory of its studies.
+
+    Names are chosen by those who ask for a study; a few records that changed must not be hidden by calling all columns
+    otherwise. For the same reason levels are coded by their texts there (``by_text``), not by their place in a list.
+    """
+    own = {new: old for new, old in own_names.items() if new != old}
+    marked = {missing.INDICATOR.format(new): f"\x00missing {old}" for new, old in own.items()}
+    return Renamed(table, [own.get(name, marked.get(name, name)) for name in names_of(table)]) if own else table
+
+
+def by_text(name: str, levels: Sequence[str]) -> dict[str, float]:
+    """A number for each level that depends on its text alone."""
+    digests = (hashlib.blake2b(level.encode(), digest_size=6).digest() for level in levels)
+    return {level: float(int.from_bytes(digest, "big")) for level, digest in zip(levels, digests, strict=True)}
+
+
 def prepared_at_home(
-    source: MatrixSource, rule: HomeRule, labels: Sequence[str] = (), id: str | None = None, partly: bool = False
+    source: MatrixSource,
+    rule: HomeRule,
+    labels: Sequence[str] = (),
+    id: str | None = None,
+    partly: bool = False,
+    codes_of: Codes = ordinal,
 ) -> HomeTable:
     """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's."""
     names, aside = names_of(source), {*labels, *(() if id is None else (id,))}
@@ -131,7 +158,7 @@ def prepared_at_home(
     codes = {name: levels for name, levels in rule.ordinal if name in taken}
     table = arranged(source, [*features, *(name for name in labels if name in held)])
     _expect_numbers([name for name in names_of(table) if name in table.text_names and name not in codes])
-    table = encoded(table, [Ordinal(name, tuple(ordinal(name, levels).items())) for name, levels in codes.items()])
+    table = encoded(table, [Ordinal(name, tuple(codes_of(name, levels).items())) for name, levels in codes.items()])
     gaps = _gaps(table)
     _expect_labels(gaps, labels, rule)
     left_out = tuple(name for name in names if name not in taken and name not in aside)

@@ -61,11 +61,12 @@ def open_data(
     ``rename`` is this site's own: what its columns are called in studies.
     """
     with party_named(name):
-        source = renamed(open_source(path, scratch=scratch), rename or {}, job.prepare.rename)
+        ours = renamed(open_source(path, scratch=scratch), rename or {})
+        source = renamed(ours, job.prepare.rename)
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))
         here = brings_labels(study.task, study.split, name, present, study.label_party)
-        data = job_party_data(job, source, study.label if here else ())
+        data = job_party_data(job, source, study.label if here else (), feature_names(ours))
         if data.ids is not None and study_of(job).check_ids:
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)

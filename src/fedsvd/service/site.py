@@ -204,7 +204,7 @@ class Site:
         full = plan is not None and full_outputs(plan)
         complete = all(party_caller(party.name) in record.enlisted for party in job.parties)
         asked = Asked(plain_id(record.id), job.study.split, roster, full, complete)
-        brought = self._studies().compare(asked, own.data, policy)
+        brought = self._studies().compare(asked, own.data.remembered or own.data, policy)
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
         return replace(brought, found=(*found, *brought.found))
 

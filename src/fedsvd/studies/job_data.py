@@ -20,7 +20,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import HomeReport, prepared_at_home, renamed
+from fedsvd.prepare.at_home import HomeReport, by_text, prepared_at_home, renamed, under_own_names
 from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
@@ -119,10 +119,22 @@ def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort
     return PartyData(table, y, ids)
 
 
-def job_party_data(job: Job, source: MatrixSource, labels: Sequence[str]) -> PartyData:
-    """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it."""
-    source, report = prepared_for(job, source, labels)
-    return replace(party_data(source, labels, job.study.id, job.study.sort_by_id), prepared=report)
+def job_party_data(
+    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+) -> PartyData:
+    """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
+
+    ``own_names`` are those of the same columns at the site, where it remembers its studies.
+    """
+    study, rule = job.study, job.prepare
+    table, report = prepared_for(job, source, labels)
+    data = replace(party_data(table, labels, study.id, study.sort_by_id), prepared=report)
+    if own_names is None or not (rule.rename or rule.ordinal):
+        return data
+    own = dict(zip(names_of(source), own_names, strict=True))
+    table = prepared_at_home(source, rule.rule, labels, study.id, vertical(job), by_text).table
+    memory = party_data(table, labels, study.id, study.sort_by_id)
+    return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
 
 
 def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:

@@ -37,6 +37,7 @@ class PartyData:
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
+    remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:
         return f"PartyData(table={self.table.shape}, labels={self.labels is not None})"

@@ -69,16 +69,39 @@ def test_earlier_studies_are_compared_as_prepared(tmp_path):
     table.to_csv(tmp_path / "a.csv", index=False)
     studies = EarlierStudies(tmp_path / "records")
 
-    def brought(run, **words):
-        file = {"job": {"name": "j", "task": "svd"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
-        own = open_data(submitted_job(file), "a", tmp_path / "a.csv", tmp_path)
-        return studies.compare(Asked(run, Split.HORIZONTAL, FOUR, full=True), own.data, Policy())
-
-    first = brought("aa", missing="drop")
+    first = brought(studies, tmp_path, "aa", missing="drop")
     assert not first.found
     studies.begin(first)
-    assert not brought("bb", missing="drop").found
-    assert [finding.rule for finding in brought("cc", missing="constant").found] == ["re-run"]
+    assert not brought(studies, tmp_path, "bb", missing="drop").found
+    assert rules(brought(studies, tmp_path, "cc", missing="constant")) == ["re-run"]
+
+
+def test_a_job_that_calls_columns_otherwise_or_counts_levels_otherwise_does_not_hide_a_changed_record(tmp_path):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"x": rng.normal(size=200), "grade": rng.choice(["low", "mid", "high"], 200)})
+    table.loc[4, "x"] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    studies = EarlierStudies(tmp_path / "records")
+    words = {"ordinal": {"grade": ["low", "mid", "high"]}}
+    studies.begin(brought(studies, tmp_path, "aa", missing="constant", **words))
+    assert not brought(studies, tmp_path, "bb", missing="constant", **words).found
+    other_order = {"ordinal": {"grade": ["high", "low", "mid"]}}
+    assert rules(brought(studies, tmp_path, "cc", missing="drop", **other_order)) == ["re-run"]
+    other_names = {"rename": {"x": "y", "grade": "x"}, "ordinal": {"x": ["mid", "low", "high"]}}
+    assert rules(brought(studies, tmp_path, "dd", missing="drop", **other_names)) == ["re-run"]
+    marked = {**other_names, "missing": "constant", "indicators": True}
+    assert not brought(studies, tmp_path, "ee", **marked).found  # the same records, with columns more
+
+
+def brought(studies, folder, run, **words):
+    """The table ``a.csv`` as a site compares it with its earlier studies."""
+    file = {"job": {"name": "j", "task": "svd"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
+    own = open_data(submitted_job(file), "a", folder / "a.csv", folder)
+    return studies.compare(Asked(run, Split.HORIZONTAL, FOUR, full=True), own.data.remembered or own.data, Policy())
+
+
+def rules(compared):
+    return [finding.rule for finding in compared.found]
 
 
 def test_a_site_names_its_columns_as_studies_call_them(tmp_path):
