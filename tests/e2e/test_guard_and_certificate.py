@@ -211,7 +211,7 @@ def test_how_long_a_party_took_is_told_to_no_other(study):
 
 def test_the_csp_writes_what_it_saw_in_a_thread_of_its_own_and_it_is_no_result(study):
     house, _, job = study
-    folder = Site.at(house.kits["csp/csp"]).results_of({"id": job.id, "file": job.file})
+    folder = Site.at(house.kits["csp/csp"]).results_of(job)
     until(lambda: (folder / "manifest.json").is_file())
     assert f"account-{job.id}" in WRITERS, "a handler that writes answers no one meanwhile"
     account = read_result(folder)

@@ -5,7 +5,7 @@ is another library, has one thread and spins for nobody's core. How many threads
 affair: it honours OPENBLAS_NUM_THREADS, OMP_NUM_THREADS and the affinity of the process.
 
 A limit holds for all threads of the process. Of several limits at the same time, in one thread or in several, the
-lowest holds; when the last one ends, all is as it was before the first.
+lowest holds; when the last one ends, every library has the threads that it had when it was first asked.
 """
 
 from collections.abc import Iterator
@@ -72,29 +72,32 @@ def small_products(*sides: int) -> AbstractContextManager[None]:
 
 
 _limits: list[dict[Any, int]] = []  # those that hold now
-_natural: dict[Any, int] = {}  # threads of a library before the first limit
+
+
+@cache
+def _natural() -> dict[Any, int]:
+    """How many threads each library has without a limit of ours: those it had when first asked."""
+    return {library: int(library.num_threads) for library in _libraries()}
 
 
 @contextmanager
 def _limited(limits: dict[Any, int]) -> Iterator[None]:
     # Not threadpoolctl's own ``limit``, which looks through all libraries again: this stands around calls of 100 us.
-    if not _limits:
-        _natural.update({library: int(library.num_threads) for library in _libraries()})
+    # Threads come here at the same time without a lock: every step on the shared list is a single one, and the last
+    # thread to leave finds the list empty.
+    _natural()
     _limits.append(limits)
     _apply()
     try:
         yield
     finally:
-        _limits[:] = [other for other in _limits if other is not limits]
+        _limits.remove(limits)  # this one or an equal one, which is the same
         _apply()
 
 
 def _apply() -> None:
-    for library, natural in _natural.items():
-        wanted = min((limits[library] for limits in _limits if library in limits), default=natural)
+    holding = tuple(_limits)
+    for library, natural in _natural().items():
+        wanted = min((limits[library] for limits in holding if library in limits), default=natural)
         if int(library.num_threads) != wanted:
             library.set_num_threads(wanted)
-
-
-def _whose(path: str) -> str:
-    return next((name for mark, name in (("scipy.libs", "SciPy's "), ("numpy.libs", "NumPy's ")) if mark in path), "")

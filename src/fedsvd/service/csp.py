@@ -18,6 +18,7 @@ from fedsvd.cost.traffic import longest_message
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.engine.player import Played, Player
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
+from fedsvd.linalg.pools import one_pool
 from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
@@ -143,7 +144,8 @@ class CspNode(CspHandlers):
         over, broken = threading.Event(), threading.Event()
         threading.Thread(target=self._guard, args=(job, machine, links, roster, over, broken), daemon=True).start()
         try:
-            played = Player(machine, Metered(links, CSP, meter), watch=progress.stage, alive=alive).play()
+            with one_pool():
+                played = Player(machine, Metered(links, CSP, meter), watch=progress.stage, alive=alive).play()
             progress.done(played)
             self._verified[job.id] = machine.plan, played
             self._note("finished", job=job.id, session=machine.plan.session)

@@ -10,9 +10,11 @@ from contextlib import suppress
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
+from fedsvd.engine.device import each_over
 from fedsvd.engine.player import Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
+from fedsvd.linalg.pools import one_pool, threads
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
@@ -87,7 +89,8 @@ class Attempt:
         member.owner.begin(record)
         member.note("began", job=record.id, attempt=record.attempt, session=plan.session)
         metered = Metered(self._transport, machine.me, reporter.meter)
-        played = Player(machine, metered, watch=reporter.stage, alive=self._alive).play()
+        with one_pool():
+            played = Player(machine, metered, watch=reporter.stage, alive=self._alive).play()
         self._transport.flush()
         if own is not None:
             assert isinstance(machine, User)
@@ -129,7 +132,7 @@ class Attempt:
             allocate=allocation(plan, member.scratch()),
             progress=self._reporter.progress,
             device=engine.device,
-            each=engine.each,
+            each=engine.each or each_over(threads()),
             spread=None if engine.cluster is None else engine.cluster.factor,
         )
         return User(place, plan, inputs)

@@ -4,7 +4,6 @@ Same roles and messages as between institutions; only the links are function cal
 and an identity of its own, and the plan pins the identities.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
-from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.device import ON_CPU, Engine, each_over
 from fedsvd.engine.memory import main_memory
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
+from fedsvd.linalg.pools import one_pool, threads
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
@@ -188,7 +188,7 @@ def assemble(
             allocate=allocation(plan, scratch),
             progress=None if progress is None else _report(progress, me),
             device=engine.device,
-            each=engine.each,
+            each=engine.each or each_over(threads()),
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
         )
@@ -211,7 +211,8 @@ def _run_once(
     session = assemble(study, parties, secret, scratch, progress, engine, files)
     plan = session.plan
     parallel = 1 if pick is not first_sent else _parallel(plan, engine)
-    run = Simulation(session.machines, Hub(pick), record=record, parallel=parallel).run()
+    with one_pool():
+        run = Simulation(session.machines, Hub(pick), record=record, parallel=parallel).run()
     results = tuple(run.results[party] for party in plan.users)
     agreement = next(found for machine in session.machines if (found := getattr(machine, "agreement", None)))
     certificate = certificate_of(plan, verified_in(run), run.accounts())
@@ -224,13 +225,13 @@ def verified_in(run: Run) -> Any:
 
 
 def _parallel(plan: SessionPlan, engine: Engine) -> int:
-    """How many parties compute at the same time: as many as there are cores, but for a device, whose memory they share.
+    """How many parties compute at the same time: one, with all cores; two on a device where one waits for the other.
 
-    Where rows go up in windows, these are small, and one party's pads are made while another's window is on the device.
+    Parties of one process that compute side by side have a BLAS thread each and the memory bandwidth of one machine:
+    one after the other they were 2 to 3.5 times as fast on 16 cores, and no slower on 2 (docs/explanation/speed.md).
+    Where rows go up to a device in panels, one party's pads are made while another's panel is computed with.
     """
-    if engine.device is None:
-        return os.cpu_count() or 1
-    return 2 if plan.by_rows else 1
+    return 2 if engine.device is not None and plan.by_rows else 1
 
 
 def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:

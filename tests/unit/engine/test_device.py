@@ -8,9 +8,8 @@ from fedsvd.engine import device as engine_device
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import ConfigError, MissingExtra, NoDevice
 from fedsvd.linalg.device import Device
-from fedsvd.service.enlist import file_of
 from fedsvd.service.site_file import SITE, SiteFile, read_site
-from fedsvd.studies.job_file import job_from
+from fedsvd.studies.job_file import job_from, submitted_file
 
 JOB = {"job": {"name": "j", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
 
@@ -27,7 +26,7 @@ def test_without_a_wish_a_role_computes_with_numpy():
 def test_a_job_file_s_device_and_engine_are_not_submitted_to_others(tmp_path):
     asked = job(tmp_path, device="cuda", engine="dask")
     assert (asked.study.device, asked.study.engine) == ("cuda", "dask")
-    assert file_of(asked) == file_of(job(tmp_path))
+    assert submitted_file(asked) == submitted_file(job(tmp_path))
 
 
 def test_the_command_line_has_the_last_word(tmp_path):

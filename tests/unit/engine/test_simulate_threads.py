@@ -31,14 +31,14 @@ def test_an_exception_here_stops_the_others_before_it_leaves(error):
             [lambda: fails_after(began, error), lambda: endless(began, ended), lambda: endless(began, ended)]
         )
     assert len(ended) in (1, 2)  # the third may not have begun, and then never does
-    assert threading.active_count() == len([thread for thread in threading.enumerate() if "fedsvd" not in thread.name])
+    assert not [thread for thread in threading.enumerate() if "fedsvd" in thread.name and "each" not in thread.name]
 
 
 def test_a_computation_that_has_not_begun_when_the_others_are_stopped_never_begins():
     for _ in range(50):
         with pytest.raises(KeyboardInterrupt):
             run_concurrently([lambda: fails_after(_set(), KeyboardInterrupt()), lambda: sleep(0)])
-    assert not [thread for thread in threading.enumerate() if "fedsvd" in thread.name]
+    assert not [thread for thread in threading.enumerate() if "fedsvd" in thread.name and "each" not in thread.name]
 
 
 def _set():

@@ -1,5 +1,7 @@
 """SciPy's BLAS on arrays as they lie, against NumPy's own products; and the threads that both have."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -112,3 +114,16 @@ def test_limits_that_end_in_another_order_leave_no_trace():
     assert pools.threads() == 1
     second.__exit__(None, None, None)
     assert [library.num_threads for library in pools._libraries()] == before
+
+
+def test_limits_of_many_threads_at_once_end_with_the_threads_there_were():
+    before = pools.threads()
+
+    def often(number):
+        for _ in range(200):
+            with pools.one_thread() if number % 2 else pools.one_pool(1 + number % 3):
+                pass
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(often, range(16)))
+    assert pools.threads() == before
