@@ -9,6 +9,8 @@ from sklearn.linear_model import LinearRegression
 from tests.messy import NUMBERS, PARTIES, PREPARE, messy_hospitals, numbers, record, write_job
 from tests.tolerances import RESULT_BAR, assert_close, digits_lost
 
+from fedsvd import load, prepared
+
 OPTIONS = ("--columns", ", ".join(NUMBERS), "--id", "patient", "--quiet", "--format", "json")
 
 
@@ -76,6 +78,20 @@ def test_what_was_filled_and_left_out_stands_in_the_owners_folder_and_nowhere_el
             assert "rows_dropped" not in path.read_text()
             assert "missing_by_column" not in path.read_text()
     assert "Fläche" not in (results / "parties" / "north" / "manifest.json").read_text()
+
+
+def test_a_model_of_prepared_tables_predicts_tables_that_are_prepared_alike_and_refuses_others(fedsvd, here):
+    joint = messy_hospitals(here)
+    job = write_job(here, record(here, PREPARE, task="lr", label="outcome"))
+    assert fedsvd("run", job, "--env", "sim", "--quiet").code == 0
+    model = load(here / "results" / "messy" / "parties" / "north")
+    new = prepared(here / "west.xlsx", **PREPARE, label="outcome", id="patient")
+    complete = numbers(joint).dropna()
+    expected = LinearRegression().fit(complete, joint["outcome"][complete.index])
+    assert_close(np.ravel(model.predict(new)), expected.predict(numbers(joint)[310:].dropna()), digits_lost(6))
+    refused = fedsvd("predict", here / "results" / "messy", "--party", here / "north.csv")
+    assert refused.code == 1
+    assert "FSVD-20" in refused.err
 
 
 def test_a_plan_says_what_every_party_will_do(fedsvd, here):

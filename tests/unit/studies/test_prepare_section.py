@@ -12,6 +12,7 @@ from tests.tolerances import FITTED_BAR, RESULT_BAR, assert_close, digits_lost
 
 import fedsvd
 from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.lab.audit.subject import audited
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from, schema
@@ -128,6 +129,28 @@ def test_where_columns_are_split_each_party_prepares_its_own(tmp_path):
     assert_close(outcome.parties[0].sigma, np.linalg.svd(np.nan_to_num(joint), compute_uv=False), RESULT_BAR)
     with pytest.raises(ConfigError, match="no party has a column 'levle'"):
         prepare(job_from({"job": job, "prepare": {**words, "drop": ["levle"]}, "party": party}, Path()))
+
+
+def test_a_column_of_ids_that_is_left_out_need_not_be_named(tmp_path):
+    for name in "ab":
+        table = pd.DataFrame({"key": [f"k{row}" for row in range(30)], name: np.arange(30.0) ** 2})
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    job = {"name": "j", "task": "svd", "split": "vertical"}
+    party = [{"name": name, "data": str(tmp_path / f"{name}.csv")} for name in "ab"]
+    with pytest.raises(ConfigError, match="as row ids are"):
+        prepare(job_from({"job": job, "prepare": {"missing": "constant"}, "party": party}, Path()))
+    for words in ({"drop": ["key"]}, {"columns": ["b", "a"]}):
+        assert prepare(job_from({"job": job, "prepare": words, "party": party}, Path())).features == (("a",), ("b",))
+
+
+def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
+    joint = messy_hospitals(tmp_path)
+    job = job_from(record(None, PREPARE), Path())
+    subject = audited(fedsvd.open_source(tmp_path / "west.xlsx"), job, 240.0)
+    expected = numbers(joint)[310:].dropna()
+    assert subject.shape == expected.shape
+    found = np.concatenate([*subject.tables, subject.strangers])
+    assert_close(np.sort(found, axis=0), np.sort(expected.to_numpy(), axis=0), RESULT_BAR)
 
 
 @pytest.mark.parametrize(
