@@ -10,7 +10,7 @@ means, joint levels of a text column) is not done here. The report of what was f
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -124,11 +124,21 @@ def under_own_names(table: MatrixSource, own_names: Mapping[str, str]) -> Matrix
     """A prepared table under the site's own names, by those of the study: for the site's memory of its studies.
 
     Names are chosen by those who ask for a study; a few records that changed must not be hidden by calling all columns
-    otherwise. For the same reason levels are coded by their texts there (``by_text``), not by their place in a list.
+    otherwise. For the same reason levels are coded by their texts there (``by_text``), not by their place in a list,
+    and gaps are filled with a small number (``as_remembered``).
     """
     own = {new: old for new, old in own_names.items() if new != old}
     marked = {missing.INDICATOR.format(new): f"\x00missing {old}" for new, old in own.items()}
     return Renamed(table, [own.get(name, marked.get(name, name)) for name in names_of(table)]) if own else table
+
+
+def as_remembered(rule: HomeRule) -> HomeRule:
+    """The rule with another constant below 1 for its own: a constant that dwarfs the data must not hide changes in it,
+    and records filled with two different constants are not the same."""
+    if not rule.constant:
+        return rule
+    digest = hashlib.blake2b(np.float64(rule.constant).tobytes(), digest_size=6).digest()
+    return replace(rule, constant=int.from_bytes(digest, "big") / 2.0**48)
 
 
 def by_text(name: str, levels: Sequence[str]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import HomeReport, by_text, prepared_at_home, renamed, under_own_names
+from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_at_home, renamed, under_own_names
 from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
@@ -126,13 +126,13 @@ def job_party_data(
 
     ``own_names`` are those of the same columns at the site, where it remembers its studies.
     """
-    study, rule = job.study, job.prepare
+    study, words = job.study, job.prepare
     table, report = prepared_for(job, source, labels)
     data = replace(party_data(table, labels, study.id, study.sort_by_id), prepared=report)
-    if own_names is None or not (rule.rename or rule.ordinal):
+    if own_names is None or not (words.rename or words.ordinal or words.constant):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    table = prepared_at_home(source, rule.rule, labels, study.id, vertical(job), by_text).table
+    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id, vertical(job), by_text).table
     memory = party_data(table, labels, study.id, study.sort_by_id)
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
 

@@ -93,6 +93,20 @@ def test_a_job_that_calls_columns_otherwise_or_counts_levels_otherwise_does_not_
     assert not brought(studies, tmp_path, "ee", **marked).found  # the same records, with columns more
 
 
+def test_no_constant_hides_a_changed_record_and_two_constants_are_two_versions(tmp_path):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["x", "y", "z"])
+    table.loc[[4, 9], "y"] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    studies = EarlierStudies(tmp_path / "records")
+    studies.begin(brought(studies, tmp_path, "aa", missing="constant", constant=1e12))
+    assert not brought(studies, tmp_path, "bb", missing="constant", constant=1e12).found
+    assert rules(brought(studies, tmp_path, "cc", missing="constant", constant=1.0)) == ["re-run"]
+    table.loc[17, "y"] += 0.5
+    table.to_csv(tmp_path / "a.csv", index=False)
+    assert rules(brought(studies, tmp_path, "dd", missing="constant", constant=1e12)) == ["re-run"]
+
+
 def brought(studies, folder, run, **words):
     """The table ``a.csv`` as a site compares it with its earlier studies."""
     file = {"job": {"name": "j", "task": "svd"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
