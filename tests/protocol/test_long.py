@@ -7,7 +7,7 @@ from tests.tolerances import VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import StorageError
-from fedsvd.protocol.effects import Compute, Send
+from fedsvd.protocol.machine import Compute, Send
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import Keeping, batches, fits_whole, keeping, krylov_basis, krylov_block, krylov_start

@@ -7,8 +7,7 @@ counted; panels of it are views, as they are of float64 arrays in memory and of 
 from functools import cached_property
 
 from fedsvd.compress.reduce import panel_width
-from fedsvd.cost.account import Account
-from fedsvd.cost.rates import Work
+from fedsvd.cost.rates import Account, Work
 from fedsvd.cost.traffic import Expected, kept, sums_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import sums_after

@@ -1,9 +1,8 @@
 """What a session costs the CSP and the TA, stage by stage."""
 
-from fedsvd.cost.account import Account, Step
 from fedsvd.cost.exact import wide_factor
 from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
-from fedsvd.cost.rates import Work
+from fedsvd.cost.rates import Account, Step, Work
 from fedsvd.cost.traffic import Expected, kept, sums_of
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan

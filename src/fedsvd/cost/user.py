@@ -4,11 +4,10 @@ Here are the mask family, the paper's scheme and predictions; the sum family is 
 """
 
 from fedsvd.compress.reduce import panel_width
-from fedsvd.cost.account import Step
 from fedsvd.cost.common import User
 from fedsvd.cost.kernels import apply, draw, stored
 from fedsvd.cost.masks import kept_right, left, own_columns, right_columns, right_rows
-from fedsvd.cost.rates import Work
+from fedsvd.cost.rates import Step, Work
 from fedsvd.cost.sum import SumUser
 from fedsvd.cost.traffic import Expected, kept
 from fedsvd.linalg.windows import Form

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import expect_names, not_numeric, text_with_gaps, to_text
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import DuplicateNames, MissingExtra, UnknownFormat
 
 

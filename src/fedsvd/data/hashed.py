@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource, Reopen
+from fedsvd.data.source import Index, MatrixSource, Reopen
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.types import Array, Digest, Float
 

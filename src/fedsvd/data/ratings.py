@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.address import Address
 from fedsvd.data.hashed_normals import LANES, fields, normals, stream_key
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.sparse import SparseBase, TransposedSparse
 from fedsvd.errors import ConfigError
 from fedsvd.types import Digest, Float

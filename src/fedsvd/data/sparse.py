@@ -16,8 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import expect_matrix, expect_numeric, not_finite
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.views import Transposed
 from fedsvd.errors import UnknownFormat
 from fedsvd.types import Array

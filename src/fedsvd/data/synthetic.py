@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.address import Address
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.types import Array, Digest, Float
 

@@ -8,14 +8,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import Federated, whole_number
-from fedsvd.estimators.labels import cut, joint_labels
-from fedsvd.estimators.rows import expect_labels_fit, labels_of
+from fedsvd.estimators.base import Federated, projected, whole_number
+from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
-from fedsvd.estimators.transformer import projected
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Ids, Split, Task
-from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 

@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.estimators.base import FederatedTransformer, padded, projected
 from fedsvd.estimators.tables import Tables
-from fedsvd.estimators.transformer import FederatedTransformer, padded, projected
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
 from fedsvd.roles.user.pca import PCAResult

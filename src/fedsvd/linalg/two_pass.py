@@ -17,8 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fedsvd.linalg import backend
-from fedsvd.linalg.dense_svd import dense_svd, rank
-from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
+from fedsvd.linalg.dense_svd import corrected, correction, dense_svd, needs_correction, rank
 from fedsvd.linalg.verify import Quality, bounds, probes, verify_orthonormal, within
 from fedsvd.types import Float
 

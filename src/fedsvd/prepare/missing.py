@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, EmptyData, NotFinite
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions, row_panels

@@ -62,7 +62,7 @@ class SessionPlan:
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
-    prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``prekeys.py``)
+    prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
     dense_masks: bool = False  # the paper without its first optimisation: P and Q whole, dealt as matrices
     whole_shares: bool = False  # the paper without its second: all of Y_i is one batch
     protocol: int = PROTOCOL

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedsvd.errors import ConfigError, LocalProtocolError
 from fedsvd.randomness.seed import Seed
-from fedsvd.sealing.framing import framed, refusal
+from fedsvd.sealing.sign import framed, refusal
 
 VERSION = 1
 MAX_MESSAGES = 1 << 32

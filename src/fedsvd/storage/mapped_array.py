@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.storage.private_file import PrivateFile
+from fedsvd.storage.scratch import PrivateFile
 from fedsvd.types import Float
 
 _RESIDENT = 4  # of the budget that the array does not fit, the part that may stay in memory: a fourth

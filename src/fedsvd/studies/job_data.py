@@ -14,16 +14,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
-from fedsvd.data.views import Without
+from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import Extent, PartyData, label_user, misfits
-from fedsvd.studies.problems import Problems
+from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 

@@ -10,9 +10,8 @@ from fedsvd.protocol.parties import named as named
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.job_data import Prepared
-from fedsvd.studies.parties import expect_readable, expect_shapes
+from fedsvd.studies.parties import Problems, expect_readable, expect_shapes
 from fedsvd.studies.planning import Planned
-from fedsvd.studies.problems import Problems
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
 
 

@@ -23,12 +23,12 @@ from fedsvd.linalg.device import Device
 from fedsvd.linalg.pools import one_pool, threads
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
+from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
@@ -43,7 +43,7 @@ from fedsvd.types import Float, SessionId
 
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
-    from fedsvd.roles.user.sink import Sink
+    from fedsvd.roles.user.work import Sink
 
 
 @dataclass(frozen=True, repr=False)

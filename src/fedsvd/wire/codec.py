@@ -3,7 +3,7 @@
     magic "FSVD" | version u8 | type u8 | plan digest 32 bytes | fields in order
 
 A field's type follows from the message's type, so the bytes carry values only: fixed-width integers and floats,
-length-prefixed text and bytes, arrays with a header (``arrays.py``), counted tuples, and a presence byte where a value
+length-prefixed text and bytes, arrays with a header (``reader.py``), counted tuples, and a presence byte where a value
 may be missing. Types that a role says only to itself have no number and cannot be sent.
 """
 
@@ -16,8 +16,7 @@ from fedsvd.protocol import messages as said
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party, Role
 from fedsvd.types import Digest
-from fedsvd.wire.arrays import decode_array, encode_array
-from fedsvd.wire.reader import Reader, malformed
+from fedsvd.wire.reader import Reader, decode_array, encode_array, malformed
 
 VERSION = 2
 _MAGIC = b"FSVD"

@@ -10,7 +10,7 @@ from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
-from fedsvd.roles.user.masked_rows import Beside, RowsUnderP
+from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.upload import panels_of_operand
 from fedsvd.roles.user.work import Dense, Streamed, Work
@@ -83,7 +83,7 @@ def test_a_row_panel_has_its_labels_beside_it(memory, tmp_path):
     A_i, y_i = rng.normal(size=(40, COUNTS[1])), rng.normal(size=(40, 2))
     P = explicit.left(masks.P)
     expected = masks.c * np.hstack((P @ A_i @ right_side(masks), P @ y_i))
-    under = RowsUnderP(work, Beside(work, Dense(A_i), y_i), COUNTS[1] + 2)
+    under = RowsUnderP(work, Stacked(work, Dense(A_i), y_i), COUNTS[1] + 2)
     close(np.vstack([masks.under_right(under.panel(w)) for w in range(len(work.plan.row_panels))]), expected)
 
 

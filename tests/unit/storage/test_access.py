@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.storage.access import Access, Layout, spans, whole
+from fedsvd.storage.layout import Access, Layout, spans, whole
 
 NUMBERS = np.arange(6.0).reshape(2, 3)
 

@@ -20,9 +20,8 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode
 from fedsvd.protocol.upload import Batch, Keeping, keeping
 from fedsvd.secagg import fixed_point, on_device
-from fedsvd.storage.access import Access
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.device_store import DeviceStore
+from fedsvd.storage.block_store import BlockStore, DeviceStore
+from fedsvd.storage.layout import Access
 from fedsvd.types import Array, Float, Ring
 
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes

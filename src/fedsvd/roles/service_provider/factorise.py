@@ -14,9 +14,8 @@ import numpy as np
 
 from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import gram, namespace, norm, qr_r, to_numpy
-from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, rank, tall_svd
+from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, least_squares, rank, tall_svd
 from fedsvd.linalg.device import Device
-from fedsvd.linalg.least_squares import least_squares
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.two_pass import two_pass_svd
@@ -33,8 +32,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.device_store import DeviceStore
+from fedsvd.storage.block_store import BlockStore, DeviceStore
 from fedsvd.types import Array, Float, Ring
 
 _TOLERANCE = 1e-12

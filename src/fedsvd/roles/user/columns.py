@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from fedsvd.compress.centre import unit_scales
-from fedsvd.compress.panels import rows_of
+from fedsvd.compress.reduce import rows_of
 from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
 from fedsvd.roles.user.work import Work

@@ -13,15 +13,15 @@ import numpy as np
 from fedsvd.compress.centre import unit_scales
 from fedsvd.errors import UnexpectedMessage, VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
-from fedsvd.linalg.least_squares import Fit, least_squares
+from fedsvd.linalg.dense_svd import Fit, least_squares
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Mode
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
-from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import joint_factor, rest_in_zeros, upload_gram
+from fedsvd.roles.user.prediction import RegressionResult, lasting_directions
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand

@@ -86,7 +86,7 @@ def _transpose(rows: Float, lines: Float) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class Beside:
+class Stacked:
     """``[A_i, y_i]``: labels, in memory, beside the columns of an operand."""
 
     work: Work

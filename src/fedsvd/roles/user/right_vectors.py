@@ -21,11 +21,10 @@ import numpy as np
 
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
-from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
+from fedsvd.linalg.dense_svd import corrected, correction, needs_correction
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.sink import InMemory, Nowhere, Sink
 from fedsvd.roles.user.sums import (
     NORM_WIDTH,
     SPECTRUM_WIDTH,
@@ -34,7 +33,7 @@ from fedsvd.roles.user.sums import (
     upper_triangle,
     within_bounds,
 )
-from fedsvd.roles.user.work import Work
+from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Work
 from fedsvd.types import Array, Float
 
 _HANDED_OVER = 1 << 22  # numbers of Vt_i that a sink is given at once
