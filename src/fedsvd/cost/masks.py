@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from fedsvd.cost.kernels import Kernel, apply, draw, stored
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form
+from fedsvd.masks.right import LEAST_ROWS, SLAB
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import writes_out
 
-_SLAB, _LEAST = 1 << 22, 1024  # numbers, or at least rows, that pass Q together (``masks.right``)
 _NOTHING = Kernel(Work())
 
 
@@ -83,7 +83,7 @@ def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel
         return _written_out(plan, rows, own, T_i, Q)
     across = apply(plan.right, width, rows, plan.block)
     # Of the rows, those that pass Q together; a haar mask is one window and passes all of them.
-    slab = min(1.0, max(_SLAB / spread, _LEAST / rows)) if plan.right is Form.MIXING and rows else 1.0
+    slab = min(1.0, max(SLAB / spread, LEAST_ROWS / rows)) if plan.right is Form.MIXING and rows else 1.0
     passing = stored(plan.right, width, plan.block) + slab * (spread + across.numbers)
     through = spread + max(Q.numbers, passing)
     work = T_i.work + turn.work + Q.work + across.work + Work(memory=8 * spread)

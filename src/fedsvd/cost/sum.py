@@ -1,5 +1,6 @@
 """What a session of the sum family costs a user: compress, share, open or upload, check (specification, section 4)."""
 
+from fedsvd.compress.centre import SHIFT_COLUMNS
 from fedsvd.cost.common import User
 from fedsvd.cost.exact import acceptance, share, wide_factor, words
 from fedsvd.cost.kernels import apply, compress, dense_svd, stored
@@ -8,8 +9,6 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.sums import sums_before
 from fedsvd.protocol.tasks import Mode, Task
 from fedsvd.protocol.upload import upload_bytes
-
-_FIRST = 4096  # columns of a user's own shift
 
 
 class SumUser(User):
@@ -43,7 +42,7 @@ class SumUser(User):
         # Features and labels of a regression lie apart and are copied side by side.
         joined = float(rows * (plan.task is Task.LR))
         if plan.centre:
-            first = min(_FIRST, self.n_i)
+            first = min(SHIFT_COLUMNS, self.n_i)
             self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
         made = compress(rows, self.n_i, plan.centre, plan.memory)
         self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 2 * joined * self.panel)

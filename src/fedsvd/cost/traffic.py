@@ -45,13 +45,13 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import batches
+from fedsvd.roles.user.agreement import PART
+from fedsvd.sealing.seal import OVERHEAD
 from fedsvd.secagg.sums import TAG_WORDS, PlannedSum
 from fedsvd.types import Float, Ring
 
 Said = tuple[Party, Party, Message, int]  # from, to, what, how many times
-GROUP_PART = 1 << 26  # bytes of a group-sealed message (``roles/user/agreement.py``)
 _HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
-_SEALED = 25  # bytes a seal adds: version, number, tag
 _KEY, _SEED, _SIGNATURE, _DIGEST, _LENGTH = 32, 32, 64, 32, 8
 
 
@@ -145,8 +145,8 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
 def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Said]:
     """A group-sealed message, in parts of at most 2^26 bytes."""
     whole = length + _LENGTH
-    for start in range(0, whole, GROUP_PART):
-        sealed = _bytes_of(_SEALED + min(GROUP_PART, whole - start))
+    for start in range(0, whole, PART):
+        sealed = _bytes_of(OVERHEAD + min(PART, whole - start))
         yield origin, CSP, Relay(plan.digest, ALL, sealed), 1
         for party in plan.users:
             if party != origin:
@@ -154,7 +154,7 @@ def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Said]:
 
 
 def _letter(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Said]:
-    sealed = _bytes_of(_SEALED + length)
+    sealed = _bytes_of(OVERHEAD + length)
     yield origin, CSP, Relay(plan.digest, to, sealed), 1
     yield CSP, to, Relayed(plan.digest, origin, sealed), 1
 

@@ -20,8 +20,8 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
 
-_SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small beside a panel
-_LEAST = 1024  # rows, or putting blocks of reflectors together would take longer than the products
+SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small beside a panel
+LEAST_ROWS = 1024  # rows, or putting blocks of reflectors together would take longer than the products
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +81,7 @@ class RightMask:
 
         A haar mask passes them all at once: its reflectors are put together anew for every product.
         """
-        height = max(_SLAB // width, _LEAST) if self.form is Form.MIXING and self.on is None else max(rows, 1)
+        height = max(SLAB // width, LEAST_ROWS) if self.form is Form.MIXING and self.on is None else max(rows, 1)
         return (slice(start, min(start + height, rows)) for start in range(0, rows, height))
 
     def right_t(self, w: int, i: int, V: Array) -> Array:
