@@ -8,8 +8,9 @@ role and no message, so that its owner can save it as any other estimator.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from inspect import cleandoc, signature
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -35,6 +36,67 @@ from fedsvd.types import Float
 
 # One owner's table, divided to rehearse, is not released to another party: only what a scheme leaks is worth a warning.
 _REHEARSED = replace(Policy.permissive(), schemes=Policy().schemes, warn=True)
+# Parameters and attributes that the estimators share, as they stand in the docstring of each (``documented``).
+_PARAMETERS = """\
+scheme : {"auto", "sum", "mask", "paper"}, default="auto"
+    How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
+    else "mask".
+mode : {"A", "B"}, default=None
+    Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
+    under a mask (B). None for A where the release determines that matrix, else B.
+trust : {"peers", "authority"}, default="peers"
+    Who deals the masks: the parties among themselves, or a Trusted Authority.
+block_size : int, default=None
+    Width of mask blocks in the paper's scheme; None for 1000.
+memory : int, default=None
+    Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
+    half of this machine's memory.
+n_parties : int, default=2
+    Among how many parties a single table is divided, to rehearse.
+policy : Policy, default=None
+    What the owners allow to be released. None for the default policy, which warns of a study below it
+    (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
+device : str, default=None
+    Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
+engine : str, default=None
+    "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
+    that scheduler; None for this process alone.
+random_state : int, default=None
+    None takes every secret from the operating system. A number is for tests, and warns.
+id : str, default=None
+    The column of row ids in every party's table: it is left out of the data.
+"""
+_IDS = """\
+ids : {"compare", "trust"}, default="compare"
+    Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames, which need not be named)
+    are compared, and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared``
+    warns. "trust" takes the order on your word.
+"""
+_VERBOSE = """\
+verbose : bool, default=False
+    Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
+"""
+_ATTRIBUTES = """\
+n_features_in_ : int
+    Features of the joint table.
+feature_names_in_ : ndarray of shape (n_features,)
+    Where the tables have column names that are text, all different.
+certificate_ : Certificate
+    Residual and orthogonality of the result, bytes by link, seconds by stage.
+plan_ : SessionPlan
+    What the parties agreed on before anything was sent.
+"""
+
+E = TypeVar("E", bound=type)
+
+
+def documented(estimator: E) -> E:
+    """The class with ``{parameters}`` and ``{attributes}`` in its docstring replaced by what all estimators share."""
+    text = cleandoc(estimator.__doc__ or "")
+    ids = _IDS if "ids" in signature(estimator).parameters else ""
+    text = text.replace("{parameters}", (_PARAMETERS + ids + _VERBOSE).rstrip("\n"))
+    estimator.__doc__ = text.replace("{attributes}", _ATTRIBUTES.rstrip("\n"))
+    return estimator
 
 
 class NotFitted(NotFittedError, UnfittedInSklearn):  # type: ignore[misc]

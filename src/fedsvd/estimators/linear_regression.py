@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import Federated, projected, whole_number
+from fedsvd.estimators.base import Federated, documented, projected, whole_number
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.policy.rules import Policy
@@ -30,6 +30,7 @@ class PartyCoefficients:
         return f"PartyCoefficients(coef_={self.coef_.shape})"
 
 
+@documented
 class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc]
     """Least squares over features, or samples, that stay with their parties.
 
@@ -49,40 +50,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
         Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
-    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
-        else "mask".
-    mode : {"A", "B"}, default=None
-        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
-        under a mask (B). None for A where the release determines that matrix, else B.
-    trust : {"peers", "authority"}, default="peers"
-        Who deals the masks: the parties among themselves, or a Trusted Authority.
-    block_size : int, default=None
-        Width of mask blocks in the paper's scheme; None for 1000.
-    memory : int, default=None
-        Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
-        half of this machine's memory.
-    n_parties : int, default=2
-        Among how many parties a single table is divided, to rehearse.
-    policy : Policy, default=None
-        What the owners allow to be released. None for the default policy, which warns of a study below it
-        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
-    device : str, default=None
-        Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
-    engine : str, default=None
-        "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
-        that scheduler; None for this process alone.
-    random_state : int, default=None
-        None takes every secret from the operating system. A number is for tests, and warns.
-    id : str, default=None
-        The column of row ids in every party's table: it is left out of the data, and compared where features are
-        split. A pandas index serves as well, without being named.
-    ids : {"compare", "trust"}, default="compare"
-        Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
-        and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
-        the order on your word.
-    verbose : bool, default=False
-        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
+    {parameters}
 
     Attributes
     ----------
@@ -92,16 +60,9 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         0.0 without an intercept.
     rank_ : int
         Rank of the (centred) joint table, of the ridge's rows as well where there is a ridge.
-    n_features_in_ : int
-        Features of the joint table.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where the tables have column names that are text, all different.
     parties_ : tuple of PartyCoefficients
         What each party would hold: ``coef_``, its own part when features are split, and ``intercept_``.
-    certificate_ : Certificate
-        Residual, bytes by link, seconds by stage.
-    plan_ : SessionPlan
-        What the parties agreed on before anything was sent.
+    {attributes}
 
     Examples
     --------

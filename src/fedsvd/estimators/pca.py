@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.estimators.base import FederatedTransformer, padded, projected
+from fedsvd.estimators.base import FederatedTransformer, documented, padded, projected
 from fedsvd.estimators.tables import Tables
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
@@ -35,6 +35,7 @@ class PartyScores:
         return f"PartyScores(scores_={self.scores_.shape}, components_={self.components_.shape})"
 
 
+@documented
 class FederatedPCA(FederatedTransformer):
     """Principal component analysis over samples that stay with their parties.
 
@@ -53,35 +54,7 @@ class FederatedPCA(FederatedTransformer):
     release_spectrum : bool, default=True
         Release the singular values to all parties. Without them the parties learn no more than the mean and the
         top subspace, and the attributes about explained variance are missing.
-    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
-        else "mask".
-    mode : {"A", "B"}, default=None
-        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
-        under a mask (B). None for A where the release determines that matrix, else B.
-    trust : {"peers", "authority"}, default="peers"
-        Who deals the masks: the parties among themselves, or a Trusted Authority.
-    block_size : int, default=None
-        Width of mask blocks in the paper's scheme; None for 1000.
-    memory : int, default=None
-        Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
-        half of this machine's memory.
-    n_parties : int, default=2
-        Among how many parties a single table is divided, to rehearse.
-    policy : Policy, default=None
-        What the owners allow to be released. None for the default policy, which warns of a study below it
-        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
-    device : str, default=None
-        Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
-    engine : str, default=None
-        "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
-        that scheduler; None for this process alone.
-    random_state : int, default=None
-        None takes every secret from the operating system. A number is for tests, and warns.
-    id : str, default=None
-        The column of row ids in every party's table: it is left out of the data.
-    verbose : bool, default=False
-        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
+    {parameters}
 
     Attributes
     ----------
@@ -99,16 +72,11 @@ class FederatedPCA(FederatedTransformer):
         Mean of the joint table.
     scale_ : ndarray of shape (n_features,)
         Standard deviations, 1 for constant features; with ``unit_variance`` only.
-    n_components_, n_samples_, n_features_in_, rank_ : int
+    n_components_, n_samples_, rank_ : int
         Counts; ``rank_`` is how many components are more than rounding, at most ``n_components_``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where the tables have column names that are text.
     parties_ : tuple of PartyScores
         What each party would hold: the mean, the components, and its own ``scores_`` of shape ``(n_i, rank_)``.
-    certificate_ : Certificate
-        Residual, orthogonality, bytes by link, seconds by stage.
-    plan_ : SessionPlan
-        What the parties agreed on before anything was sent.
+    {attributes}
 
     Examples
     --------

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedsvd.estimators.base import FederatedTransformer, padded
+from fedsvd.estimators.base import FederatedTransformer, documented, padded
 from fedsvd.estimators.tables import Tables
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
@@ -98,6 +98,7 @@ def _variances(U: Float) -> Float:
     return total / len(U)
 
 
+@documented
 class FederatedSVD(FederatedFactors):
     """Singular value decomposition of a joint table whose parts stay with their parties.
 
@@ -115,40 +116,7 @@ class FederatedSVD(FederatedFactors):
         Parties hold different samples of the same features, or different features of the same samples.
     full_matrices : bool, default=False
         Square ``U_`` and ``components_``, as NumPy has them; with ``scheme="paper"`` only, and for small tables.
-    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
-        else "mask".
-    mode : {"A", "B"}, default=None
-        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
-        under a mask (B). None for A where the release determines that matrix, else B.
-    trust : {"peers", "authority"}, default="peers"
-        Who deals the masks: the parties among themselves, or a Trusted Authority.
-    block_size : int, default=None
-        Width of mask blocks in the paper's scheme; None for 1000.
-    memory : int, default=None
-        Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
-        half of this machine's memory.
-    n_parties : int, default=2
-        Among how many parties a single table is divided, to rehearse.
-    policy : Policy, default=None
-        What the owners allow to be released. None for the default policy, which warns of a study below it
-        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
-    device : str, default=None
-        Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
-    engine : str, default=None
-        "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
-        that scheduler; None for this process alone.
-    random_state : int, default=None
-        None takes every secret from the operating system. A number is for tests, and warns.
-    id : str, default=None
-        The column of row ids in every party's table: it is left out of the data, and compared where features are
-        split. A pandas index serves as well, without being named.
-    ids : {"compare", "trust"}, default="compare"
-        Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
-        and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
-        the order on your word.
-    verbose : bool, default=False
-        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
+    {parameters}
 
     Attributes
     ----------
@@ -165,16 +133,9 @@ class FederatedSVD(FederatedFactors):
         among what a top-r run releases.
     rank_ : int
         How many singular values are above rounding, at most n_components.
-    n_features_in_ : int
-        Features of the joint table.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where the tables have column names that are text, all different.
     parties_ : tuple of PartyFactors
         What each party would hold, without the zeros.
-    certificate_ : Certificate
-        Residual, orthogonality, bytes by link, seconds by stage.
-    plan_ : SessionPlan
-        What the parties agreed on before anything was sent.
+    {attributes}
 
     Examples
     --------
