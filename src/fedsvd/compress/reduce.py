@@ -80,7 +80,7 @@ Spread = Callable[[MatrixSource, Float | None, int, Progress | None], StreamingF
 """Factors a source, less its shift, in panels of this width, somewhere else."""
 
 PANELS = 6
-"""Panels alive at once at most: one that is met, one that is read ahead, what is made of it, what that is compared
+"""Panels alive at once at most: one that is worked on, one that is read ahead, what is made of it, what that is compared
 with, and what a norm or a copy takes."""
 
 

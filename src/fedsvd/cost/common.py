@@ -29,7 +29,7 @@ class User(Account):
 
     @cached_property
     def panel(self) -> int:
-        """Columns that are met together; a regression on split columns meets rows instead, however many."""
+        """Columns that are read together; a regression on split columns reads rows instead, however many."""
         return min(panel_width(self.rows, self.plan.memory), self.n_i)
 
     def keys(self) -> None:
@@ -44,7 +44,7 @@ class User(Account):
         wide = planned.kind is SumKind.WIDE
         words = float(planned.length * planned.kind.columns)
         batch = float(max(planned.batches) * planned.kind.columns)
-        # Shares, padded copies and replies are of one batch; wide numbers are whole numbers of Python besides.
+        # Shares, padded copies and replies are of one batch; wide numbers are integers of Python as well.
         self.step("sums", self.work_of(planned), words + (8.0 if wide else 4.0) * batch)
 
     def work_of(self, planned: PlannedSum) -> Work:
@@ -91,7 +91,7 @@ class User(Account):
         if self.expected.corrected:
             square = float(r * r)
             work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
-            # It is corrected where it stands; its Gram matrix, the triangle of it and their words are there beside it.
+            # It is corrected where it stands; its Gram matrix, the triangle of it and their words are there as well.
             self.step("own part", work, 10 * square)
 
     def own_panels(self, r: int) -> None:

@@ -83,7 +83,7 @@ class Cost:
 
     @property
     def seconds_on_links(self) -> float:
-        """What the links take, all of which meet at the CSP: zero where their speed is not given."""
+        """What the links take, all of which end at the CSP: zero where their speed is not given."""
         csp = self.roles[CSP.name]
         return (csp.sent + csp.received) / self.link if self.link else 0.0
 
@@ -190,7 +190,7 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 3600:.3g} h"
 
 
-_LONG = 2048  # rows from which on terms of lower order are small beside squares
+_LONG = 2048  # rows from which on terms of lower order are small compared with squares
 _COLUMNS = 64  # of the data at once, to begin with
 _ROUNDS = 64
 

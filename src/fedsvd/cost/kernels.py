@@ -64,7 +64,7 @@ def draw(form: Form, n: int, b: int = 0) -> Kernel:
     widths = Counter((n,) if form is Form.HAAR else block_sizes(n, block_width(form, b)))
     rounds = ROUNDS if form is Form.MIXING else 1
     normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
-    # Normals and their places stand beside the block they fill.
+    # Normals and their places are alive together with the block they fill.
     largest = 0.6 * max(widths) * min(REFLECTORS, max(widths))
     sorting = 3.0 * n * (form is Form.MIXING)
     return Kernel(Work(normals=normals, memory=16 * normals + 80 * sorting), stored(form, n, b) + max(largest, sorting))
@@ -101,7 +101,7 @@ def dense_svd(m: int, n: int) -> Kernel:
 def factor_svd(m: int, n: int, *, wants_v: bool, corrected: bool) -> Kernel:
     """U', S' of a matrix held whole, verified: through a triangular factor where one side is twice the other.
 
-    A wide matrix whose V' nobody asks for ends with its factor; a tall one has U' by one product, which is put right
+    A wide matrix whose V' is not asked for ends with its factor; a tall one has U' by one product, which is put right
     where its condition asks for it.
     """
     long, short = max(m, n), min(m, n)

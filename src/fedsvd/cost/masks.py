@@ -42,13 +42,13 @@ def kept_right(plan: SessionPlan) -> float:
 
 @dataclass(frozen=True)
 class RightRows:
-    """T_i and Q in an upload by rows: drawn once, kept, met by every row."""
+    """T_i and Q in an upload by rows: drawn once, cached, used for every row."""
 
     once: Work
     a_row: Work
     drawing: float  # numbers at the peak of drawing
     kept: float
-    beside: float  # numbers of the tallest window on its way, beside what is kept
+    working: float  # numbers of the tallest window on its way, on top of what is cached
 
 
 def right_rows(plan: SessionPlan, i: int) -> RightRows:

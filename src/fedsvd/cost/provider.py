@@ -66,7 +66,7 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     length = plan.M if by_rows else plan.N
     longest = max(shape[0 if by_rows else 1] for shape in plan.panels)
     folded = factor(width, length, longest)
-    work = folded.work + Work(memory=4 * total)  # beside it a probe, two products with a few vectors
+    work = folded.work + Work(memory=4 * total)  # in addition a probe, two products with a few vectors
     provider.step("fold", work, folded.numbers + coming + split, keeps=1.0 * min(width, length) * width)
 
 
@@ -114,7 +114,7 @@ def _two_pass(plan: SessionPlan, r: int, corrected: bool) -> Kernel:
 
 
 def _full(m: int, n: int) -> Kernel:
-    """Every row of U' and V'^T, beside the thin ones that are verified."""
+    """Every row of U' and V'^T, in addition to the thin ones that are verified."""
     thin, (short, long) = dense_svd(m, n), sorted((m, n))
     work = Work(svd=14.0 * long * short**2 + 8.0 * short**3, gemm=4.0 * long**2 * short, solve=2.0 * long**3)
     return Kernel(thin.work + work, thin.numbers + 4.0 * long**2)

@@ -47,7 +47,7 @@ class SumUser(User):
         made = compress(rows, self.n_i, plan.centre, plan.memory)
         self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 2 * joined * self.panel)
         passes = 5 + 3 * plan.unit_variance + 6 * (plan.task is Task.LR)
-        # The factor stands beside its scaled copies: with a power of two in two steps, and once more by rows.
+        # The factor is alive together with its scaled copies: with a power of two in two steps, and once more by rows.
         self.step("statistics", Work(memory=8 * passes * size), 3 * size, keeps=size)
         if plan.ridge_columns and self.i == 0:
             self.step("statistics", Work(qr=4 / 3 * rows**3 * 2, memory=32 * size), 4 * size)
@@ -70,7 +70,8 @@ class SumUser(User):
         (gram,) = (planned for planned in sums_before(plan) if planned.name == "gram")
         total = 2.0 * gram.length
         batch = 2.0 * max(gram.batches)
-        # The share, its padded copy and the reply of one batch stand beside the slices and the totals so far.
+        # The share, its padded copy and the reply of one batch are alive together with the slices and the totals so
+        # far.
         twice = total if len(gram.batches) > 1 else 0.0
         self.step("sums", self.work_of(gram), max(self.slices_held + total + 3 * batch, total + twice))
         R = wide_factor(M)

@@ -90,7 +90,7 @@ def longest_message(plan: SessionPlan) -> int:
 
 
 def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
-    """Every message of a session that meets no trouble; the order between links is free."""
+    """Every message of a session without faults; the order between links is free."""
     yield from _keys(plan)
     yield from _sums(plan, expected)
     if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
@@ -116,7 +116,7 @@ def _keys(plan: SessionPlan) -> Iterator[Said]:
     for dealer in holders:
         for party in plan.users:
             if party != dealer and seeds[dealer]:
-                yield from _letter(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
+                yield from _sealed(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
     if plan.check_ids:
         for party in plan.users:
             yield party, CSP, RowIds(digest, _words(ID_WORDS)), 1
@@ -153,7 +153,7 @@ def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Said]:
                 yield CSP, party, Relayed(plan.digest, origin, sealed), 1
 
 
-def _letter(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Said]:
+def _sealed(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Said]:
     sealed = _bytes_of(OVERHEAD + length)
     yield origin, CSP, Relay(plan.digest, to, sealed), 1
     yield CSP, to, Relayed(plan.digest, origin, sealed), 1
@@ -165,7 +165,7 @@ def _bytes_of(length: int) -> bytes:
 
 
 def _slices(plan: SessionPlan, i: int) -> list[tuple[int, int]]:
-    """The shapes of user i's slices of Q, as the CSP meets them transposed: window width, own columns."""
+    """The shapes of user i's slices of Q, as the CSP receives them transposed: window width, own columns."""
     return [(window.width, _width(window.columns[i])) for window in plan.right_windows]
 
 

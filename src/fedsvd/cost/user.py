@@ -118,7 +118,7 @@ class _MaskUser(User):
         self.held -= kept_right(plan)  # T_i and Q are dropped with the last panel
 
     def copies(self) -> int:
-        """Copies of a window of A_i before it meets P: centred as it is read; a regression's, scaled and blinded."""
+        """Copies of a window of A_i before it passes P: centred as it is read; a regression's, scaled and blinded."""
         return 2 * self.joined + int(self.centred)
 
     def draw_left(self) -> Work:
@@ -149,7 +149,7 @@ class _MaskUser(User):
             work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
         masks = min(sum(stored(plan.left, n, plan.block) for n in self.left_lengths()), plan.memory / (8 * OF_MEMORY))
         held = size if fits else min(size, plan.memory / 16)
-        then = rows * (wide + plan.N + plan.targets) + right.beside
+        then = rows * (wide + plan.N + plan.targets) + right.working
         self.step("mask", work, max(right.drawing, right.kept + masks + held + max(numbers, then)), keeps=right.kept)
         self.pad(rows)
 

@@ -52,7 +52,7 @@ class FrameSource(MatrixSource):
         cells: NDArray[Any] = part.to_numpy()
         if cells.dtype.kind in "biuf":
             return cells
-        # Booleans with nulls, decimals, or booleans beside numbers come as objects: convert each column.
+        # Booleans with nulls, decimals, or booleans among numbers come as objects: convert each column.
         out = np.empty(part.shape, order="F")
         for place in range(len(positions)):
             out[:, place] = _as_float(part[:, place])

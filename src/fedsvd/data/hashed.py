@@ -111,6 +111,6 @@ class _Sparse(HashedSource):
 
 
 def hashed(source: MatrixSource, axis: int) -> MatrixSource:
-    """The source as it is read with a digest beside it; generated and sparse ones have theirs without being read."""
+    """The source as it is read together with its digest; generated and sparse ones have theirs without being read."""
     kind = _Sparse if isinstance(source, SparsePanels) else HashedSource
     return source if source.made_up else kind(source, axis)

@@ -93,7 +93,7 @@ class MatrixSource(ABC):
 
     @property
     def made_up(self) -> bool:
-        """Whether the numbers come from a generator: nobody's records stand behind them."""
+        """Whether the numbers come from a generator: they are no person's records."""
         return False
 
     @property
@@ -204,7 +204,7 @@ class MatrixSource(ABC):
         return Digest(digest.hexdigest())
 
     def content_digest(self) -> bytes:
-        """What a party commits to beside the shape: the address of what is generated; nothing for what is not hashed
+        """What a party commits to in addition to the shape: the address of what is generated; nothing for what is not hashed
         while it is read (``hashed.py``)."""
         if not self.made_up:
             return b""

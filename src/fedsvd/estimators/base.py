@@ -68,8 +68,8 @@ id : str, default=None
 """
 _IDS = """\
 ids : {"compare", "trust"}, default="compare"
-    Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames, which need not be named)
-    are compared, and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared``
+    Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames, which need not be
+    named) are compared, and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared``
     warns. "trust" takes the order on your word.
 """
 _VERBOSE = """\

@@ -159,14 +159,14 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         )
         outcome = self._run(study, tables.parties(labels), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._keep(outcome.parties, flat=y.ndim == 1)
+        self._store(outcome.parties, flat=y.ndim == 1)
         return self
 
     def predict(self, X: Any) -> Float:
         """Predictions for samples.
 
-        Split by features, a list of one table per party runs the federated prediction: partial scores are added up
-        for the party that holds the labels, and nobody else learns them. Otherwise the coefficients on this estimator
+        Split by features, a list of one table per party runs the federated prediction: partial scores are added up for
+        the party that holds the labels, and no other party learns them. Otherwise the coefficients on this estimator
         are applied here.
 
         Parameters
@@ -226,7 +226,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
             raise ConfigError(f"label_party is {holder}", f"between 0 and {last} for {last + 1} parties")
         return holder
 
-    def _keep(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
+    def _store(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
         vertical = self.plan_.split is Split.VERTICAL
         bias: Float | float = results[0].intercept[0] if flat else results[0].intercept
         self.intercept_ = bias if self.plan_.centre else 0.0

@@ -21,7 +21,7 @@ from fedsvd.protocol.tasks import Task
 from fedsvd.types import Float
 
 _BLOCK_ENTRIES = 1 << 23
-_VECTORS_GOOD_TO = 1e-12  # the bar of 02-protocol, section 7
+_VECTORS_GOOD_TO = 1e-12  # relative error that vectors are accepted with
 
 
 def nearest(queries: Float, points: Float, k: int) -> tuple[Float, NDArray[np.intp]]:

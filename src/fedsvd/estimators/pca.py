@@ -151,7 +151,7 @@ class FederatedPCA(FederatedTransformer):
         study = self._study(Task.PCA, tables, components=components, unit_variance=scaled, release=release)
         outcome = self._run(study, tables.parties(), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._keep(outcome.parties, tables, wanted)
+        self._store(outcome.parties, tables, wanted)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:
@@ -169,7 +169,7 @@ class FederatedPCA(FederatedTransformer):
         self.fit(X)
         return padded(np.concatenate([party.scores_ for party in self.parties_]), self.n_components_, axis=1)
 
-    def _keep(self, results: tuple[PCAResult, ...], tables: Tables, wanted: int) -> None:
+    def _store(self, results: tuple[PCAResult, ...], tables: Tables, wanted: int) -> None:
         shared = results[0]
         self.rank_, self.n_components_, self.n_samples_ = shared.rank, wanted, tables.n_samples
         self.mean_ = shared.mean

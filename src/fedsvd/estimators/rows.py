@@ -2,7 +2,7 @@
 
 A pandas index names rows unless it only counts them: 0, 1, 2, ... is what every frame gets that was not given another,
 and says nothing. An index of whole numbers that is not that one (a shuffled or a filtered frame) does say something,
-also beside one that is. Parties' labels become row ids, which the session compares under a key (``RowIds``).
+also next to one that is. Parties' labels become row ids, which the session compares under a key (``RowIds``).
 
 Labels come as the parties hold them: one array for the joint samples, or one per party where samples are split.
 """
@@ -32,13 +32,13 @@ def labels_of(table: Any) -> Labels:
 
 
 def ids_from(labels: Sequence[Labels]) -> tuple[Labels, ...]:
-    """Row ids for all parties, or for none where their labels do not tell whether rows belong together.
+    """Row ids for all parties, or for none where their labels do not show whether rows belong together.
 
     Where some parties have no labels, those that have are compared here: a difference among them is an error too.
     """
     known = [own for own in labels if own is not None and not _only_counts(own)]
     whole = all(own.dtype.kind in "iu" for own in known)
-    # A plain count beside names or dates is a frame without ids; beside other whole numbers it is another order.
+    # A plain count next to names or dates is a frame without ids; next to other whole numbers it is another order.
     usable = [own if own is not None and (whole or not _only_counts(own)) else None for own in labels]
     if not known:
         return (None,) * len(labels)

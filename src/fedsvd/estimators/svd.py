@@ -44,9 +44,9 @@ class FederatedFactors(FederatedTransformer):
         study = self._study(task, tables, components=components, **asked)
         outcome = self._run(study, tables.parties(), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._keep(outcome.parties, tables, wanted)
+        self._store(outcome.parties, tables, wanted)
 
-    def _keep(self, results: tuple[FactorsResult, ...], tables: Tables, wanted: int) -> None:
+    def _store(self, results: tuple[FactorsResult, ...], tables: Tables, wanted: int) -> None:
         shared, by_rows = results[0], tables.split is Split.HORIZONTAL
         joined = np.concatenate([result.Vt_i for result in results], axis=1)
         U, Vt = (joined.T, shared.U.T) if by_rows else (shared.U, joined)

@@ -4,7 +4,7 @@ LAPACK counts array elements in integers. SciPy's wheels are built with 32-bit o
 64-bit ones (ILP64), a distribution's NumPy usually with 32-bit ones, cuSOLVER with 32-bit ones again; which of them
 answers is not ours to choose, and a count that wraps around has returned wrong factors in silence. So nothing is
 handed over that has 2^31 - 1 elements or more, nor anything whose *workspace* has: gesdd needs 4 k^2 + 7 k
-elements beside a k x k matrix.
+elements in addition to a k x k matrix.
 
 The way is QR first, then gesdd on the triangle, then gesvd should gesdd not converge. The Gram matrix would be
 quicker; it squares the condition number, which costs half of the digits. What does not fit here
@@ -13,7 +13,7 @@ belongs to ``streaming_factor`` (one long side) or ``truncated_svd`` (two long s
 *Correction.* Vectors of the long side of a matrix are made as ``Vt = S^-1 U^T X``, or ``U = X V S^-1``: one product,
 and no factorisation of anything long. They lose orthogonality like eps S_1 / S_r. Where that matters, ``Vt Vt^T = C
 C^T`` is the correction ``C^-1 Vt``, orthonormal to rounding at any condition number that leaves ``Vt`` independent:
-half a product for the Gram matrix and half of one for the solve. Both must meet the very numbers that the first product
+half a product for the Gram matrix and half of one for the solve. Both must use the very numbers that the first product
 left: what is put right is their rounding, and a product made anew would have rounding of its own.
 
 *Least squares* on a factor: w over the rank that is above rounding, and a basis of the null space.

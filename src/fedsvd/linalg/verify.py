@@ -1,4 +1,4 @@
-"""Is this factorisation right? Asked before anything is released (02-protocol, step 5).
+"""Is this factorisation right? Asked before anything is released (step 6).
 
 Solvers have returned wrong factors in silence: 32-bit LAPACK past its sizes, GPU drivers, a flipped bit in memory.
 Everything here compares a result with the matrix itself, never with what the solver says of it, and raises
@@ -55,7 +55,7 @@ def bounds(m: int, n: int, k: int, tolerance: float = 0.0) -> Quality:
 def verify_svd(A: Any, U: Array, sigma: Array, Vt: Array) -> Quality:
     """``||A - U diag(sigma) Vt||_F / ||A||_F`` and the orthogonality of both sides, within ``bounds``.
 
-    A is an array, a SciPy sparse matrix or an operator; panels are met once each.
+    A is an array, a SciPy sparse matrix or an operator; panels are read once each.
     """
     m, n, k = _check_shapes(A, U, sigma, Vt)
     _check_sigma(sigma)

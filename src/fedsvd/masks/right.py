@@ -20,7 +20,7 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
 
-SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small beside a panel
+SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small compared with a panel
 LEAST_ROWS = 1024  # rows, or putting blocks of reflectors together would take longer than the products
 
 
@@ -77,7 +77,7 @@ class RightMask:
         return out
 
     def _slabs(self, rows: int, width: int) -> Iterator[slice]:
-        """Rows that pass together: Q meets each by itself, and mixing makes three copies of what it is given.
+        """Rows that pass together: Q is applied to each by itself, and mixing makes three copies of what it is given.
 
         A haar mask passes them all at once: its reflectors are put together anew for every product.
         """
@@ -101,7 +101,7 @@ class RightMask:
 
 @dataclass(frozen=True, repr=False)
 class DealtRightMask:
-    """User i's slices Q_iw as a Trusted Authority dealt them (the paper's delivery); nobody else's are known."""
+    """User i's slices Q_iw as a Trusted Authority dealt them (the paper's delivery); no other user's are known."""
 
     i: int
     windows: tuple[Window, ...]

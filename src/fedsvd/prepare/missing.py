@@ -112,7 +112,7 @@ def totals(source: MatrixSource) -> Totals:
 
 
 def joint(parts: Sequence[Totals]) -> Totals:
-    """The sum of several parties' totals, where they meet in one process."""
+    """The sum of several parties' totals, where they run in one process."""
     columns = len(parts[0].totals)
     return Totals.of_vector(np.sum([part.vector() for part in parts], axis=0), columns)
 

@@ -123,16 +123,16 @@ class SessionKeys:
         else:
             expect_own_prekey(self._plan, self.me, self.prekey)
 
-    def read(self, book: KeyBook) -> None:
+    def read(self, directory: KeyBook) -> None:
         """Take in every party's key, or raise ``NotSealed``: one missing, doubled or not signed by its owner."""
         expected = [party for party in self._plan.parties if party.role is not Role.CSP]
-        if [party for party, _, _, _ in book.offers] != expected:
-            raise NotSealed("the book of keys does not list the plan's parties", "the CSP altered it: stop and ask")
-        for party, public, commits_to, signature in book.offers:
+        if [party for party, _, _, _ in directory.offers] != expected:
+            raise NotSealed("the key directory does not list the plan's parties", "the CSP altered it: stop and ask")
+        for party, public, commits_to, signature in directory.offers:
             statement = _statement(self._plan, party, public, commits_to)
             verify(self._plan.identity(party), _PURPOSE, statement, signature)
             if party == self.me and public != self.mine.public:
-                raise NotSealed("the book of keys holds another key for us", "the CSP altered it: stop and ask")
+                raise NotSealed("the key directory holds another key for us", "the CSP altered it: stop and ask")
             self.publics[party.index] = public
             self._commitments[party] = commits_to
 

@@ -1,8 +1,8 @@
 """Every message that one party may send to another, as frozen values; and a record of who received what.
 
-A field that carries a matrix keeps its letter and its lock: *masked* is under P and Q, *padded* under pairwise pads,
-*blinded* under R_i. Every message carries the digest of the plan it belongs to. All links end at the CSP: what users
-and the TA say to each other is sealed end to end and relayed.
+A field that carries a matrix has its symbol and its kind of protection in its name: *masked* is under P and Q, *padded*
+under pairwise pads, *blinded* under R_i. Every message carries the digest of the plan it belongs to. All links end at
+the CSP: what users and the TA say to each other is sealed end to end and relayed.
 
 ``Views`` is what each party saw: the record that adversary tests and the audit work on, and nothing beyond it.
 """

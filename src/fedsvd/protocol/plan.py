@@ -3,9 +3,9 @@
 A plan holds no data and no secret: task, shapes, masks, release policy, identities. What both ends of a link must
 agree on (widths of A_i, panels of the upload) is derived from it here, so that it cannot be derived differently.
 
-The letters are those of the specification: the protocol runs on ``A = [A_1 ... A_k]``, ``M`` rows by ``N`` columns. For
+The symbols are those of the specification: the protocol runs on ``A = [A_1 ... A_k]``, ``M`` rows by ``N`` columns. For
 SVD, PCA and LSA, M is m. Vertical regression puts a ridge's rows below the m samples; horizontal regression has the
-labels as further rows beside the features. In the sum family A_i is the share of user i, widened to q_i columns.
+labels as further rows below the features. In the sum family A_i is the share of user i, widened to q_i columns.
 """
 
 import hashlib
@@ -105,7 +105,7 @@ class SessionPlan:
 
     @cached_property
     def parties(self) -> tuple[Party, ...]:
-        """Everybody, the CSP first."""
+        """All parties, the CSP first."""
         return (CSP, *((TA,) if self.trust is Trust.AUTHORITY else ()), *self.users)
 
     @cached_property
@@ -148,12 +148,12 @@ class SessionPlan:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether users meet their data in panels of rows: where columns, or what they are compared with, are long."""
+        """Whether users read their data in panels of rows: where columns, or what they are compared with, are long."""
         return self.stacks_labels or self.tall
 
     @property
     def stacks_labels(self) -> bool:
-        """Whether this is a regression on split columns, where labels stand beside the rows."""
+        """Whether this is a regression on split columns, where labels are appended to the rows."""
         return self.task is Task.LR and self.split is Split.VERTICAL
 
     @property
@@ -268,6 +268,6 @@ class SessionPlan:
     @property
     def smallest_window(self) -> tuple[int, int]:
         """The sides of what both masks mix at least, from which the bound on an entry follows."""
-        labelled = self.masked_rows < self.M  # label rows meet Q alone
+        labelled = self.masked_rows < self.M  # label rows pass Q alone
         rows = 1 if labelled else min(window.stop - window.start for window in self.left_windows)
         return rows, min(window.width for window in self.right_windows)

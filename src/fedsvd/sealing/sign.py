@@ -5,7 +5,7 @@ signature given for one purpose is worth nothing for another. In step 1 users si
 the CSP, which relays them, cannot sit in the middle; the message there must name the session and the signer.
 
 What ``agree``, ``seal`` and this file share is here too: an unambiguous way to join byte strings, and the one refusal.
-Law of this package: a failure to open or to verify tells a peer nothing but that it failed. There is one error
+Law of this package: a failure to open or to verify shows a peer nothing but that it failed. There is one error
 with one text for a wrong key, a flipped bit, a replay, a short message and a bad point alike.
 """
 

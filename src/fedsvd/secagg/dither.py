@@ -64,7 +64,7 @@ def fill_on_device(codes: Array, least: int, seed: Seed, device: Device, each: E
     for number, rows in enumerate(pieces(codes)):
         part = codes[rows, :]
         count = part.shape[0] * width
-        words = device.room((-(-count // 4),), np.int64)
+        words = device.buffer((-(-count // 4),), np.int64)
         fill_words(seed.derive("piece", number), words.view(np.uint64), each)
         bits = device.put(words.view(np.int16))[:count]
         uniform = xp.reshape(xp.astype(bits, xp.float64), part.shape) * 2.0**-16 + 0.5

@@ -127,7 +127,7 @@ def share(
 def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, seeds: SumSeeds) -> Ring:
     """The total of a batch behind the CSP's reply, or ``SumAltered``; the reply is left as it is.
 
-    There is one refusal with one text, whatever was changed: a detail would tell the CSP about its attempt.
+    There is one refusal with one text, whatever was changed: a detail would inform the CSP about its attempt.
     """
     name, bits = planned.name, planned.kind.tag_bits
     fits = payload.shape == planned.shape(batch) and total_tag.shape == (TAG_WORDS,)

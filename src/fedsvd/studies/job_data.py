@@ -98,7 +98,7 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
 
 
 def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
-    """One party's table without labels and ids, and these beside it; its rows in the order of their ids if asked."""
+    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked."""
     ids = None if id is None else row_ids(source, id)
     table = source.without([*labels, *([] if id is None else [id])])
     y = labels_in(source, labels) if labels else None

@@ -86,7 +86,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
 def all_faults_named(prepared: Prepared) -> Iterator[None]:
     """Where a party's process refused its table, every table is read here: the error names all that is wrong.
 
-    Each process meets the faults of its own table, and the first of them ends the job.
+    Each process finds the faults of its own table, and the first of them ends the job.
     """
     try:
         yield

@@ -6,8 +6,8 @@ fix, and no key, hash or share has left the site by then. What can only be known
 agree) is found inside the session.
 
 ``Problems`` collects all that is wrong with the parties' data in one run: three faulty files should not take three
-runs. A problem that is met is noted and the next party is looked at; at the end they are one error, in the order in
-which they were met.
+runs. A problem that is found is noted and the next party is looked at; at the end they are one error, in the order in
+which they were found.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,7 +97,7 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
 
 
 def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
-    """Refuse parties that do not fit together, as far as shapes tell; all that is wrong is one error."""
+    """Refuse parties that do not fit together, as far as shapes show; all that is wrong is one error."""
     if len(parties) < 2:
         raise ConfigError(f"a federation needs at least two parties, got {len(parties)}", "add another party")
     found = [*_shape_faults(study, parties)]

@@ -161,7 +161,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
     width = sum(min(n_i, rows) for n_i in counts)
     within = rows <= width and rows <= _LONGEST_SUMMED
     if not within and (split_columns or rows > _SHORT_SIDE):
-        return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} beside it)"
+        return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} along the other)"
     if not fits and study.mode is not None:
         raise _too_little(needed, memory, rows)
     if not fits:

@@ -113,15 +113,15 @@ def _many(inner: Field) -> Field:
 
 
 _INT, _FLOAT, _TEXT, _PARTY = _number("<q", int), _number("<d", float), _text(), _party()
-_KEY, _LETTER = _blob(4096), _blob(1 << 40)
+_KEY, _SEALED = _blob(4096), _blob(1 << 40)
 _VECTOR, _MATRIX = _array("f", 1), _array("f", 2)
 _HASHES, _TAG, _PADDED = _array("u", 1), _array("u", 1), _array("u", 2)
 
 _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.KeyOffer: (1, (_KEY, _KEY, _KEY)),
     said.KeyBook: (2, (_many(_record(_PARTY, _KEY, _KEY, _KEY)),)),
-    said.Relay: (3, (_PARTY, _LETTER)),
-    said.Relayed: (4, (_PARTY, _LETTER)),
+    said.Relay: (3, (_PARTY, _SEALED)),
+    said.Relayed: (4, (_PARTY, _SEALED)),
     said.RowIds: (5, (_HASHES,)),
     said.RowsAgree: (6, ()),
     said.SumShare: (7, (_TEXT, _INT, _PADDED, _TAG, _KEY)),

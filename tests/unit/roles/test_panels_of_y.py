@@ -14,7 +14,7 @@ from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.upload import panels_of_operand
 from fedsvd.roles.user.work import Dense, Streamed, Work
-from fedsvd.storage.mapped_array import room_for
+from fedsvd.storage.mapped_array import scratch_array
 from fedsvd.types import SessionId
 
 COUNTS = (6, 11)
@@ -41,7 +41,7 @@ def plan(m, *, task=Task.SVD, scheme=Scheme.MASK, memory=1 << 30, targets=0, **c
 def work_of(agreed, i, scratch=None):
     masks = Masks(agreed, i, GROUP, OWN)
     source = open_source(np.random.default_rng(i).normal(size=(agreed.m, COUNTS[i])))
-    allocate = np.empty if scratch is None else lambda shape: room_for(shape, agreed.memory // 2, scratch)
+    allocate = np.empty if scratch is None else lambda shape: scratch_array(shape, agreed.memory // 2, scratch)
     return Work(agreed, i, source, masks, OWN, GROUP, allocate=allocate)
 
 

@@ -71,7 +71,7 @@ class Whole:
 class Folded:
     """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped.
 
-    Beside the factor runs a probe, ``G omega`` for the Gram matrix G of everything taken in and a few fixed vectors
+    Along with the factor runs a probe, ``G omega`` for the Gram matrix G of everything taken in and a few fixed vectors
     omega. It costs nothing and finds a factor that has gone wrong without the data being there any more.
     """
 

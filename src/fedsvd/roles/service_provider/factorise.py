@@ -123,11 +123,11 @@ def _top(plan: SessionPlan, operator: Operator, start: Array) -> Factorised:
     found = truncated_svd(operator, r, start, tolerance=_TOLERANCE, basis=basis, block=block)
     quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
     kept = min(r, rank(found.sigma, plan.m, plan.n))
-    return _told(found.U[:, :kept], found.sigma[:kept], quality, found.Vt[:kept, :])
+    return _in_host_memory(found.U[:, :kept], found.sigma[:kept], quality, found.Vt[:kept, :])
 
 
-def _told(U: Array, sigma: Array, quality: Quality, Vt: Array) -> Factorised:
-    """What was found, in host memory, whence it is told."""
+def _in_host_memory(U: Array, sigma: Array, quality: Quality, Vt: Array) -> Factorised:
+    """What was found, in host memory, from which it is sent."""
     return Factorised(to_numpy(U), to_numpy(sigma), quality.residual, quality.orthogonality, to_numpy(Vt))
 
 
@@ -156,7 +156,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     A = _near(A)
     tall = A.shape[0] >= 2 * A.shape[1] and not plan.full_matrices
     if not recovers(plan) and not plan.full_matrices and A.shape[1] >= 2 * A.shape[0]:
-        # Nobody asks for V': the factor of A^T has the U' and S' of A.
+        # No party asks for V': the factor of A^T has the U' and S' of A.
         R = qr_r(A.T)
         verify_factor(R, A)
         A = _near(R.T)
@@ -169,7 +169,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     kept = rank(sigma, plan.m, plan.n)
     if plan.components is not None:
         kept = min(kept, plan.components)
-    return _told(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
+    return _in_host_memory(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
 
 
 def _with_null_spaces(A: Array) -> SVD:

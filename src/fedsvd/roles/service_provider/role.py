@@ -101,7 +101,7 @@ class ServiceProvider(Machine):
     # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
     def _on_offer(self, sender: Party, message: KeyOffer) -> Step:
-        """Step 1: gather the signed keys, hand everybody the book of them."""
+        """Step 1: gather the signed keys, send the directory of them to every party."""
         if sender in self._offers:
             raise RepeatedShare(f"{sender} offered a key twice")
         self._offers[sender] = (message.public, message.commitment, message.signature)
@@ -250,7 +250,7 @@ class ServiceProvider(Machine):
     # --- the answer -----------------------------------------------------------------------------------------------
 
     def _on_factorised(self, sender: Party, message: Computed) -> Step:
-        """Step 3's result, verified: tell the users, each thing only where the plan releases it."""
+        """Step 3's result, verified: sent to the users, each part only where the plan releases it."""
         del self._upload
         found, digest = message.value, self.plan.digest
         if isinstance(found, Solved):

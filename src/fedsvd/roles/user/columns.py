@@ -147,7 +147,7 @@ def _energy(X: Array) -> Float:
 def penalised(deviation: Float, alpha: float, count: int) -> Float:
     """Deviations of the columns with their rows of the ridge, which outweighs a small column; zero stays zero.
 
-    Scaled by its own deviation alone, a column of 1e-6 would carry a ridge of 1e6 beside columns of unit size.
+    Scaled by its own deviation alone, a column of 1e-6 would carry a ridge of 1e6 next to columns of unit size.
     """
     return np.where(deviation > 0, np.hypot(deviation, np.sqrt(alpha / count)), 0.0)
 

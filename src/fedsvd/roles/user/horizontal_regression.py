@@ -62,7 +62,7 @@ def script(work: Work) -> Script:
     fit: Fit = yield from routes[plan.mode](work, prepared, rows)
     d_y = 1.0 / np.where(rows.inverse[f:] > 0, rows.inverse[f:], 1.0)
     w = fit.w * rows.inverse[:f, None] * d_y
-    w[:, deviation[f:] == 0] = 0.0  # constant labels are met by the intercept alone
+    w[:, deviation[f:] == 0] = 0.0  # constant labels are fitted by the intercept alone
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
     return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant)
 
@@ -135,7 +135,7 @@ class Blinded:
 
 
 def _under_masks(work: Work, prepared: Prepared, rows: _Rows) -> Script:
-    """The paper's scheme: ``[X y]^T`` goes up under masks, label rows beside P's rows."""
+    """The paper's scheme: ``[X y]^T`` goes up under masks, label rows below P's rows."""
     B = entry_bound(work, prepared.F1)
     solution: Solution = yield masked_upload(work, panels_of_operand(work, prepared.A_i, B))
     w = to_numpy(unmask_left(work.put(solution.w_masked), work.masks.P)) - rows.a

@@ -87,7 +87,7 @@ def _transpose(rows: Float, lines: Float) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Stacked:
-    """``[A_i, y_i]``: labels, in memory, beside the columns of an operand."""
+    """``[A_i, y_i]``: labels, in memory, to the right of the columns of an operand."""
 
     work: Work
     A_i: Operand

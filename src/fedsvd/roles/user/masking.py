@@ -51,7 +51,8 @@ NOTHING = Dealt()
 def dealt_masks(plan: SessionPlan, i: int, content: bytes, allocate: Allocate = np.empty) -> Dealt:
     """User i's masks, i from 0, from what follows the seed in the TA's sealed message.
 
-    Where half of the memory does not hold them they are put aside at once and met block by block (section 3.4, 1).
+    Where half of the memory does not hold them they are written to scratch at once and read block by block (section
+    3.4, 1).
     """
     shapes = [(window.columns[i].stop - window.columns[i].start, window.width) for window in plan.right_windows]
     m = plan.masked_rows if plan.dense_masks else 0
@@ -101,7 +102,7 @@ class Masks:
 
     @cached_property
     def P(self) -> LeftMask:
-        # By rows each of the paper's blocks is met once, and there may be many; else all are met again to take P off.
+        # By rows each of the paper's blocks is used once, and there may be many; else all are used again to remove P.
         plan, seed = self.plan, self.seed.derive("P")
         keep = not (plan.published and plan.by_rows)
         left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, self.on, keep, self.each, stored=self._stored)
@@ -150,7 +151,7 @@ class Masks:
             self.__dict__.pop(drawn, None)
 
     def under_right(self, rows: Array) -> Array:
-        """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that P has met already."""
+        """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that are under P already."""
         if self.written_out is not None:
             return matmul(rows, self.written_out[: rows.shape[1], : self._outputs(rows.shape[1])])
         return apply.mask_right(rows, self.Q, self.i, self.c, self.T_i)

@@ -102,7 +102,7 @@ def _powers_of_two(noisy: Float) -> Float:
 
 
 def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> Script:
-    """The paper's bias: the last row of the last user's coefficients, told to the others by a users-only sum."""
+    """The paper's bias: the last row of the last user's coefficients, sent to the others by a users-only sum."""
     last = work.i == work.plan.k - 1
     own = w_i[-1] if last else np.zeros(work.plan.targets)
     intercept = yield from wide_sum_of_floats("intercept", own, work.own)

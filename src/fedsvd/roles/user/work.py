@@ -138,7 +138,7 @@ class Work:
         )
 
     def panel(self, across: int) -> int:
-        """How many columns of this height, or rows of this width, are met at once."""
+        """How many columns of this height, or rows of this width, are read at once."""
         device = self.device
         return panel_width(across, self.plan.memory) if device is None else device_width(across, device.memory)
 
