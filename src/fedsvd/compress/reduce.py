@@ -80,8 +80,8 @@ Spread = Callable[[MatrixSource, Float | None, int, Progress | None], StreamingF
 """Factors a source, less its shift, in panels of this width, somewhere else."""
 
 PANELS = 6
-"""Panels alive at once at most: one that is worked on, one that is read ahead, what is made of it, what that is compared
-with, and what a norm or a copy takes."""
+"""Panels alive at once at most: one in use, one that is read ahead, what is made of it, what that is compared with,
+and what a norm or a copy takes."""
 
 
 @dataclass(frozen=True, repr=False)

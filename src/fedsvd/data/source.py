@@ -204,7 +204,7 @@ class MatrixSource(ABC):
         return Digest(digest.hexdigest())
 
     def content_digest(self) -> bytes:
-        """What a party commits to in addition to the shape: the address of what is generated; nothing for what is not hashed
+        """What a party commits to besides the shape: the address of what is generated; nothing for what is not hashed
         while it is read (``hashed.py``)."""
         if not self.made_up:
             return b""

@@ -1,6 +1,6 @@
 """What a user holds after a regression, and prediction with it on split columns.
 
-Each user's partial scores are added up for the label holder alone (specification, section 2). With two users the label
+Each user's partial scores are added up for the label holder alone. With two users the label
 holder learns the partner's partial scores, and the release note says so.
 """
 
