@@ -8,7 +8,7 @@ from functools import cached_property
 
 from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.rates import Account, Work
-from fedsvd.cost.traffic import Expected, kept, sums_of
+from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import sums_after
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Task
@@ -70,7 +70,7 @@ class User(Account):
 
     def own_part(self) -> None:
         """Vt_i, or scores: one pass over the data."""
-        plan, r, n_i = self.plan, kept(self.plan, self.expected), self.n_i
+        plan, r, n_i = self.plan, released_columns(self.plan, self.expected), self.n_i
         if not plan.releases(Item.OWN_PART):
             return
         part, pass_ = float(r * n_i), Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)

@@ -34,7 +34,7 @@ def right_columns(plan: SessionPlan, i: int, w: int) -> Kernel:
     return _right(plan, i, plan.M, own_columns(plan, i, w), plan.right_windows[w].width)
 
 
-def kept_right(plan: SessionPlan) -> float:
+def cached_right(plan: SessionPlan) -> float:
     """Numbers of Q that stay after an upload by columns: all of a single window, none of many."""
     aggregated = not plan.published
     return stored(plan.right, plan.N, plan.block) if aggregated and len(plan.right_windows) == 1 else 0.0
@@ -47,7 +47,7 @@ class RightRows:
     once: Work
     a_row: Work
     drawing: float  # numbers at the peak of drawing
-    kept: float
+    cached: float
     working: float  # numbers of the tallest window on its way, on top of what is cached
 
 

@@ -3,12 +3,21 @@
 from fedsvd.cost.exact import wide_factor
 from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
 from fedsvd.cost.rates import Account, Step, Work
-from fedsvd.cost.traffic import Expected, kept, sums_of
+from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import gram_batches
 from fedsvd.protocol.tasks import Item, Mode, Task
-from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
+from fedsvd.protocol.upload import (
+    Retention,
+    batches,
+    fits_whole,
+    folds,
+    krylov_basis,
+    krylov_block,
+    recovers,
+    retention,
+)
 
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
 
@@ -59,7 +68,7 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     if not folds(plan):
         store = _stored(plan)
         provider.step("keep", Work(memory=16 * total), store + coming + split, keeps=store)
-        if keeping(plan) is Keeping.WHOLE:
+        if retention(plan) is Retention.STORED:
             return
     by_rows = plan.by_rows
     width = plan.N + plan.targets if by_rows else plan.M
@@ -78,7 +87,7 @@ def _stored(plan: SessionPlan) -> float:
 
 def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None:
     """SVD, verified; then the answer to every user."""
-    r = kept(plan, expected)
+    r = released_columns(plan, expected)
     if plan.task is Task.LR:
         features = plan.N if plan.stacks_labels else plan.m
         kernel = dense_svd(features, features)
@@ -86,7 +95,7 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
         return
     if folds(plan):
         kernel = dense_svd(plan.M, min(plan.M, plan.N))
-    elif keeping(plan) is Keeping.BOTH:
+    elif retention(plan) is Retention.BOTH:
         kernel = _two_pass(plan, r, expected.corrected)
     elif plan.full_matrices:
         kernel = _full(plan.M, plan.N)

@@ -135,7 +135,7 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
     if plan.task is Task.PREDICT or (plan.task is Task.LR and plan.mode is not Mode.A):
         return
-    columns = (plan.M if plan.full_matrices else kept(plan, expected)) if plan.mode is not Mode.A else 0
+    columns = (plan.M if plan.full_matrices else released_columns(plan, expected)) if plan.mode is not Mode.A else 0
     length = -(-columns // 8)
     if plan.mode is Mode.A:
         length = 8 * (plan.m * plan.targets + 1) if plan.task is Task.LR else 8 * (plan.M + 1) * plan.planned_rank
@@ -204,14 +204,14 @@ def _upload(plan: SessionPlan) -> Iterator[Said]:
             yield party, CSP, PaddedBatch(digest, 0, _words(*shape)), times
 
 
-def kept(plan: SessionPlan, expected: Expected) -> int:
+def released_columns(plan: SessionPlan, expected: Expected) -> int:
     """The columns of U that are released."""
     return expected.rank if plan.components is None else min(expected.rank, plan.components)
 
 
 def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """Step 6: what the CSP answers, and eq. 6 in the paper's scheme."""
-    digest, r = plan.digest, kept(plan, expected)
+    digest, r = plan.digest, released_columns(plan, expected)
     if plan.task is Task.LR:
         features = plan.N if plan.stacks_labels else plan.m
         null = _numbers(features, features - expected.rank)

@@ -25,8 +25,8 @@ from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
 from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
 from fedsvd.linalg.pools import one_thread, small_products
+from fedsvd.linalg.uniform_words import normals_of, pinned_words, signed_order
 from fedsvd.linalg.windows import block_sizes, smooth_length
-from fedsvd.linalg.words import normals_of, pinned_words, signed_order
 from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, Float, expect_shape

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from fedsvd.errors import ConfigError
+from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
@@ -24,9 +25,6 @@ PROTOCOL = 2
 
 PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
-
-WIDENING = 32
-"""Columns beyond half of the rows that every share has at least (specification, section 3.4)."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ class SessionPlan:
         """Columns of every A_i, as shared: q_i in the sum family, else as masked."""
         if self.compress:
             # Exact whole numbers of total width M + 1 or less determine the shares; any two users have M + 63.
-            return tuple(max(p_i, self.M // 2 + WIDENING) for p_i in self.factor_widths)
+            return tuple(width(self.M, p_i) for p_i in self.factor_widths)
         widths = list(self.counts)
         widths[0] += self.ridge_columns
         widths[-1] += int(self.biased)

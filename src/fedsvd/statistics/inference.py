@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import ShapeError
-from fedsvd.statistics.distributions import f_tail, normal_reach, t_reach
+from fedsvd.statistics.distributions import around, expect_level, f_tail, normal_reach, t_reach, wald
 from fedsvd.statistics.refine import ExactGram, refined
 from fedsvd.statistics.triangle import triangle
 from fedsvd.statistics.undefined import (
@@ -32,7 +32,6 @@ from fedsvd.statistics.undefined import (
     is_array,
     is_number,
 )
-from fedsvd.statistics.wald import around, expect_level, wald
 from fedsvd.types import Float
 
 

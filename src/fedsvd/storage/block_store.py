@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.storage.layout import Access, Layout, spans, whole
+from fedsvd.storage.layout import Access, Layout, full_slice, spans
 from fedsvd.storage.scratch import PrivateFile
 from fedsvd.types import Array, Float, byte_size, expect_shape
 
@@ -92,7 +92,7 @@ class BlockStore(ABC):
         if self._closed:
             raise StorageError(f"the store of shape {self.shape} is closed", "read before close()")
         m, n = self.shape
-        return whole("rows", rows, m), whole("columns", cols, n)
+        return full_slice("rows", rows, m), full_slice("columns", cols, n)
 
     @abstractmethod
     def _write(self, rows: slice, cols: slice, block: Float) -> None:

@@ -18,7 +18,7 @@ from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode
-from fedsvd.protocol.upload import Batch, Keeping, keeping
+from fedsvd.protocol.upload import Batch, Retention, retention
 from fedsvd.secagg import fixed_point, on_device
 from fedsvd.storage.block_store import BlockStore, DeviceStore
 from fedsvd.storage.layout import Access
@@ -125,15 +125,15 @@ class Both:
 
 def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
     """What this plan's panels go to."""
-    kept = keeping(plan)
-    if kept is Keeping.EXACT:
+    kept = retention(plan)
+    if kept is Retention.EXACT:
         return Exact()
-    if kept is Keeping.FOLDED:
+    if kept is Retention.FOLDED:
         return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
     access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
     # The other half of the budget is for what is computed from it.
     store = storage((plan.M, plan.N), access, plan.memory // 2)
-    return Both(plan, store) if kept is Keeping.BOTH else Whole(plan, store)
+    return Both(plan, store) if kept is Retention.BOTH else Whole(plan, store)
 
 
 class Collected:
