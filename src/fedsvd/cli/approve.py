@@ -13,7 +13,7 @@ from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.serve import enlist_now
@@ -65,10 +65,14 @@ def approve(
 
 
 def _question(new: list[str], plan: SessionPlan | None) -> str:
-    held = "All parties will hold the joint Gram matrix. " if plan is not None and gram_by_consent(plan) else ""
+    held = "All parties will hold the joint Gram matrix. " if plan is not None and _opens_gram(plan) else ""
     if new:
         return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"
     return f"{held}Do you approve this job?"
+
+
+def _opens_gram(plan: SessionPlan) -> bool:
+    return gram_by_consent(plan) or plan.releases(Item.INFERENCE)
 
 
 def _record(considered: Considered, link: str | None) -> dict[str, Any]:

@@ -37,6 +37,10 @@ Label = Annotated[list[str], typer.Option("--label", help="The column to predict
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")]
+Inference = Annotated[
+    bool,
+    typer.Option("--inference", help="Standard errors, tests, intervals; all parties then hold the joint Gram matrix."),
+]
 UnitVariance = Annotated[bool, typer.Option("--unit-variance", help="Scale every column to unit variance first.")]
 FullMatrices = Annotated[bool, typer.Option("--full-matrices", help="Square factors; in the paper's scheme alone.")]
 Release = Annotated[

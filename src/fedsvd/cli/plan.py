@@ -100,6 +100,8 @@ def _whom(plan: SessionPlan, item: Item) -> str:
     """Who gets a released item."""
     if item is Item.OWN_PART or (item is Item.COEFFICIENTS and plan.split is Split.VERTICAL):
         return "to each party its own"
+    if item is Item.INFERENCE:
+        return "to every party, each computes it from the joint Gram matrix that all will hold"
     return "to the label holder" if item is Item.SCORE else "to every party"
 
 

@@ -28,6 +28,7 @@ _STUDY: dict[str, Any] = {
     "label_party": options.LabelParty,
     "alpha": options.Alpha,
     "intercept": options.Intercept,
+    "inference": options.Inference,
     "unit_variance": options.UnitVariance,
     "id": options.Id,
     "sort_by_id": options.SortById,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import MatrixSource
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
+from fedsvd.results import regression_table
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
@@ -32,11 +33,12 @@ SHARED = {
     Split.HORIZONTAL: (
         *("components", "singular_values", "spectrum", "mean", "scale", "coefficients", "intercept"),
         *_VARIANCES,
+        *regression_table.ARRAYS,
     ),
     Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept"),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy"),
+    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference"),
     Split.VERTICAL: (),
 }
 
@@ -87,7 +89,10 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             return scored(to, "fitted", _fitted(data.table, computed), data)
         case RegressionResult(fitted=fitted):
             to = _coefficients(to, computed)
-            return to if fitted is None else scored(to, "fitted", fitted, data)
+            if fitted is None:
+                return to
+            to = scored(to, "fitted", fitted, data)
+            return to if data.labels is None else regression_table.with_fit(to, computed.rank, data.labels, fitted)
     return to
 
 
@@ -190,9 +195,11 @@ def _pca_spectrum(to: PartyResult, computed: PCAResult) -> PartyResult:
 
 def _coefficients(to: PartyResult, computed: RegressionResult) -> PartyResult:
     features = to.feature_names(computed.coefficients.shape[1])
+    constant = [features[j] for j in computed.constant]
+    if computed.inference:
+        return regression_table.with_inference(to.adding(facts={"constant_columns": constant}), computed)
     columns = dict(zip(to.targets, computed.coefficients, strict=True))
     table = _table("coefficients", "feature", features, columns)
-    constant = [features[j] for j in computed.constant]
     return to.adding({"coefficients": computed.coefficients}, table, {"constant_columns": constant})
 
 

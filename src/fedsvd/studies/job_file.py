@@ -44,7 +44,12 @@ _LONGEST_PLACE = 4000
 _LARGEST_COUNT = 2**48
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Keys that are no option of the study itself, and the tasks that heed them.
-_ONLY_HERE = {"label_party": (Task.LR,), "intercept": (Task.LR,), "write": (Task.SVD, Task.PCA, Task.LSA)}
+_ONLY_HERE = {
+    "label_party": (Task.LR,),
+    "intercept": (Task.LR,),
+    "inference": (Task.LR,),
+    "write": (Task.SVD, Task.PCA, Task.LSA),
+}
 
 
 def applies(key: str, task: Task) -> bool:
@@ -113,6 +118,7 @@ class StudySection(_Section):
     ids: Annotated[Ids, BeforeValidator(lambda value: one_of(value, Ids))] = Ids.COMPARE
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     intercept: StrictBool = True
+    inference: StrictBool = False
     unit_variance: StrictBool = False
     full_matrices: StrictBool = False
     memory: Bytes | None = None
@@ -120,6 +126,13 @@ class StudySection(_Section):
     engine: Text | None = None
     write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
+
+    @property
+    def asked(self) -> tuple[Item, ...] | None:
+        """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
+        if not self.inference:
+            return self.release
+        return (*(self.release or released(self.task, None)), Item.INFERENCE)
 
 
 class MasksSection(_Section):
@@ -215,7 +228,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     _check_parties(file)
     _check_keys(file.job)
     job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder)
-    expect_legal(replace(study_of(job), release=file.job.release))  # as it is asked for, not as it was completed
+    expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
 
 
@@ -229,7 +242,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         scheme=job.masks.scheme,
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
-        release=released(study.task, study.release),
+        release=released(study.task, study.asked),
         centre=study.intercept if study.task is Task.LR else None,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,

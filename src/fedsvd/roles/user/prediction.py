@@ -15,6 +15,7 @@ from fedsvd.protocol.sums import FINE_STEP
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import bound_sum, total_sum
 from fedsvd.roles.user.work import Work
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.types import Float
 
 
@@ -28,6 +29,7 @@ class RegressionResult:
     residual: float
     constant: tuple[int, ...]  # own columns without variance, whose coefficients are zero
     fitted: Float | None = None  # the label holder's: fitted values on the training rows
+    inference: tuple[LinearInference, ...] = ()  # to each target, where the plan releases it
 
     def __repr__(self) -> str:
         return f"RegressionResult(coefficients={self.coefficients.shape}, rank={self.rank})"
