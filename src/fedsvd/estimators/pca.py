@@ -59,7 +59,7 @@ class FederatedPCA(FederatedTransformer):
         How many components; None for min(n_samples, n_features). Between 0 and 1, the least number that explains more
         than this share of the variance; "mle" is Minka's choice, "gavish-donoho" those above the optimal hard
         threshold, one at least. Each of these three needs the whole spectrum: U and S go to all parties, as with None,
-        and each party takes the first components at home.
+        and each party takes the first components locally.
     split : {"horizontal"}, default="horizontal"
         Parties hold different samples of the same features.
     unit_variance : bool, default=False

@@ -2,7 +2,7 @@
 
 In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
 users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released,
-every user computes it at home from its factor, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that user
+every user computes it locally from its factor, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that user
 1 folds into its factor.
 """
 
