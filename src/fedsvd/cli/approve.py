@@ -8,7 +8,7 @@ from rich.console import Console
 from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.output import Format, Output, facts, listing
-from fedsvd.cli.plan import leaves_each_site
+from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
@@ -100,6 +100,8 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "why": plan.reason,
         "brings": _brings(plan, names),
         "rows": how_rows_belong(plan) or None,
+        "prepare": considered.job.prepare.description(),
+        "prepared_here": considered.prepared,
         "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
         "leaves_this_site": leaves_each_site(plan),
@@ -150,6 +152,8 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
         return
     if considered.assumed:
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
+    if considered.prepared:
+        _list(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
     if considered.doubts:
         _list(console, "What to look at in your own data first", list(considered.doubts))
     _list(console, "What leaves this site", leaves_each_site(plan))

@@ -59,7 +59,11 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
 
 
 def point_out(output: Output, prepared: Prepared) -> None:
-    """What a person should look at before the numbers are there: rows not compared, columns that look like ids."""
+    """What a person should look at before the numbers are there: what was done to the tables, rows not compared,
+    columns that look like ids."""
+    for name, party in zip(prepared.names, prepared.parties, strict=True):
+        if party.prepared is not None:
+            output.line(f"{name}: {party.prepared}")
     with output.notices_of_warnings(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
 from fedsvd.results import regression_table
@@ -52,6 +53,8 @@ class Data(Protocol):
     def labels(self) -> Float | None: ...
     @property
     def ids(self) -> NDArray[Any] | None: ...
+    @property
+    def prepared(self) -> HomeReport | None: ...
 
 
 def shared_result(about: PartyResult, computed: Any, data: Data) -> PartyResult:
@@ -73,6 +76,8 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
     to = _shared(to, computed, data.ids)
     if data.ids is not None:
         to = to.adding({"row_ids": np.asarray(data.ids, np.str_)})
+    if data.prepared is not None:
+        to = to.adding(facts={"prepared": data.prepared.record()})
     if isinstance(computed, FactorsResult) and computed.verified is not None:
         to = to.adding(facts={"verified": asdict(computed.verified)})
     match computed:

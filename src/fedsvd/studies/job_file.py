@@ -32,6 +32,7 @@ from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
@@ -166,6 +167,7 @@ class _File(_Section):
     """A job file of fedsvd."""
 
     job: StudySection
+    prepare: PrepareSection = PrepareSection()
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
     authority: AuthoritySection | None = None
@@ -182,6 +184,7 @@ class Job:
     authority: AuthoritySection | None
     parties: tuple[PartySection, ...]
     folder: Path
+    prepare: PrepareSection
 
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
@@ -195,8 +198,9 @@ class Job:
         return located(party.data, self.folder)
 
 
-_SECTIONS: dict[str, type[_Section]] = {
+_SECTIONS: dict[str, type[BaseModel]] = {
     "job": StudySection,
+    "prepare": PrepareSection,
     "masks": MasksSection,
     "csp": CspSection,
     "authority": AuthoritySection,
@@ -227,7 +231,8 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
     _check_keys(file.job)
-    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder)
+    file.prepare.expect_fits(file.job.split)
+    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
 
@@ -284,13 +289,15 @@ def submitted_file(job: Job) -> dict[str, Any]:
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
         "party": [{"name": party.name} for party in job.parties],
     }
+    if not job.prepare.asks_nothing:
+        sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
     return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
 
 
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (*study.label, study.id or "", study.device or "", study.engine or ""):
+    for text in (*study.label, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")
