@@ -27,8 +27,6 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
-_ONE_ORDER = "columns = [...] under [prepare], or --columns, puts them in one order"
-
 
 class Problems:
     """What was found so far, each with the party and the file it is about."""
@@ -71,6 +69,7 @@ class Problems:
             raise together(self._found) from None
 
 
+_ONE_ORDER = "columns = [...] under [prepare], or --columns, puts them in one order"
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 
 
