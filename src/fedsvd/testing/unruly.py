@@ -13,6 +13,7 @@ Nothing here is reachable from the product: a fault must be asked for by name, i
 
 import argparse
 import itertools
+import logging
 import os
 import signal
 import sys
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--csp")
     parser.add_argument("--patience", type=float, default=120.0)
     asked = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
     fault, _, value = asked.fault.partition(":")
     FAULTS[fault](value)
     where = {"listen": asked.listen, "csp": asked.csp, "patience": asked.patience}
