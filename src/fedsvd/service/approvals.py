@@ -57,7 +57,7 @@ class Approval:
     def history(self) -> str:
         """What became of it, in words; empty where no session has begun."""
         if self.finished:
-            return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go beside them"
+            return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go next to them"
         if not self.attempts:
             return ""
         return f"approved {self.when}, {len(self.attempts)} attempt(s) failed here, of which {self.failed} count"

@@ -1,7 +1,7 @@
 """Asking a CSP about jobs, and ``fedsvd.connect(kit)``: submits jobs, watches them, and says where results are.
 
 ``CspClient`` asks the questions of ``api.py``, under a kit's certificate. ``Connection`` is the same for people, from
-Python and behind the ``fedsvd job`` commands. Data and results stay where they are: a researcher is told how a job
+Python and behind the ``fedsvd job`` commands. Data and results stay where they are: a researcher sees how a job
 stands, a party also finds its own results in its own folder.
 """
 

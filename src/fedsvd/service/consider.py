@@ -166,7 +166,7 @@ def agree(site: Site, considered: Considered, compared: Collection[str]) -> None
 
 
 def _csp(site: Site, certificate: bytes) -> Peer:
-    """The CSP, which computes for this job: a pin keeps the operator from putting another in its place."""
+    """The CSP, which computes for this job: a pin prevents the operator from putting another in its place."""
     identity = site.expect_csp(certificate)
     standing = Standing.PINNED if identity.party_id in site.kit.pins() else Standing.NEW
     return Peer(str(identity), standing, identity.fingerprint)

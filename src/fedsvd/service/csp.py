@@ -92,7 +92,7 @@ class CspNode(CspHandlers):
         self._note("started", port=self.port)
 
     def stop(self) -> None:
-        """End every session that is under way, tell its members, and hang up."""
+        """End every session that is under way, inform its members, and disconnect."""
         self._stopping.set()
         with self.jobs.changed:
             self.jobs.changed.notify_all()

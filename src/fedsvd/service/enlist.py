@@ -37,7 +37,7 @@ def authority_caller(job: Job) -> str:
 
 
 def member_callers(job: Job) -> tuple[str, ...]:
-    """Everybody who must enlist: the parties in order, then the authority where there is one."""
+    """All members who must enlist: the parties in order, then the authority where there is one."""
     parties = tuple(party_caller(party.name) for party in job.parties)
     needs = job.authority is not None or job.masks.scheme == "paper"
     return (*parties, *((authority_caller(job),) if needs else ()))

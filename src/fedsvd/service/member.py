@@ -174,7 +174,7 @@ class Member:
         try:
             self.report_again(client, record)
         except FedSVDError as lost:
-            _log.warning("role=%s cannot tell the CSP: %s", self.caller, lost)
+            _log.warning("role=%s cannot report to the CSP: %s", self.caller, lost)
 
     def report_again(self, client: CspClient, record: JobRecord) -> None:
         """An attempt that failed here is under way at the CSP: our report was lost, or the CSP was restarted."""

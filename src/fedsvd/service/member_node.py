@@ -77,7 +77,7 @@ class MemberNode:
             self._member.note("stopped")
 
     def stop(self) -> None:
-        """End every session that is under way, tell the CSP, and hang up."""
+        """End every session that is under way, inform the CSP, and disconnect."""
         self._stopping.set()
         if self._client is not None:
             self._client.close()  # it may be waiting for a CSP that is away
@@ -91,7 +91,7 @@ class MemberNode:
                 self._consider(client, record)
             except TransportError:
                 raise
-            except Exception as error:  # one job that makes no sense must not keep us from the others
+            except Exception as error:  # one job that makes no sense must not stop the others
                 why = str(error) if isinstance(error, FedSVDError) else f"unexpected {type(error).__name__}"
                 if self._reported.get(record.id) != why:
                     self._reported[record.id] = why

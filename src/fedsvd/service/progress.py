@@ -29,7 +29,7 @@ class Listener(Protocol):
 
 
 class ProgressReporter:
-    """Tells the CSP how far a member is."""
+    """Reports to the CSP how far a member is."""
 
     def __init__(self, client: Listener, id: str) -> None:
         self._client = client

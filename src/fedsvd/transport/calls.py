@@ -122,21 +122,21 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Leaving:
-    """The content of a Leave; ``whole`` when everything was said and nothing went wrong."""
+    """The content of a Leave; ``complete`` when everything was said and nothing went wrong."""
 
     session: SessionId
     below: int
-    whole: bool
+    complete: bool
 
     def encode(self) -> bytes:
-        return _LEAVE.pack(bytes.fromhex(self.session), self.below, self.whole)
+        return _LEAVE.pack(bytes.fromhex(self.session), self.below, self.complete)
 
     @classmethod
     def decode(cls, body: bytes) -> "Leaving":
-        session, below, whole = _unpacked(_LEAVE, body)
-        if whole > 1:
+        session, below, complete = _unpacked(_LEAVE, body)
+        if complete > 1:
             raise malformed()
-        return cls(SessionId(session.hex()), below, bool(whole))
+        return cls(SessionId(session.hex()), below, bool(complete))
 
 
 def _unpacked(form: struct.Struct, body: bytes) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ from fedsvd.transport.calls import (
     together,
     unbundle,
 )
-from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Encoded, Inbox, Outbox
 from fedsvd.transport.pinned_connection import Dialling as Dialling
 from fedsvd.transport.pinned_connection import PinnedConnection as PinnedConnection
 from fedsvd.types import SessionId
@@ -57,7 +57,7 @@ class Dialled:
         self._together = together(dialling.frame)
         self._left: dict[int, int] = {}  # frames of each message that were not answered yet
         self._inbox = Inbox(session, longest)
-        self._arrived: deque[Whole] = deque()
+        self._arrived: deque[Encoded] = deque()
         self._arrived_bytes = 0
         self._failure: FedSVDError | None = None
         self._pushes = True  # whether what is queued may still get through
@@ -95,10 +95,10 @@ class Dialled:
                 if wait > 0 or not isinstance(self._failure, PeerLost):
                     self._expect_up()
                 return None
-            whole = self._arrived.popleft()
-            self._arrived_bytes -= len(whole)
+            message = self._arrived.popleft()
+            self._arrived_bytes -= len(message)
             self._changed.notify_all()
-        return CSP, decode(whole)
+        return CSP, decode(message)
 
     def flush(self) -> None:
         """Wait until the CSP has everything we said; raises where it will not."""
@@ -183,7 +183,7 @@ class Dialled:
         return bundle(frames)
 
     def _delivered(self, places: tuple[Place, ...]) -> None:
-        """Frames have reached the CSP; a message that has come there whole is kept no longer."""
+        """Frames have reached the CSP; a message that has arrived completely is buffered no longer."""
         with self._changed:
             for number, _ in places:
                 self._left[number] -= 1
@@ -226,10 +226,10 @@ class Dialled:
         if [(frame.number, frame.part) for frame in frames] != [(number, part + i) for i in range(len(frames))]:
             raise malformed()
         with self._changed:
-            whole = [message for frame in frames for message in self._inbox.add(frame)]
-            self._arrived += whole
-            self._arrived_bytes += sum(len(message) for message in whole)
-            if whole:
+            complete = [message for frame in frames for message in self._inbox.add(frame)]
+            self._arrived += complete
+            self._arrived_bytes += sum(len(message) for message in complete)
+            if complete:
                 self._changed.notify_all()
         return len(frames), frames[0].parts
 

@@ -1,4 +1,4 @@
-"""Links inside one process: no socket, no thread, no loss. Order is kept on each link, and free between links.
+"""Links inside one process: no socket, no thread, no loss. Order is preserved on each link, and free between links.
 
 ``pick`` chooses which link delivers next, so a test can play every interleaving a real network could produce.
 """

@@ -18,7 +18,7 @@ from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.transport.calls import Joining, Leaving, Wanted, bundle, together, unbundle
-from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Encoded, Inbox, Outbox
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import FRAME, Frame, decode_frame
@@ -59,11 +59,11 @@ class SessionLinks:
         self._links = {party: _Link(session, longest) for party in roster.values()}
         # Taken after a link's own lock, never before.
         self._arrival = threading.Condition()
-        self._arrived: deque[tuple[Party, Whole]] = deque()
+        self._arrived: deque[tuple[Party, Encoded]] = deque()
         self._promised = 0  # bytes of all messages that have begun to come and were not read yet
         self._growing: set[Party] = set()  # whose next message has begun to come
         self._failure: FedSVDError | None = None
-        self.received = 0  # bytes of whole messages, for those who watch
+        self.received = 0  # bytes of complete messages, for those who watch
         self.closed: float | None = None  # when
 
     # --- the members' calls ---------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class SessionLinks:
                 self._promised -= link.inbox.clear()
                 self._growing.discard(party)
             link.changed.notify_all()
-        if not leaving.whole:
+        if not leaving.complete:
             self._fail(PeerLost(f"{party} has hung up in the middle of the session", "resume when it is back"))
 
     def _admit(self, party: Party, link: _Link, frame: Frame) -> bool:
@@ -157,10 +157,10 @@ class SessionLinks:
                 self._growing.add(party)
         return True
 
-    def _hand_on(self, party: Party, link: _Link, messages: list[Whole]) -> None:
+    def _hand_on(self, party: Party, link: _Link, messages: list[Encoded]) -> None:
         with self._arrival:
-            self._arrived.extend((party, whole) for whole in messages)
-            self.received += sum(len(whole) for whole in messages)
+            self._arrived.extend((party, message) for message in messages)
+            self.received += sum(len(message) for message in messages)
             (self._growing.add if link.inbox.growing else self._growing.discard)(party)
             if messages:
                 self._arrival.notify_all()
@@ -211,9 +211,9 @@ class SessionLinks:
                 if self._failure is not None:
                     raise self._failure
                 return None
-            party, whole = self._arrived.popleft()
-            self._promised -= len(whole)
-        return party, decode(whole)
+            party, message = self._arrived.popleft()
+            self._promised -= len(message)
+        return party, decode(message)
 
     def expect_signs_of_life(self, patience: float, but: Collection[Party] = (), grace: float = GRACE) -> None:
         """Raise for a member that is lost or has not called for longer than this, unless it has hung up or is done."""
@@ -243,7 +243,7 @@ class SessionLinks:
         return {party for party, link in self._links.items() if link.instance is None}
 
     def drain(self, patience: float) -> None:
-        """Wait until everything sent has been fetched, as long as members keep fetching."""
+        """Wait until everything sent has been fetched, as long as members go on fetching."""
         deadline, before = monotonic() + patience, -1
         while not self.fetched and monotonic() < deadline:
             now = sum(link.fetched for link in self._links.values())
