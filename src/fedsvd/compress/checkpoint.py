@@ -1,4 +1,4 @@
-"""A compression pass on disk, so that a killed one resumes (01-product, behaviour under trouble).
+"""A compression pass on disk, so that a killed one resumes (ADR 0016).
 
 A checkpoint is one file, replaced atomically: the factor so far, how many columns it holds, the shift, and digests of
 the first panel and of the last one absorbed. On resume both panels are read again and compared, which costs two

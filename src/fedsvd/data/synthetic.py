@@ -6,7 +6,7 @@
     synthetic://1000000x1000?seed=7&label=y&noise=1        with a last column y = X w + noise, w standard normal
 
 U is orthogonal, of the shorter side, and cheap to apply: a DCT-II followed by random signs. The authors' data has a
-U from a QR factorisation, and is divided by sqrt(n - 1) and by its largest row norm (06-experiments, 3a); ours keeps
+U from a QR factorisation, and is divided by sqrt(n - 1) and by its largest row norm (docs/reproduce.md); ours keeps
 entries of unit size, which needs no pass. The matrix is a sheaf of lines along its shorter side, each made by itself,
 and every entry is a function of seed and place (``hashed_normals.py``). Nobody's records stand behind it.
 """

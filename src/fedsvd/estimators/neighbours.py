@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedsvd.types import Float
 
 _BLOCK_ENTRIES = 1 << 23
-_VECTORS_GOOD_TO = 1e-12  # the bar of 02-protocol, section 7
+_VECTORS_GOOD_TO = 1e-12  # the bar of the specification, section 6
 
 
 def nearest(queries: Float, points: Float, k: int) -> tuple[Float, NDArray[np.intp]]:

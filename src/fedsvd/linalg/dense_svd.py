@@ -7,7 +7,7 @@ handed over that has 2^31 - 1 elements or more, nor anything whose *workspace* h
 elements beside a k x k matrix.
 
 The way is QR first, then gesdd on the triangle, then gesvd should gesdd not converge. The Gram matrix would be
-quicker; it squares the condition number, which costs half of the digits (02-protocol, C7). What does not fit here
+quicker; it squares the condition number, which costs half of the digits (SECURITY.md, C7). What does not fit here
 belongs to ``streaming_factor`` (one long side) or ``truncated_svd`` (two long sides).
 """
 

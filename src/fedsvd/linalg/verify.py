@@ -1,4 +1,4 @@
-"""Is this factorisation right? Asked before anything is released (02-protocol, step 5).
+"""Is this factorisation right? Asked before anything is released (specification, step 7).
 
 Solvers have returned wrong factors in silence: 32-bit LAPACK past its sizes, GPU drivers, a flipped bit in memory.
 Everything here compares a result with the matrix itself, never with what the solver says of it, and raises

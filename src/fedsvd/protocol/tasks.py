@@ -1,4 +1,4 @@
-"""The vocabulary of a plan: tasks, splits, schemes, trust, and what may be released (02-protocol, sections 2 and 3)."""
+"""The vocabulary of a plan: tasks, splits, schemes, trust, and what may be released (specification, section 1)."""
 
 from enum import StrEnum
 
