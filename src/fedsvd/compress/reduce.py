@@ -1,4 +1,4 @@
-"""Compress: ``X_i = L_i W_i^T`` with L_i m x min(m, n_i), from one streaming pass (specification, step 1).
+"""Compress: ``X_i = L_i W_i^T`` with L_i m x min(m, n_i), from one streaming pass (specification, step 3).
 
 ``L_i L_i^T = X_i X_i^T``, so the joint matrix of the L_i has the U and S of the joint matrix of the X_i, and upload and
 the CSP's work no longer depend on n. W_i is never formed. The data is read once, in panels of columns; a killed pass

@@ -1,4 +1,4 @@
-"""What a session of the sum family costs a user: compress, share, open or upload, check (specification, section 4)."""
+"""What a session of the sum family costs a user: compress, share, open or upload, check (steps 3 to 8)."""
 
 from fedsvd.cost.common import User
 from fedsvd.cost.exact import acceptance, share, wide_factor, words

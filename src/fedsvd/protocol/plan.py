@@ -26,7 +26,7 @@ PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
 
 WIDENING = 32
-"""Columns beyond half of the rows that every share has at least (specification, section 3.4)."""
+"""Columns beyond half of the rows that every share has at least (specification, step 4)."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class SessionPlan:
 
     @property
     def challenges(self) -> bool:
-        """Whether the CSP's solution is checked by a product under P (specification, section 5.2.5)."""
+        """Whether the CSP's solution is checked by a product under P (specification, step 7)."""
         return self.stacks_labels and self.scheme is Scheme.MASK
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Digits that no float64 has, filled with dice before a share is padded (step 4 of the protocol).
+"""Digits that no float64 has, filled with random bits before a share is padded (step 5 of the specification).
 
 A word has 62 bits for an entry and a float64 has 53, or fewer where it is the small difference of larger numbers. So an
 encoding ends in zeros, the more of them the larger the numbers behind it. Pads hide that in a share but leave it in the

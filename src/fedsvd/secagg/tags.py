@@ -1,4 +1,4 @@
-"""Tags: one number that shows whether a sum was altered on its way (specification, 2.2 to 2.4).
+"""Tags: one number that shows whether a sum was altered on its way (specification, section 2).
 
 ``tag = sum_j alpha_j x_j`` modulo 2^bits, with a secret key alpha_j, uniform on 0 .. 2^64 - 1, for every signed
 integer x_j. It is linear, so the tags of all shares add up to the tag of the total, and the CSP adds them without

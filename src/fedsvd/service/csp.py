@@ -230,7 +230,7 @@ class CspNode(CspHandlers):
             state = now.state if now.over else JobState.BROKEN
             certain = now.certain_bound or overflow
             now = self.jobs.breaks(job.id, state=state, failures=(*now.failures, failure), certain_bound=certain)
-            # Step 4: an entry beyond the usual bound starts again under the certain one, without a person.
+            # Step 5: an entry beyond the usual bound starts again under the certain one, without a person.
             return self.jobs.resume(job.id) if again else now
 
     def _store(self, shape: tuple[int, int], access: Access, budget: int) -> BlockStore:

@@ -1,4 +1,4 @@
-"""Step 7 on split columns: ``<P e, P (h + z)>`` for the label holder (specification, section 5.2.5).
+"""Step 7 on split columns: ``<P e, P (h + z)>`` for the label holder (specification, step 7).
 
 Users send the vectors padded, panel by panel of rows: the residual of every target, and last the vector that these are
 multiplied with. The CSP adds up what it is sent and multiplies. It cannot tell which part of the product is the secret

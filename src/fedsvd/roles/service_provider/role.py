@@ -252,7 +252,7 @@ class ServiceProvider(Machine):
     # --- the answer -----------------------------------------------------------------------------------------------
 
     def _on_factorised(self, sender: Party, message: Computed) -> Step:
-        """Step 3's result, verified: tell the users, each thing only where the plan releases it."""
+        """Step 6's result, verified: sent to the users, each thing only where the plan releases it."""
         del self._upload
         found, digest = message.value, self.plan.digest
         if isinstance(found, Solved):

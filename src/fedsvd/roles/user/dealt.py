@@ -34,7 +34,8 @@ NOTHING = Dealt()
 def dealt_masks(plan: SessionPlan, i: int, content: bytes, allocate: Allocate = np.empty) -> Dealt:
     """User i's masks, i from 0, from what follows the seed in the TA's sealed message.
 
-    Where half of the memory does not hold them they are put aside at once and met block by block (section 3.4, 1).
+    Where half of the memory does not hold them they are put aside at once and met block by block (section 3.4 of the
+    paper).
     """
     shapes = [(window.columns[i].stop - window.columns[i].start, window.width) for window in plan.right_windows]
     m = plan.masked_rows if plan.dense_masks else 0

@@ -1,4 +1,4 @@
-"""A batch of Y_i as words of the ring, its last bits filled: everything of step 4 but the pads.
+"""A batch of Y_i as words of the ring, its last bits filled: everything of step 5 but the pads.
 
 It happens where Y_i lies, on the host in slabs that stay in a cache, by as many threads as there are. A batch has two
 parts with an exponent each: the matrix, and the labels beside it.

@@ -1,4 +1,4 @@
-"""Prediction on split columns: each user's partial score, added up for the label holder alone (specification, section 2).
+"""Prediction on split columns: each user's partial score, added up for the label holder alone.
 
 With two users the label holder learns the partner's partial scores, and the ledger says so.
 """
