@@ -5,6 +5,7 @@ neither device nor cluster; what it computes outside of BLAS (masks, encoding, p
 """
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from fedsvd.engine.cluster_store import ClusterStore
 from fedsvd.errors import ConfigError, NoDevice
 from fedsvd.linalg.device import CPU, Device, open_device
 from fedsvd.linalg.exact_gram import exact_products_hold
+from fedsvd.linalg.pools import one_thread
 from fedsvd.randomness.keystream import Each
 from fedsvd.roles.service_provider.collect import Storage
 from fedsvd.storage.access import Access, Layout
@@ -89,9 +91,17 @@ def cores() -> int:
 def each_over(count: int) -> Each | None:
     """``map`` over so many threads, for ``Inputs.each``; None, which stands for ``map`` itself, for one.
 
-    Work that is shared out this way has one BLAS thread a piece: give it the threads that the BLAS would have had.
+    While it lasts the BLAS has one thread: pieces that each asked for all threads would wait for one another.
     """
-    return None if count <= 1 else _threads(count).map
+    if count <= 1:
+        return None
+    pool = _threads(count)
+
+    def each(work: Callable[..., Any], *pieces: Iterable[Any]) -> Iterator[Any]:
+        with one_thread():
+            return iter(list(pool.map(work, *pieces)))
+
+    return each
 
 
 @cache
