@@ -41,7 +41,7 @@ from fedsvd.wire.reader import malformed
 
 LARGEST = 1 << 20  # bytes of a question
 LARGEST_ANSWER = LARGEST_CALL - 4096
-_LARGEST_FACTS = 16 << 10  # bytes of a question that says something of the member itself
+_LARGEST_FACTS = 16 << 10  # bytes of a question with facts about the member itself
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Asking a CSP about jobs, and ``fedsvd.connect(kit)``: submits jobs, watches them, and says where results are.
+"""Asking a CSP about jobs, and ``fedsvd.connect(kit)``: submits jobs, watches them, and shows where results are.
 
 ``CspClient`` asks the questions of ``api.py``, under a kit's certificate. ``Connection`` is the same for people, from
 Python and behind the ``fedsvd job`` commands. Data and results stay where they are: a researcher sees how a job
@@ -50,7 +50,7 @@ class Carrier(Protocol):
         """The answer to one call."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
 
 
 class CspClient:
@@ -158,7 +158,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Hang up; jobs go on without us."""
+        """Disconnect; jobs go on without us."""
         self._client.close()
 
     def submit(self, job: Job | Mapping[str, Any] | Path | str) -> str:

@@ -1,4 +1,4 @@
-"""The single pre-flight checks: what one says, whether this machine is fit, and whether the CSP can be reached.
+"""The single pre-flight checks: what a check reports, whether this machine is fit, and whether the CSP can be reached.
 
 A check has a name, whether all is well, what was found, and the fix where it is not. Of the machine: disk, memory, and
 the library that multiplies matrices. Of the network: name, connection, certificate, answer, clock; each step needs the
@@ -59,7 +59,7 @@ def of_error(name: str, error: FedSVDError) -> Check:
 
 
 def attempt(name: str, work: Callable[[], str]) -> Iterator[Check]:
-    """The check that some work gets done; what it returns is what is said of it."""
+    """The check that some work gets done; what it returns is shown."""
     try:
         yield well(name, work())
     except FedSVDError as error:
@@ -226,7 +226,7 @@ def _connect(line: socket.socket, host: str, port: int, proxy: str) -> str:
     except OSError as error:
         return error.strerror or type(error).__name__
     status = answer.partition(b"\r\n")[0].decode("latin-1")
-    return "" if " 200" in status else status or "it hung up"
+    return "" if " 200" in status else status or "it closed the connection"
 
 
 def _certificate(site: Site, line: socket.socket, host: str) -> Iterator[Check]:

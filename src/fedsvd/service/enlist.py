@@ -1,4 +1,4 @@
-"""From a job file and what each member says of its data to the plan: the same at every member, or no one takes part.
+"""From a job file and the shape of each member's data to the plan: the same at every member, or no one takes part.
 
 A member enlists with shapes, never with values: rows, columns, whether the label is here, a digest of column names
 where they must agree, the certificate that binds its signing key, and a prekey where an authority deals. The CSP makes

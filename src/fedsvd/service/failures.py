@@ -46,7 +46,7 @@ def not_finished(record: JobRecord) -> str:
 
 @dataclass(frozen=True)
 class OwnFailure:
-    """Why an attempt failed at this site, for the eyes of its owner."""
+    """Why an attempt failed at this site, for its owner alone."""
 
     attempt: int
     stage: str

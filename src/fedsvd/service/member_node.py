@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's jobs
 _LOOK_AFTER_TROUBLE = 2.0
 _PATIENCE = 10.0
-_LONGEST_GOODBYE = 10.0  # a pass over the data that takes longer is left: the CSP finds the connection dead
+_LONGEST_STOP = 10.0  # a pass over the data that takes longer is left: the CSP finds the connection dead
 _NO_THREAD = threading.Thread()  # never started: stands for an attempt that we took no part in
 
 
@@ -69,7 +69,7 @@ class MemberNode:
                         _log.warning("role=%s %s", self.caller, error)
                     self._stopping.wait(_LOOK_AFTER_TROUBLE)
         finally:
-            deadline = monotonic() + _LONGEST_GOODBYE
+            deadline = monotonic() + _LONGEST_STOP
             for thread in self._busy.values():
                 if thread.is_alive():
                     thread.join(max(deadline - monotonic(), 0.0))

@@ -52,7 +52,7 @@ class Started:
     dashboard: str | None = None
 
     def shown(self) -> dict[str, str | int]:
-        """What there is to say, for JSON."""
+        """What is shown, for JSON."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 

@@ -98,7 +98,7 @@ class Inbox:
         if frame.session != self._session:
             raise LocalProtocolError("a frame of another session")
         if frame.number < self.next or frame.number in self._complete:
-            return []  # said again after it was acknowledged
+            return []  # sent again after it was acknowledged
         if self.too_early(frame):
             raise malformed()
         if frame.number not in self._coming:
@@ -114,7 +114,7 @@ class Inbox:
         return handed
 
     def clear(self) -> int:
-        """Forget what has not been handed on; how many bytes were promised."""
+        """Drop what has not been handed on; how many bytes were promised."""
         promised = sum(assembly.size for assembly in self._coming.values())
         promised += sum(len(message) for message in self._complete.values())
         self._coming.clear()

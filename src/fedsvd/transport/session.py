@@ -1,7 +1,7 @@
 """The links of one session at the CSP: what members push and pull, and the CSP's own end of it.
 
 A member's message may come in when there is space for it, so that the bytes waiting to be read stay within what may be
-held, or are one message. A member that speaks too early must try again; one that breaks the rules ends the session at
+held, or are one message. A member that sends too early must try again; one that breaks the rules ends the session at
 both ends. gRPC is not here.
 
 A member always has a call open that waits for its next message. When its process dies the connection closes, and that
@@ -84,7 +84,7 @@ class SessionLinks:
             link.instance = joining.instance
 
     def push(self, party: Party, body: bytes) -> bool:
-        """Take frames in; False when they must be said again later."""
+        """Take frames in; False when they must be sent again later."""
         try:
             frames = [decode_frame(frame) for frame in unbundle(body)]
             return all(self._push(party, frame) for frame in frames)
@@ -130,7 +130,7 @@ class SessionLinks:
                     link.lost = monotonic()
 
     def leave(self, party: Party, leaving: Leaving) -> None:
-        """A member hangs up: what it said is heard, what was on its way to it is lost."""
+        """A member disconnects: what it sent is received, what was on its way to it is lost."""
         link = self._links[party]
         with link.changed:
             if link.gone:
@@ -142,7 +142,7 @@ class SessionLinks:
                 self._growing.discard(party)
             link.changed.notify_all()
         if not leaving.complete:
-            self._fail(PeerLost(f"{party} has hung up in the middle of the session", "resume when it is back"))
+            self._fail(PeerLost(f"{party} has disconnected in the middle of the session", "resume when it is back"))
 
     def _admit(self, party: Party, link: _Link, frame: Frame) -> bool:
         """Whether a message may begin to come."""
@@ -198,7 +198,7 @@ class SessionLinks:
             if not self._open:
                 raise PeerLost("the session is over")
             if link.gone:
-                raise PeerLost(f"{to} has hung up")
+                raise PeerLost(f"{to} has disconnected")
             link.outbox.put(parts)
             link.changed.notify_all()
 
@@ -216,7 +216,8 @@ class SessionLinks:
         return party, decode(message)
 
     def expect_signs_of_life(self, patience: float, but: Collection[Party] = (), grace: float = GRACE) -> None:
-        """Raise for a member that is lost or has not called for longer than this, unless it has hung up or is done."""
+        """Raise for a member that is lost or has not called for longer than this, unless it has disconnected or is
+        done."""
         now = monotonic()
         for party, link in self._links.items():
             if link.gone or link.polls or party in but:
@@ -228,13 +229,13 @@ class SessionLinks:
                 raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
 
     def expect_any_member(self) -> None:
-        """Raise where all members have hung up, and nothing that they said is left to be read."""
+        """Raise where all members have disconnected, and nothing that they sent is left to be read."""
         if self.all_left and not self._arrived:
-            raise PeerLost("all members have hung up")
+            raise PeerLost("all members have disconnected")
 
     @property
     def all_left(self) -> bool:
-        """Whether all members have hung up."""
+        """Whether all members have disconnected."""
         return all(link.gone for link in self._links.values())
 
     @property
@@ -261,7 +262,7 @@ class SessionLinks:
         return self.closed is None
 
     def close(self) -> None:
-        """Hang up: what was sent before can still be fetched."""
+        """Close: what was sent before can still be fetched."""
         with self._arrival:
             self.closed = self.closed or monotonic()
             self._arrived.clear()
