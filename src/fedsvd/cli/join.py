@@ -130,7 +130,7 @@ def _show_request(kit: Path, made: Request, format: Format) -> None:
     }
 
     def show(console: Console) -> None:
-        console.print(f"Send {kit / REQUEST} to the operator. Keep the rest: keys never leave {kit}.")
+        console.print(f"Send {kit / REQUEST} to the operator. Send nothing else: keys never leave {kit}.")
         console.print(
             facts(
                 {

@@ -1,6 +1,6 @@
 """What a role computes with: a device and the threads that make pads meanwhile, or a cluster.
 
-All are this process's own affair: no plan names them, and no other party learns of them. On the CPU a role needs
+All are local to this process: no plan names them, and no other party learns of them. On the CPU a role needs
 neither device nor cluster; what it computes outside of BLAS (masks, encoding, pads) it shares out by ``each_over``.
 """
 

@@ -99,7 +99,7 @@ class Enlist(About):
     facts: EnlistedFacts
 
 
-class Tell(About):
+class Report(About):
     progress: Progress
 
 
@@ -131,14 +131,14 @@ JOBS = Verb("jobs", ListJobs, JobPage)
 JOB = Verb("job", About, WatchedJob)
 WAIT = Verb("wait", Wait, WatchedJob)
 ENLIST = Verb("enlist", Enlist, JobRecord, _LARGEST_FACTS)
-TELL = Verb("tell", Tell, Nothing, _LARGEST_FACTS)
+REPORT = Verb("tell", Report, Nothing, _LARGEST_FACTS)
 ENDED = Verb("ended", Ended, JobRecord)
 RESUME = Verb("resume", About, JobRecord)
 STOP = Verb("stop", About, JobRecord)
 WHO = Verb("who", About, Certificates)
 NOW = Verb("now", Now, Clock)
 VERBS: dict[str, Verb[Any, Any]] = {
-    verb.name: verb for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, TELL, ENDED, RESUME, STOP, WHO, NOW)
+    verb.name: verb for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, REPORT, ENDED, RESUME, STOP, WHO, NOW)
 }
 
 

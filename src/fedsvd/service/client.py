@@ -100,8 +100,8 @@ class CspClient:
     def enlist(self, job: JobRecord, facts: EnlistedFacts) -> JobRecord:
         return self.ask(api.ENLIST, api.Enlist(id=job.id, attempt=job.attempt, facts=facts))
 
-    def tell(self, id: str, progress: Progress) -> None:
-        self.ask(api.TELL, api.Tell(id=id, progress=progress))
+    def report(self, id: str, progress: Progress) -> None:
+        self.ask(api.REPORT, api.Report(id=id, progress=progress))
 
     def ended(self, job: JobRecord, failure: Failure | None = None) -> JobRecord:
         return self.ask(api.ENDED, api.Ended(id=job.id, attempt=job.attempt, failure=failure))

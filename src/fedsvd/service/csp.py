@@ -219,7 +219,7 @@ class CspNode(CspHandlers):
 
     def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
         """This attempt failed; one that another attempt has followed already changes nothing any more."""
-        with suppress(StorageError):  # a full disk must not keep the others waiting
+        with suppress(StorageError):  # a full disk must not make the others wait
             self._note("broken", job=job.id, who=failure.who, code=failure.code, stage=failure.stage)
         with self.jobs.changed:
             now = self.jobs.get(job.id)

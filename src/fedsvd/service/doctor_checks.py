@@ -102,7 +102,7 @@ def this_machine(folder: Path) -> Machine:
 
 
 def examine_machine(machine: Machine, memory: int, disk: int = 0) -> Iterator[Check]:
-    """Whether a machine can keep to a budget of ``memory`` bytes, and write ``disk`` bytes."""
+    """Whether a machine has a budget of ``memory`` bytes, and write ``disk`` bytes."""
     yield _disk(machine.disk_free, max(disk, _LEAST_DISK))
     yield _memory(machine.memory_free, memory)
     yield _blas(machine)

@@ -168,7 +168,7 @@ class Member:
         try:
             self.note("failed", job=record.id, code=error.code, stage=stage)
             self.owner.write_failure(record, error, stage)
-        except FedSVDError as lost:  # a full disk must not keep the others waiting
+        except FedSVDError as lost:  # a full disk must not make the others wait
             _log.warning("role=%s cannot write down why: %s", self.caller, lost)
         self._failed[record.attempt_key] = Failure(code=error.code, stage=stage)
         try:

@@ -216,8 +216,7 @@ class SessionLinks:
         return party, decode(message)
 
     def expect_signs_of_life(self, patience: float, but: Collection[Party] = (), grace: float = GRACE) -> None:
-        """Raise for a member that is lost or has not called for longer than this, unless it has disconnected or is
-        done."""
+        """Raise for a member that is lost or silent for longer than this, unless it left or is done."""
         now = monotonic()
         for party, link in self._links.items():
             if link.gone or link.polls or party in but:
