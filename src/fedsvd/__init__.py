@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.load import load
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
+    from fedsvd.estimators.prepared import prepared
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
     from fedsvd.service.client import connect
@@ -28,6 +29,7 @@ __all__ = [
     "connect",
     "load",
     "open_source",
+    "prepared",
 ]
 
 
@@ -66,6 +68,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.data import open as opening
 
             return opening.open_source
+        case "prepared":
+            from fedsvd.estimators import prepared as preparing
+
+            return preparing.prepared
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

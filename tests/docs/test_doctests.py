@@ -34,10 +34,10 @@ def folder(tmp_path_factory):
     out = str(root / "results" / "three-hospitals")
     assert CliRunner().invoke(cli, ["run", str(root / "job.toml"), "--out", out, "-q"]).exit_code == 0
     kits = temporary_federation(root / "kits", HOSPITALS, researcher="researcher", now=datetime.now(UTC))
-    stop, told, ready = threading.Event(), {}, threading.Event()
+    stop, reached, ready = threading.Event(), [], threading.Event()
 
-    def heard(facts):
-        told.update(facts)
+    def heard(started):
+        reached.append(started)
         ready.set()
 
     thread = threading.Thread(
@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
     thread.start()
     assert ready.wait(60)
     researcher = kits["researcher/researcher"]
-    address = f"127.0.0.1:{told['port']}"
+    address = f"127.0.0.1:{reached[0].port}"
     (researcher / "site.toml").write_text(f'[csp]\naddress = "{address}"\n')
     researcher.rename(root / "researcher")
     yield root

@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 from tests.docs.snippets import DOCS, script_of, typed
-from tests.tolerances import RESULT_BAR, assert_close
+from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
 
 TUTORIAL = "tutorial/first-study.md"
 
@@ -63,7 +63,7 @@ def test_a_federation_in_five_commands_as_typed(tmp_path):
         assert (found / "report.html").is_file()
 
 
-@pytest.mark.parametrize("name", ["genotypes", "ratings"])
+@pytest.mark.parametrize("name", ["genotypes", "ratings", "regression-table"])
 def test_a_how_to_as_typed(name, tmp_path):
     said = typed(page(f"howto/{name}.md"), tmp_path)
     assert said
@@ -78,6 +78,13 @@ def test_the_job_of_the_bank_and_the_telco_runs_where_policies_are_enforced(tmp_
     (trial,) = (tmp_path / "trial" / "bank" / "results").iterdir()
     for found in (fitted[1], np.load(trial / "coefficients.npy")):
         assert_close(found, fitted[0], RESULT_BAR)
+
+
+def test_the_how_to_of_messy_tables_as_typed(tmp_path):
+    said = typed(page("howto/messy-tables.md"), tmp_path)
+    assert float(re.search(r"largest difference: (\S+)", said)[1]) < STATISTIC_BAR
+    assert "rows with a missing entry are left out" in said
+    assert list(tmp_path.glob("results/two-hospitals/parties/*/report.html"))
 
 
 @pytest.mark.slow

@@ -27,11 +27,19 @@ def pages(tmp_path_factory):
     pca = study(files.job(task="pca", components=3, release=["components", "mean", "spectrum"], id="patient"))
     keys = {"split": "vertical", "label": "outcome", "label_party": "insurer", "id": "patient", "sort_by_id": True}
     lr = study(companies(columns).job(task="lr", release=["coefficients", "intercept", "score"], **keys))
-    found = {"party": pca / "parties" / "north", "csp": pca / "roles" / "csp", "labels": lr / "parties" / "insurer"}
+    table = study(
+        hospitals(tmp_path_factory.mktemp("table")).job(task="lr", label="outcome", id="patient", inference=True)
+    )
+    found = {
+        "table": table / "parties" / "south",
+        "party": pca / "parties" / "north",
+        "csp": pca / "roles" / "csp",
+        "labels": lr / "parties" / "insurer",
+    }
     return {name: folder / "report.html" for name, folder in found.items()}
 
 
-@pytest.mark.parametrize("name", ["party", "csp", "labels"])
+@pytest.mark.parametrize("name", ["party", "csp", "labels", "table"])
 def test_a_report_asks_the_network_for_nothing_and_has_no_complaint(browser, pages, name):
     browser.requests.clear()
     browser.complaints.clear()
@@ -45,11 +53,12 @@ def test_a_report_asks_the_network_for_nothing_and_has_no_complaint(browser, pag
     assert pages[name].stat().st_size < 2_000_000
 
 
-def test_a_report_fits_a_phone(browser, pages):
+@pytest.mark.parametrize("name", ["party", "table"])
+def test_a_report_fits_a_phone(browser, pages, name):
     browser.size(375, 700)
     browser.media("light")
-    browser.visit(pages["party"].as_uri())
-    browser.screenshot("report-phone")
+    browser.visit(pages[name].as_uri())
+    browser.screenshot(f"report-{name}-phone")
     assert browser.evaluate("document.documentElement.scrollWidth") <= 375
     smallest = (
         "Math.min(...[...document.querySelectorAll('svg')].map(s => 12 * s.clientWidth / s.viewBox.baseVal.width))"
@@ -57,16 +66,17 @@ def test_a_report_fits_a_phone(browser, pages):
     assert browser.evaluate(smallest) > 8  # letters of the drawings, in pixels
 
 
-def test_a_report_has_a_light_and_a_dark_side_that_can_both_be_read(browser, pages):
+@pytest.mark.parametrize("name", ["party", "table"])
+def test_a_report_has_a_light_and_a_dark_side_that_can_both_be_read(browser, pages, name):
     browser.size(1200, 900)
     grounds = {}
     for scheme in ("light", "dark"):
         browser.media(scheme)
-        browser.visit(pages["party"].as_uri())
+        browser.visit(pages[name].as_uri())
         grounds[scheme] = browser.evaluate("getComputedStyle(document.body).backgroundColor")
         worst, where = browser.evaluate(CONTRAST)
         assert worst >= 4.5, f"{scheme}: {where}"
-        browser.screenshot(f"report-{scheme}")
+        browser.screenshot(f"report-{name}-{scheme}")
     assert grounds["light"] != grounds["dark"]
 
 

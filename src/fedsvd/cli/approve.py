@@ -8,12 +8,12 @@ from rich.console import Console
 from fedsvd.cli.cost import cost_record, cost_table, estimate, in_words
 from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOption
 from fedsvd.cli.output import Format, Output, facts, listing
-from fedsvd.cli.plan import leaves_each_site
+from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.serve import enlist_now
@@ -65,10 +65,14 @@ def approve(
 
 
 def _question(new: list[str], plan: SessionPlan | None) -> str:
-    held = "All parties will hold the joint Gram matrix. " if plan is not None and gram_by_consent(plan) else ""
+    held = "All parties will hold the joint Gram matrix. " if plan is not None and _opens_gram(plan) else ""
     if new:
         return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"
     return f"{held}Do you approve this job?"
+
+
+def _opens_gram(plan: SessionPlan) -> bool:
+    return gram_by_consent(plan) or plan.releases(Item.INFERENCE)
 
 
 def _record(considered: Considered, link: str | None) -> dict[str, Any]:
@@ -96,6 +100,8 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "why": plan.reason,
         "brings": _brings(plan, names),
         "rows": how_rows_belong(plan) or None,
+        "prepare": considered.job.prepare.description(),
+        "prepared_here": considered.prepared,
         "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
         "leaves_this_site": leaves_each_site(plan),
@@ -146,6 +152,8 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
         return
     if considered.assumed:
         console.print(f"Not known yet, taken to be as large as yours: {', '.join(considered.assumed)}.")
+    if considered.prepared:
+        _list(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
     if considered.doubts:
         _list(console, "What to look at in your own data first", list(considered.doubts))
     _list(console, "What leaves this site", leaves_each_site(plan))

@@ -13,7 +13,15 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.study import about_rows, left_behind, own_parts, point_out, show_estimate, show_resumption
+from fedsvd.cli.study import (
+    about_rows,
+    left_behind,
+    own_parts,
+    point_out,
+    show_estimate,
+    show_resumption,
+    show_tables,
+)
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.learned import how_rows_belong
@@ -111,6 +119,7 @@ def _record(result: PartyResult, run: LocalRun, target: Path, score: dict[str, A
         "parties": {folder.name: str(folder) for folder in party_folders(target)},
         "report": reports.drawn(target),
         "score": score,
+        "inference": result.facts.get("inference"),
     }
 
 
@@ -141,5 +150,6 @@ def _show(
         values = result.arrays.get(name)
         if values is not None:
             console.print(top_of(Table(name, {"": range(1, 1 + len(values)), name: values}), _ROWS_SHOWN))
+    show_tables(console, result)
     for name, fit in (score or {}).items():
         console.print(f"{name}: mean squared error {number(fit['mse'])}, R^2 {number(fit['r2'])}")

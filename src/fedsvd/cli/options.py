@@ -19,6 +19,14 @@ class SchemeName(StrEnum):
     PAPER = "paper"
 
 
+class MissingAtHome(StrEnum):
+    """What a party does alone about missing values."""
+
+    ERROR = "error"
+    DROP = "drop"
+    CONSTANT = "constant"
+
+
 Parties = Annotated[
     list[str],
     typer.Option("--party", metavar="[NAME=]FILE", help="A party's table, once for each party; named by its file."),
@@ -37,6 +45,10 @@ Label = Annotated[list[str], typer.Option("--label", help="The column to predict
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")]
+Inference = Annotated[
+    bool,
+    typer.Option("--inference", help="Standard errors, tests, intervals; all parties then hold the joint Gram matrix."),
+]
 UnitVariance = Annotated[bool, typer.Option("--unit-variance", help="Scale every column to unit variance first.")]
 FullMatrices = Annotated[bool, typer.Option("--full-matrices", help="Square factors; in the paper's scheme alone.")]
 Release = Annotated[
@@ -68,6 +80,18 @@ WriteOption = Annotated[
 VerifyOption = Annotated[
     Check, typer.Option("--verify", help="What parties verify of their own singular vectors: all, a sample, nothing.")
 ]
+ColumnsOption = Annotated[
+    list[str] | None,
+    typer.Option("--columns", help="The columns of the study, in this order; once for each, or with commas."),
+]
+DropOption = Annotated[
+    list[str] | None, typer.Option("--drop", help="Columns to leave out; once for each, or with commas.")
+]
+MissingOption = Annotated[
+    MissingAtHome | None,
+    typer.Option("--missing", help="Missing values: an error, their rows dropped, or a constant in their place."),
+]
+ConstantOption = Annotated[float | None, typer.Option("--constant", help="What --missing constant fills in; 0.")]
 Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
 Name = Annotated[str | None, typer.Option("--name", help="The job's name; the task's where left out.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The results folder; results/NAME where left out.")]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fedsvd.studies.job_data import Prepared
     from fedsvd.studies.planning import Planned
 
+PREPARED = "What each party does to its own table first, at home"
+
 
 def plan(
     job: Annotated[Path, typer.Argument(help="The job file.")],
@@ -72,6 +74,7 @@ def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
             {"name": name, "rows": party.table.shape[0], "columns": party.table.shape[1]}
             for name, party in zip(prepared.names, prepared.parties, strict=True)
         ],
+        "prepare": list(prepared.prepare),
         "leaves_each_site": leaves_each_site(plan),
         "rows": how_rows_belong(plan) or None,
         "released": {item: _whom(plan, item) for item in plan.release},
@@ -100,6 +103,8 @@ def _whom(plan: SessionPlan, item: Item) -> str:
     """Who gets a released item."""
     if item is Item.OWN_PART or (item is Item.COEFFICIENTS and plan.split is Split.VERTICAL):
         return "to each party its own"
+    if item is Item.INFERENCE:
+        return "to every party, each computes it from the joint Gram matrix that all will hold"
     return "to the label holder" if item is Item.SCORE else "to every party"
 
 
@@ -155,6 +160,8 @@ def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Ta
     )
     console.print(listing(("party", "rows", "columns"), [tuple(each.values()) for each in record["parties"]]))
     _list(console, "By whom", [f"{role}: {does}" for role, does in record["roles"].items()])
+    if record["prepare"]:
+        _list(console, PREPARED, record["prepare"])
     _list(console, "What leaves each party", record["leaves_each_site"])
     _list(console, "What is released", [f"{item}: {whom}" for item, whom in record["released"].items()])
     _list(console, "What each role learns", record["learns"])

@@ -16,9 +16,11 @@ from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import expect_free
+from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import file_for, fits_memory, folder_next_to
 from fedsvd.results.write import PARTIES, write_job
+from fedsvd.statistics.summary import linear_summary
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import Prepared, prepare
 from fedsvd.studies.job_file import Job
@@ -57,7 +59,11 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
 
 
 def point_out(output: Output, prepared: Prepared) -> None:
-    """What a person should look at before the numbers are there: rows not compared, columns that look like ids."""
+    """What a person should look at before the numbers are there: what was done to the tables, rows not compared,
+    columns that look like ids."""
+    for name, party in zip(prepared.names, prepared.parties, strict=True):
+        if party.prepared is not None:
+            output.line(f"{name}: {party.prepared}")
     with output.notices_of_warnings(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
 
@@ -112,6 +118,13 @@ def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:
     return None if holder is None else holder.facts.get("score")
 
 
+def show_tables(console: Console, shared: PartyResult) -> None:
+    """The regression table of every target, where the plan released inference."""
+    for target, model in zip(shared.targets, models_of(shared), strict=False):
+        names = list(shared.feature_names(shared.plan.m))
+        console.print(linear_summary(model, names, target).text(), markup=False, highlight=False, soft_wrap=True)
+
+
 def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dict[str, Any]:
     shared = results[0]
     plan, certificate = shared.plan, shared.certificate
@@ -136,6 +149,7 @@ def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dic
         "parties": {name: str(target / PARTIES / name) for name in shared.names},
         "report": reports.drawn(target),
         "score": _score(results),
+        "inference": shared.facts.get("inference"),
     }
 
 
@@ -163,5 +177,6 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     for table in shared.tables:
         if table.name in ("spectrum", "intercept"):
             console.print(top_of(table, _ROWS_SHOWN))
+    show_tables(console, shared)
     for target_name, score in (_score(results) or {}).items():
         console.print(f"{target_name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")

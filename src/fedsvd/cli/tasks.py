@@ -4,6 +4,7 @@ The commands are made from the model of the job file (``studies.job_file``): a k
 task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.
 """
 
+import csv
 import inspect
 import re
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ _STUDY: dict[str, Any] = {
     "label_party": options.LabelParty,
     "alpha": options.Alpha,
     "intercept": options.Intercept,
+    "inference": options.Inference,
     "unit_variance": options.UnitVariance,
     "id": options.Id,
     "sort_by_id": options.SortById,
@@ -39,6 +41,12 @@ _STUDY: dict[str, Any] = {
     "engine": options.EngineOption,
     "write": options.WriteOption,
     "verify": options.VerifyOption,
+}
+_PREPARE: dict[str, tuple[Any, Any]] = {
+    "columns": (options.ColumnsOption, None),
+    "drop": (options.DropOption, None),
+    "missing": (options.MissingOption, None),
+    "constant": (options.ConstantOption, None),
 }
 _MASKS: dict[str, tuple[Any, Any]] = {
     "scheme": (options.SchemeOption, options.SchemeName.AUTO),
@@ -67,13 +75,14 @@ def command(verb: str) -> Callable[..., None]:
     def run(party: list[str], **given: Any) -> None:
         section = {key: given[key] for key in study}
         masks = {key: given[key] for key in _MASKS}
-        job = job_from_options(task, party, section, masks, given["trust"], given["name"])
+        prepare = {key: given[key] for key in _PREPARE}
+        job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare)
         output = Output(given["format"], given["quiet"])
         run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent"))
         carry_out_on(given["env"], output, job, *run_options)
 
     keys = {"party": (options.Parties, inspect.Parameter.empty)}
-    keys |= {key: (_STUDY[key], _default(key)) for key in study} | _MASKS | _RUN
+    keys |= {key: (_STUDY[key], _default(key)) for key in study} | _PREPARE | _MASKS | _RUN
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = [inspect.Parameter(key, kind, default=default, annotation=it) for key, (it, default) in keys.items()]
     run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
@@ -94,6 +103,7 @@ def job_from_options(
     masks: dict[str, Any],
     trust: Trust,
     name: str | None,
+    prepare: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a job file with these options would describe; options that were left out are left out there."""
     section = {key: value for key, value in study.items() if value not in (None, [], ())}
@@ -106,9 +116,20 @@ def job_from_options(
         "masks": {key: value for key, value in masks.items() if value is not None},
         "party": named_parties(parties),
     }
+    asked = {key: value for key, value in (prepare or {}).items() if value not in (None, [], ())}
+    for key in ("columns", "drop"):
+        if key in asked:
+            asked[key] = [name for words in asked[key] for name in _names(words)]
+    if asked:
+        record["prepare"] = asked
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())
+
+
+def _names(words: str) -> list[str]:
+    """Column names with commas between them; one that has a comma itself stands in double quotes."""
+    return [name for row in csv.reader([words], skipinitialspace=True) for name in row if name]
 
 
 def has_name(word: str) -> bool:

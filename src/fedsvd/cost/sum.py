@@ -6,7 +6,7 @@ from fedsvd.cost.kernels import apply, compress, dense_svd, stored
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.sums import sums_before
-from fedsvd.protocol.tasks import Mode, Task
+from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import upload_bytes
 
 _FIRST = 4096  # columns of a user's own shift
@@ -97,6 +97,9 @@ class SumUser(User):
             self.step("factorise", found.work + Work(qr=4 / 3 * M**3), found.numbers + 3.0 * M * M)
         else:
             self.step("acceptance", Work(gemm=4.0 * M * M * plan.targets), 2.0 * M * M)
+        if plan.releases(Item.INFERENCE):
+            found = dense_svd(M, M)
+            self.step("inference", found.work + Work(qr=4 / 3 * M**3, gemm=4.0 * M**3), found.numbers + 6.0 * M * M)
 
     def upload(self) -> None:
         """Mode B: words under the pads of all pairs; then the CSP's answer, from under P, checked by sums."""

@@ -9,15 +9,19 @@ from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, whole_number
+from fedsvd.estimators.inference import InferenceTable, names_of_targets
 from fedsvd.estimators.labels import cut, joint_labels
 from fedsvd.estimators.rows import expect_labels_fit, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.estimators.transformer import projected
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import Ids, Split, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Ids, Item, Split, Task
 from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
+
+_ROWS = 4096  # of new samples that are read at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +36,7 @@ class PartyCoefficients:
         return f"PartyCoefficients(coef_={self.coef_.shape})"
 
 
-class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc]
+class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # type: ignore[misc]
     """Least squares over features, or samples, that stay with their parties.
 
     The result is that of ``sklearn.linear_model.LinearRegression`` on the joint table, or of ``Ridge`` with a
@@ -47,6 +51,10 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         Strength of the ridge; 0 for ordinary least squares.
     fit_intercept : bool, default=True
         Whether the model has an intercept.
+    inference : bool, default=False
+        Whether the parties compute standard errors, t, p and intervals: ``summary()``, ``summary_frame()``. Split by
+        samples only. Each party computes them from the joint Gram matrix of features and labels, which all parties
+        then hold (mode "A").
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
@@ -94,6 +102,10 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         0.0 without an intercept.
     rank_ : int
         Rank of the (centred) joint table, of the ridge's rows as well where there is a ridge.
+    inference_ : tuple of LinearInference
+        With ``inference``, the statistics of each target: covariance, sigma, R2, F, log-likelihood, AIC, VIF, ...
+    target_names_ : tuple of str
+        Names of the targets where y has some, else "y" or "y0", "y1", ...
     n_features_in_ : int
         Features of the joint table.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -124,6 +136,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         alpha: float = 0.0,
         *,
         fit_intercept: bool = True,
+        inference: bool = False,
         split: str = "horizontal",
         label_party: int | None = None,
         scheme: str = "auto",
@@ -142,6 +155,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.inference = inference
         self.split = split
         self.label_party = label_party
         self.scheme = scheme
@@ -184,7 +198,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         holder = self._label_holder(tables)
         if self.ids == Ids.COMPARE and not tables.rehearsed:
             expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, holder)
-        y = joint_labels(y, tables.counts)
+        given, y = y, joint_labels(y, tables.counts)
         Y = y.reshape(len(y), -1)
         if tables.split is Split.HORIZONTAL:
             labels: list[Float | None] = [*cut(Y, tables.edges)]
@@ -195,12 +209,14 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
             tables,
             alpha=self._alpha(),
             centre=bool(self.fit_intercept),
+            release=(*RELEASED_BY_DEFAULT[Task.LR], Item.INFERENCE) if self.inference else None,
             targets=Y.shape[1],
             label_user=holder + 1 if tables.split is Split.VERTICAL else 0,
         )
         outcome = self._run(study, tables.parties(labels), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
         self._keep(outcome.parties, flat=y.ndim == 1)
+        self.target_names_ = names_of_targets(given, Y.shape[1])
         return self
 
     def predict(self, X: Any) -> Float:
@@ -253,6 +269,15 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
             y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
         return float(super().score(X, y, sample_weight))
 
+    def _dense(self, X: Any) -> Float:
+        self._expect_fitted()
+        panels = [panel for part in parts_like_fitted(self, X) for panel in part.source.panels(0, _ROWS)]
+        return np.concatenate(panels) if panels else np.zeros((0, self.n_features_in_))
+
+    def _models(self) -> tuple[LinearInference, ...]:
+        self._expect_fitted()
+        return super()._models()
+
     def _alpha(self) -> float:
         if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
             raise ConfigError(f"alpha is {self.alpha!r}", "a number of at least 0")
@@ -275,6 +300,7 @@ class FederatedLinearRegression(RegressorMixin, Federated):  # type: ignore[misc
         self.coef_ = np.concatenate(own, axis=-1) if vertical else own[0]
         # The paper's column of ones adds one to the rank of the features about their means.
         self.rank_ = results[0].rank - int(self.plan_.biased)
+        self.inference_ = results[0].inference
         self.parties_ = tuple(
             PartyCoefficients(part if vertical else self.coef_, self.intercept_, result.constant)
             for part, result in zip(own, results, strict=True)

@@ -22,6 +22,7 @@ from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.svd import FederatedSVD
 from fedsvd.estimators.transformer import padded
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
+from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import party_folders, read_result
 from fedsvd.studies.planning import DEFAULT_MEMORY
@@ -142,7 +143,9 @@ def _regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
         raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the job")
     kind = PartOfLinearRegression if vertical and len(parts) < plan.k else FederatedLinearRegression
     holder = plan.label_user - 1 if vertical else None
-    found = kind(plan.alpha, fit_intercept=plan.centre, label_party=holder, **_common(here))
+    inference = plan.releases(Item.INFERENCE)
+    found = kind(plan.alpha, fit_intercept=plan.centre, inference=inference, label_party=holder, **_common(here))
+    found.inference_, found.target_names_ = models_of(here), here.targets
     flat = plan.targets == 1
     pieces = [part.arrays["coefficients"] for part in parts] if vertical else [here.arrays["coefficients"]]
     coefficients = np.concatenate(pieces, axis=1)

@@ -1,16 +1,20 @@
 """Principal component analysis of samples that several parties hold: section 4 of the paper, with C9 and C12."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError
 from fedsvd.estimators.tables import Tables
 from fedsvd.estimators.transformer import FederatedTransformer, padded, projected
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
 from fedsvd.roles.user.pca import PCAResult
+from fedsvd.statistics.components import by_likelihood, by_share, by_threshold
 from fedsvd.types import Float
 
 # Attributes that not every fit has: those of an earlier one must not stay.
@@ -21,6 +25,12 @@ _WHERE_RELEASED = (
     "explained_variance_ratio_",
     "noise_variance_",
 )
+
+
+_RULES: dict[str, Callable[[Float, int, int], int]] = {
+    "mle": by_likelihood,
+    "gavish-donoho": lambda values, rows, columns: max(1, by_threshold(values, rows, columns)),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,8 +54,11 @@ class FederatedPCA(FederatedTransformer):
 
     Parameters
     ----------
-    n_components : int, default=None
-        How many components; None for min(n_samples, n_features).
+    n_components : int, float, "mle" or "gavish-donoho", default=None
+        How many components; None for min(n_samples, n_features). Between 0 and 1, the least number that explains more
+        than this share of the variance; "mle" is Minka's choice, "gavish-donoho" those above the optimal hard
+        threshold, one at least. Each of these three needs the whole spectrum: U and S go to all parties, as with None,
+        and each party takes the first components at home.
     split : {"horizontal"}, default="horizontal"
         Parties hold different samples of the same features.
     unit_variance : bool, default=False
@@ -126,7 +139,7 @@ class FederatedPCA(FederatedTransformer):
 
     def __init__(
         self,
-        n_components: int | None = None,
+        n_components: int | float | str | None = None,
         *,
         split: str = "horizontal",
         unit_variance: bool = False,
@@ -176,14 +189,20 @@ class FederatedPCA(FederatedTransformer):
         self
         """
         tables, _ = self._tables(X)
-        wanted = self._wanted(tables)
+        chosen = self._chosen_by_spectrum()
+        wanted = min(tables.n_samples, tables.n_features) if chosen else self._wanted(tables)
         release = RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ())
-        components = None if self.n_components is None else wanted
+        components = None if chosen or self.n_components is None else wanted
         scaled = bool(self.unit_variance)
         study = self._study(Task.PCA, tables, components=components, unit_variance=scaled, release=release)
         outcome = self._run(study, tables.parties(), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._keep(outcome.parties, tables, wanted)
+        results = outcome.parties
+        if chosen:
+            spectrum = padded(results[0].sigma, wanted, axis=0)
+            wanted = chosen(spectrum, tables.n_samples, tables.n_features)
+            results = tuple(_first(result, wanted) for result in results)
+        self._keep(results, tables, wanted)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:
@@ -200,6 +219,23 @@ class FederatedPCA(FederatedTransformer):
         """
         self.fit(X)
         return padded(np.concatenate([party.scores_ for party in self.parties_]), self.n_components_, axis=1)
+
+    def _chosen_by_spectrum(self) -> Callable[[Float, int, int], int] | None:
+        """The rule that finds how many components from all singular values; None where their number is given."""
+        asked: Any = self.n_components
+        share = isinstance(asked, Real) and not isinstance(asked, Integral)
+        if not share and not isinstance(asked, str):
+            return None
+        if not (share and 0 < asked < 1) and asked not in _RULES:
+            raise ConfigError(
+                f"n_components is {asked!r}", f"a whole number, a share between 0 and 1, or one of {', '.join(_RULES)}"
+            )
+        if not self.release_spectrum:
+            raise ConfigError(
+                f"n_components = {asked!r} needs the singular values",
+                "release_spectrum=True, or a number of components",
+            )
+        return (lambda values, rows, columns: by_share(values, float(asked))) if share else _RULES[asked]
 
     def _keep(self, results: tuple[PCAResult, ...], tables: Tables, wanted: int) -> None:
         shared = results[0]
@@ -233,3 +269,10 @@ class FederatedPCA(FederatedTransformer):
     def _samples(self, coordinates: Float) -> Float:
         samples: Float = coordinates @ self.components_ * getattr(self, "scale_", 1.0) + self.mean_
         return samples
+
+
+def _first(result: PCAResult, count: int) -> PCAResult:
+    """What a party has of the first components alone."""
+    scores = None if result.scores_i is None else result.scores_i[:, :count]
+    sigma = None if result.sigma is None else result.sigma[:count]
+    return replace(result, U=result.U[:, :count], sigma=sigma, scores_i=scores, rank=min(result.rank, count))

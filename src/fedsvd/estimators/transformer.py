@@ -22,7 +22,7 @@ _PANEL_BYTES = 1 << 26
 class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated):  # type: ignore[misc]
     """An estimator whose ``components_``, (r, n_features), project samples."""
 
-    n_components: int | None
+    n_components: int | float | str | None  # only PCA takes a share or a rule
     components_: Float
 
     @property

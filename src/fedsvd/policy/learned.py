@@ -15,7 +15,9 @@ _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
 
 def determines_gram(plan: SessionPlan) -> bool:
-    """Whether what is released determines the joint Gram matrix: all of U and S."""
+    """Whether what is released determines the joint Gram matrix: all of U and S, or a regression's covariance."""
+    if plan.task is Task.LR:
+        return plan.releases(Item.INFERENCE) and plan.alpha == 0.0
     full = plan.components is None or plan.components >= min(plan.m, plan.n)
     return plan.task in _FACTORS and plan.releases(Item.SPECTRUM) and full
 
@@ -43,6 +45,16 @@ def full_outputs(plan: SessionPlan) -> bool:
 def components(plan: SessionPlan) -> int:
     """r: how many singular vectors the users get at most."""
     return plan.components or min(plan.m, plan.n)
+
+
+def freedom(plan: SessionPlan) -> int:
+    """n - p: rows of a regression beyond its coefficients, the intercept among them; split rows."""
+    return plan.n - plan.m - int(plan.centre)
+
+
+def freedom_in_words(plan: SessionPlan) -> str:
+    """n, p and n - p of a regression."""
+    return f"{plan.n} records less {plan.m + int(plan.centre)} coefficients leave n - p = {freedom(plan)}"
 
 
 ROWS_BY_POSITION = (
@@ -189,6 +201,11 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         if plan.mode is Mode.A:
             yield _joint_gram(plan)
         yield "Every party gets all coefficients and the intercept."
+        if plan.releases(Item.INFERENCE):
+            yield (
+                "Every party computes standard errors, tests and intervals of all coefficients from that matrix; their "
+                f"covariance says no less than it does. {freedom_in_words(plan)}."
+            )
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
         yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
     if plan.task is not Task.PREDICT:

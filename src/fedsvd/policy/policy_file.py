@@ -59,6 +59,13 @@ class PolicyFile(BaseModel):
         _from(1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ] = _DEFAULTS.records_for_full
     records: Annotated[StrictInt, _from(1, "Fewest where only U_r or coefficients are.")] = _DEFAULTS.records
+    least_freedom: Annotated[
+        StrictInt,
+        _from(
+            0,
+            "Fewest records beyond the coefficients, n - p, where a regression releases standard errors; 0: no limit.",
+        ),
+    ] = _DEFAULTS.least_freedom
     most_components: Annotated[
         StrictInt | None,
         _from(1, "Most components that may be released; no limit while this line is commented out."),

@@ -11,7 +11,15 @@ never sent.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from fedsvd.policy.learned import components, full_outputs, gram_by_consent, lonely_windows, unit
+from fedsvd.policy.learned import (
+    components,
+    freedom,
+    freedom_in_words,
+    full_outputs,
+    gram_by_consent,
+    lonely_windows,
+    unit,
+)
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Mode, Scheme, Task, Trust
@@ -41,6 +49,7 @@ class Policy:
     consent_to_gram: bool = False  # mode A may be asked for: all parties then hold the joint Gram matrix
     records_for_full: int = 100  # fewest n_i where U and S are released
     records: int = 10  # fewest n_i where U_r or coefficients are
+    least_freedom: int = 10  # fewest records beyond the coefficients, n - p, where inference is released; 0: no limit
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
@@ -58,6 +67,7 @@ class Policy:
             consent_to_gram=True,
             records_for_full=1,
             records=1,
+            least_freedom=0,
             schemes=tuple(Scheme),
             least_changed=0,
             versions_per_year=0,
@@ -83,6 +93,7 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_task(plan, policy),
         *_parties(plan, policy),
         *_records(plan, policy),
+        *_freedom(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
         *_authority(plan),
@@ -131,6 +142,15 @@ def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         yield Finding("records", text)
 
 
+def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if not plan.releases(Item.INFERENCE) or not policy.least_freedom or freedom(plan) >= policy.least_freedom:
+        return
+    derived = "there is no error to estimate, and the fit is the labels themselves"
+    if freedom(plan) > 0:
+        derived = "who knows the features of all records knows the labels but for so many numbers"
+    yield Finding("freedom", f"{freedom_in_words(plan)}, {policy.least_freedom} are asked for: {derived}")
+
+
 def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or policy.most_components is None:
         return
@@ -140,12 +160,21 @@ def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if gram_by_consent(plan) and not policy.consent_to_gram:
+    if not gram_by_consent(plan) or policy.consent_to_gram:
+        return
+    agrees = "an owner who agrees writes consent_to_gram = true into policy.toml"
+    if plan.releases(Item.INFERENCE):
+        yield Finding(
+            "mode",
+            f"inference is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), and a ridge "
+            f"leaves no standard errors to compute from it; {agrees}, and without inference a study gives the same "
+            "coefficients without it",
+        )
+    else:
         yield Finding(
             "mode",
             f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which the '
-            "release does not determine; an owner who agrees writes consent_to_gram = true into policy.toml, and "
-            'mode = "B" gives the same result without it',
+            f'release does not determine; {agrees}, and mode = "B" gives the same result without it',
         )
 
 

@@ -61,12 +61,12 @@ def gaps(source: MatrixSource) -> Gaps:
     return Gaps(names_of(source), source.shape[0], counts)
 
 
-def expect_no_gaps(found: Gaps) -> None:
+def expect_no_gaps(found: Gaps, ways: str = '"mean", "constant" or "drop"') -> None:
     """Refuse a table with missing entries, with the counts of one's own columns in the text."""
     if found.total:
         raise NotFinite(
             f"{found.total} of {found.rows * len(found.names)} entries are missing: {found.describe()}",
-            'say how they are treated: missing = "mean", "constant" or "drop"',
+            f"say how they are treated: missing = {ways}",
         )
 
 

@@ -68,6 +68,7 @@ class Item(StrEnum):
     COEFFICIENTS = "coefficients"
     INTERCEPT = "intercept"
     SCORE = "score"  # R^2 and MSE, for the label holder alone
+    INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
 
 
 RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
+from fedsvd.results import regression_table
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
@@ -32,11 +34,12 @@ SHARED = {
     Split.HORIZONTAL: (
         *("components", "singular_values", "spectrum", "mean", "scale", "coefficients", "intercept"),
         *_VARIANCES,
+        *regression_table.ARRAYS,
     ),
     Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept"),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy"),
+    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference"),
     Split.VERTICAL: (),
 }
 
@@ -50,6 +53,8 @@ class Data(Protocol):
     def labels(self) -> Float | None: ...
     @property
     def ids(self) -> NDArray[Any] | None: ...
+    @property
+    def prepared(self) -> HomeReport | None: ...
 
 
 def shared_result(about: PartyResult, computed: Any, data: Data) -> PartyResult:
@@ -71,6 +76,8 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
     to = _shared(to, computed, data.ids)
     if data.ids is not None:
         to = to.adding({"row_ids": np.asarray(data.ids, np.str_)})
+    if data.prepared is not None:
+        to = to.adding(facts={"prepared": data.prepared.record()})
     if isinstance(computed, FactorsResult) and computed.verified is not None:
         to = to.adding(facts={"verified": asdict(computed.verified)})
     match computed:
@@ -87,7 +94,10 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             return scored(to, "fitted", _fitted(data.table, computed), data)
         case RegressionResult(fitted=fitted):
             to = _coefficients(to, computed)
-            return to if fitted is None else scored(to, "fitted", fitted, data)
+            if fitted is None:
+                return to
+            to = scored(to, "fitted", fitted, data)
+            return to if data.labels is None else regression_table.with_fit(to, computed.rank, data.labels, fitted)
     return to
 
 
@@ -190,9 +200,11 @@ def _pca_spectrum(to: PartyResult, computed: PCAResult) -> PartyResult:
 
 def _coefficients(to: PartyResult, computed: RegressionResult) -> PartyResult:
     features = to.feature_names(computed.coefficients.shape[1])
+    constant = [features[j] for j in computed.constant]
+    if computed.inference:
+        return regression_table.with_inference(to.adding(facts={"constant_columns": constant}), computed)
     columns = dict(zip(to.targets, computed.coefficients, strict=True))
     table = _table("coefficients", "feature", features, columns)
-    constant = [features[j] for j in computed.constant]
     return to.adding({"coefficients": computed.coefficients}, table, {"constant_columns": constant})
 
 

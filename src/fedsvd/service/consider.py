@@ -64,6 +64,7 @@ class Considered:
     doubts: tuple[str, ...] = ()  # about our own data, for its owner alone
     brought: Brought | None = None  # the data as it was read for this look
     before: str = ""  # what became of an earlier approval of this job
+    prepared: str = ""  # what was done to our own table, for our eyes
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""
@@ -122,14 +123,15 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     if site.kit.identity.role is not KitRole.PARTY:
         return Considered(record, job, peers)
     path = site.data(job)
-    own = open_data(job, site.kit.identity.party_id, path, site.scratch())
+    own = open_data(job, site.kit.identity.party_id, path, site.scratch(), site.rename())
     plan = assumed_plan(job, site, own, record.enlisted, record.certain_bound)
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record.enlisted)
     doubts = tuple(of_own(plan.task, own.data, job.study.label))
     brought = site.compare(record, own, plan)
     found = (*findings(plan, site.policy()), *brought.found, *_unlike(brought))
-    return Considered(record, job, peers, path, plan, assumed, found, doubts, brought, site.history(record))
+    prepared = "" if own.data.prepared is None else str(own.data.prepared)
+    return Considered(record, job, peers, path, plan, assumed, found, doubts, brought, site.history(record), prepared)
 
 
 def _unlike(brought: Brought) -> tuple[Finding, ...]:

@@ -16,10 +16,11 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, PlanMismatch
 from fedsvd.identity.certificates import organisation_of
 from fedsvd.policy.earlier_studies import ORGANISATION
+from fedsvd.prepare.at_home import renamed
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
-from fedsvd.studies.job_data import feature_names, party_data, party_named
+from fedsvd.studies.job_data import feature_names, job_party_data, party_named
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
@@ -52,14 +53,20 @@ class OpenedData:
     facts: EnlistedFacts
 
 
-def open_data(job: Job, name: str, path: Path | str, scratch: Path | None = None) -> OpenedData:
-    """This party's table as the job wants it: labels and ids taken out, rows sorted by id where asked."""
+def open_data(
+    job: Job, name: str, path: Path | str, scratch: Path | None = None, rename: Mapping[str, str] | None = None
+) -> OpenedData:
+    """This party's table as the job wants it: prepared, labels and ids taken out, rows sorted by id where asked.
+
+    ``rename`` is this site's own: what its columns are called in studies.
+    """
     with party_named(name):
-        source = open_source(path, scratch=scratch)
+        ours = renamed(open_source(path, scratch=scratch), rename or {})
+        source = renamed(ours, job.prepare.rename)
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))
         here = brings_labels(study.task, study.split, name, present, study.label_party)
-        data = party_data(source, job.study.label if here else (), job.study.id, job.study.sort_by_id)
+        data = job_party_data(job, source, study.label if here else (), feature_names(ours))
         if data.ids is not None and study_of(job).check_ids:
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)

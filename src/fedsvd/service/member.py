@@ -118,7 +118,8 @@ class Member:
             return None
         if record.id not in self._opened:
             job = record.job
-            own = open_data(job, self.caller.partition("/")[2], self.owner.data(job), self.scratch())
+            name = self.caller.partition("/")[2]
+            own = open_data(job, name, self.owner.data(job), self.scratch(), self.owner.rename())
             for doubt in of_own(job.study.task, own.data, job.study.label):
                 _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
             self._opened[record.id] = own

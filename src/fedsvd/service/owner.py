@@ -1,5 +1,6 @@
 """The person, and the folder, behind a member: what a running party or authority asks of them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +37,9 @@ class Owner(Protocol):
 
     def data(self, job: Job) -> Path | str:
         """Where the data of this site for a job is."""
+
+    def rename(self) -> Mapping[str, str]:
+        """What columns are called in studies, by the names they have at this site."""
 
     def expect_known(self, member: str, facts: EnlistedFacts) -> None:
         """Raise unless a member's certificate and signing key are the ones pinned for it."""

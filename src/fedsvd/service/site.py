@@ -177,6 +177,10 @@ class Site:
             )
         return located(path, self.kit.directory)
 
+    def rename(self) -> dict[str, str]:
+        """What columns are called in studies, by the names they have at this site."""
+        return self.settings().rename
+
     def expect_known(self, member: str, facts: EnlistedFacts) -> None:
         """A member's certificate is of our federation and in its role, and its signing key is the pinned one."""
         roles = (KitRole.PARTY, KitRole.AUTHORITY)
@@ -200,7 +204,7 @@ class Site:
         full = plan is not None and full_outputs(plan)
         complete = all(party_caller(party.name) in record.enlisted for party in job.parties)
         asked = Asked(plain_id(record.id), job.study.split, roster, full, complete)
-        brought = self._studies().compare(asked, own.data, policy)
+        brought = self._studies().compare(asked, own.data.remembered or own.data, policy)
         found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
         return replace(brought, found=(*found, *brought.found))
 

@@ -10,6 +10,8 @@ address = "csp.example.org:7443"      # where to dial; the CSP itself has listen
 [data]
 default = "data/table.parquet"        # what a job reads
 three-hospitals = "data/other.csv"    # for the job of this name
+[rename]
+"Gewicht (kg)" = "weight"             # what a column of our tables is called in studies; no one else is sent it
 """
 
 import json
@@ -28,7 +30,7 @@ from fedsvd.studies.job_file import bytes_of
 from fedsvd.types import byte_size
 
 SITE = "site.toml"
-_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data]"
+_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data], [rename]"
 _EXAMPLE = "see docs/deployment.md for an example"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
@@ -36,6 +38,9 @@ _DATA = """\
 [data]
 # default = "data/table.parquet"  # what a job reads, seen from this folder
 # three-hospitals = "data/other.csv"  # for the job of this name
+
+# [rename]
+# "Gewicht (kg)" = "weight"       # what a column here is called in studies
 """
 
 
@@ -70,6 +75,7 @@ class SiteFile(_Table):
     checkpoint: Text | None = None
     csp: CspPlace = CspPlace()
     data: dict[str, Text] = {}
+    rename: dict[str, Text] = {}
 
     def data_for(self, job: str) -> str | None:
         """What a job of this name reads; None where the site names nothing."""

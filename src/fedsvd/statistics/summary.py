@@ -47,7 +47,7 @@ class Summary:
     def text(self) -> str:
         """The table in plain characters."""
         headers = ["", *self.cells]
-        body = [headers, *self._rows()]
+        body = [headers, *self.rows()]
         widths = [max(len(row[k]) for row in body) for k in range(len(headers))]
         lines = [
             "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
@@ -65,7 +65,7 @@ class Summary:
         head = "".join(f'<th scope="col">{escape(header)}</th>' for header in ("", *self.cells))
         body = "".join(
             f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
-            for row in self._rows()
+            for row in self.rows()
         )
         notes = "".join(f"<p>Note: {escape(note)}.</p>" for note in self.notes)
         return (
@@ -74,7 +74,8 @@ class Summary:
             f"<tbody>{body}</tbody></table>{notes}</div>"
         )
 
-    def _rows(self) -> list[list[str]]:
+    def rows(self) -> list[list[str]]:
+        """The cells of the table as text, each row with its name first."""
         return [
             [name, *(_cell(header, values[k]) for header, values in self.cells.items())]
             for k, name in enumerate(self.names)
@@ -217,7 +218,7 @@ def _cell(header: str, value: float) -> str:
     if math.isnan(value):
         return _DASH
     if header.startswith("P>"):
-        return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+        return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}" if value > 0.0 else "<1e-300"
     return f"{value:.3f}" if header in ("t", "z") else f"{value:.5g}"
 
 

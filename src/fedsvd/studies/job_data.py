@@ -20,7 +20,10 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
+from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_at_home, renamed, under_own_names
+from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Write
+from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import Extent, PartyData, label_user, misfits
 from fedsvd.studies.problems import Problems
@@ -40,6 +43,7 @@ class Prepared:
     targets: tuple[str, ...]
     id: str | None = None
     write: Write = Write.NPY
+    prepare: tuple[str, ...] = ()  # what every party does to its table first
 
     @property
     def label_holder(self) -> str | None:
@@ -51,15 +55,17 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     """Open every party's data as the job says."""
     problems = Problems()
     sources = _opened(job, scratch, problems)
+    _note_unknown_names(job, sources, problems)
     if vertical(job) and job.study.id is None and job.study.ids is Ids.COMPARE and not problems:
-        expect_named_ids(list(sources.values()))  # by itself: that ids are no numbers would only distract from it
+        # By itself: that ids are no numbers would only distract from it.
+        expect_named_ids([source.without(_not_taken(job, source)) for source in sources.values()])
     holder = _label_user(job, sources, problems)
     parties: dict[str, PartyData] = {}
     for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
                 labels = job.study.label if not vertical(job) or holder == i else ()
-                data = party_data(sources[party.name], labels, job.study.id, job.study.sort_by_id)
+                data = job_party_data(job, sources[party.name], labels)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
     if not vertical(job):
@@ -80,6 +86,7 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         job.study.label,
         job.study.id,
         job.study.write,
+        tuple(job.prepare.description()),
     )
 
 
@@ -102,13 +109,40 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
 def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
     """One party's table without labels and ids, and these beside it; its rows in the order of their ids if asked."""
     ids = None if id is None else row_ids(source, id)
-    table = source.without([*labels, *([] if id is None else [id])])
+    aside = (*labels, *(() if id is None else (id,)))
+    table = source.without([name for name in aside if name in (source.names or ())])
     y = labels_in(source, labels) if labels else None
     if ids is not None and sort:
         order = np.argsort(ids, kind="stable")
         table, ids = table.reordered(order), ids[order]
         y = None if y is None else y[order]
     return PartyData(table, y, ids)
+
+
+def job_party_data(
+    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+) -> PartyData:
+    """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
+
+    ``own_names`` are those of the same columns at the site, where it remembers its studies.
+    """
+    study, words = job.study, job.prepare
+    table, report = prepared_for(job, source, labels)
+    data = replace(party_data(table, labels, study.id, study.sort_by_id), prepared=report)
+    if own_names is None or not (words.rename or words.ordinal or words.constant):
+        return data
+    own = dict(zip(names_of(source), own_names, strict=True))
+    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id, vertical(job), by_text).table
+    memory = party_data(table, labels, study.id, study.sort_by_id)
+    return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+
+
+def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:
+    """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
+    if job.prepare.asks_nothing:
+        return source, None
+    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id, vertical(job))
+    return home.table, home.report
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -163,8 +197,29 @@ def _opened(job: Job, scratch: Path | None, problems: Problems) -> dict[str, Mat
     sources = {}
     for party in job.parties:
         with problems.of(party.name, "" if party.data is None else str(party.data)):
-            sources[party.name] = open_source(job.data_of(party), scratch=scratch)
+            sources[party.name] = renamed(open_source(job.data_of(party), scratch=scratch), job.prepare.rename)
     return sources
+
+
+def _not_taken(job: Job, source: MatrixSource) -> list[str]:
+    """Columns of a table that ``[prepare]`` leaves out, as long as it leaves some in."""
+    taken, dropped = set(job.prepare.columns), set(job.prepare.drop)
+    names = source.names or ()
+    found = [name for name in names if name in dropped or (taken and name not in taken)]
+    return found if len(found) < len(names) else []
+
+
+def _note_unknown_names(job: Job, sources: Mapping[str, MatrixSource], problems: Problems) -> None:
+    """A name in ``[prepare]`` that may be one party's alone, and is no party's: a misspelling."""
+    if problems or job.prepare.asks_nothing:
+        return
+    every = {name for source in sources.values() for name in names_of(source)}
+    asked = [("rename", new) for new in job.prepare.rename.values()]
+    asked += job.prepare.rule.names if vertical(job) else ()
+    for word, name in asked:
+        if name not in every:
+            fault = f"[prepare] {word}: no party has a column {name!r}"
+            problems.note(ConfigError(fault, f"check the spelling{near(name, every)}"))
 
 
 def _numbers(source: MatrixSource, name: str) -> Float:

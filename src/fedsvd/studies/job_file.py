@@ -32,6 +32,7 @@ from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
@@ -44,7 +45,12 @@ _LONGEST_PLACE = 4000
 _LARGEST_COUNT = 2**48
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Keys that are no option of the study itself, and the tasks that heed them.
-_ONLY_HERE = {"label_party": (Task.LR,), "intercept": (Task.LR,), "write": (Task.SVD, Task.PCA, Task.LSA)}
+_ONLY_HERE = {
+    "label_party": (Task.LR,),
+    "intercept": (Task.LR,),
+    "inference": (Task.LR,),
+    "write": (Task.SVD, Task.PCA, Task.LSA),
+}
 
 
 def applies(key: str, task: Task) -> bool:
@@ -113,6 +119,7 @@ class StudySection(_Section):
     ids: Annotated[Ids, BeforeValidator(lambda value: one_of(value, Ids))] = Ids.COMPARE
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     intercept: StrictBool = True
+    inference: StrictBool = False
     unit_variance: StrictBool = False
     full_matrices: StrictBool = False
     memory: Bytes | None = None
@@ -120,6 +127,13 @@ class StudySection(_Section):
     engine: Text | None = None
     write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
+
+    @property
+    def asked(self) -> tuple[Item, ...] | None:
+        """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
+        if not self.inference:
+            return self.release
+        return (*(self.release or released(self.task, None)), Item.INFERENCE)
 
 
 class MasksSection(_Section):
@@ -153,6 +167,7 @@ class _File(_Section):
     """A job file of fedsvd."""
 
     job: StudySection
+    prepare: PrepareSection = PrepareSection()
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
     authority: AuthoritySection | None = None
@@ -169,6 +184,7 @@ class Job:
     authority: AuthoritySection | None
     parties: tuple[PartySection, ...]
     folder: Path
+    prepare: PrepareSection
 
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
@@ -182,8 +198,9 @@ class Job:
         return located(party.data, self.folder)
 
 
-_SECTIONS: dict[str, type[_Section]] = {
+_SECTIONS: dict[str, type[BaseModel]] = {
     "job": StudySection,
+    "prepare": PrepareSection,
     "masks": MasksSection,
     "csp": CspSection,
     "authority": AuthoritySection,
@@ -214,8 +231,9 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
     _check_keys(file.job)
-    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder)
-    expect_legal(replace(study_of(job), release=file.job.release))  # as it is asked for, not as it was completed
+    file.prepare.expect_fits(file.job.split)
+    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
+    expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
 
 
@@ -229,7 +247,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         scheme=job.masks.scheme,
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
-        release=released(study.task, study.release),
+        release=released(study.task, study.asked),
         centre=study.intercept if study.task is Task.LR else None,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
@@ -271,13 +289,15 @@ def submitted_file(job: Job) -> dict[str, Any]:
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
         "party": [{"name": party.name} for party in job.parties],
     }
+    if not job.prepare.asks_nothing:
+        sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
     return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
 
 
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (*study.label, study.id or "", study.device or "", study.engine or ""):
+    for text in (*study.label, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")

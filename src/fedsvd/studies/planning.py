@@ -49,9 +49,7 @@ def plan_study(
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
     needed = _needed_by_sums(study, m, counts)
-    memory = study.memory
-    if memory is None:
-        memory = max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
+    memory = study.memory or max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
     if study.memory is None and scheme is not Scheme.SUM:
         memory = DEFAULT_MEMORY
@@ -69,7 +67,6 @@ def _session_plan(
 ) -> SessionPlan:
     """A plan of these shapes, for no session yet."""
     paper = scheme is Scheme.PAPER
-    centre = study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre
     return SessionPlan(
         session=SessionId("00" * 16),
         task=study.task,
@@ -80,7 +77,7 @@ def _session_plan(
         counts=counts,
         release=study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task],
         components=study.components,
-        centre=centre,
+        centre=study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         targets=study.targets,
@@ -103,13 +100,12 @@ def _session_plan(
 def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
     regression = study.task is Task.LR
-    vertical = study.split is Split.VERTICAL
-    if study.task is Task.PREDICT or study.scheme in (Scheme.MASK, Scheme.PAPER) or (regression and vertical):
+    columns = regression and study.split is Split.VERTICAL
+    if study.task is Task.PREDICT or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
         return 0
     if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
         return 0
-    mode, _ = _choose_mode(study, Scheme.SUM, m, counts)
-    return sum_floor(_session_plan(study, m, counts, Scheme.SUM, mode, 1))
+    return sum_floor(_session_plan(study, m, counts, Scheme.SUM, _choose_mode(study, Scheme.SUM, m, counts)[0], 1))
 
 
 def other_family(study: Study, planned: Planned) -> Planned | None:
@@ -187,6 +183,8 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
             raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
         return None, ""
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
+    if Item.INFERENCE in release:
+        return Mode.A, "standard errors determine the joint Gram matrix, so the parties open the sum themselves"
     most = min(m, sum(counts))
     factors = study.task in (Task.SVD, Task.LSA, Task.PCA) and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)

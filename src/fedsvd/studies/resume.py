@@ -59,7 +59,8 @@ class Resumable:
 def _digest(job: Job, party: PartySection) -> str:
     """What a pass depends on; a file that was written to since is other data."""
     study = job.study.model_dump(mode="json", exclude={"name", "memory", "write", "verify", "release", "components"})
-    text = json.dumps([study, _description(job.data_of(party))], sort_keys=True)
+    prepare = job.prepare.model_dump(mode="json", exclude_defaults=True)
+    text = json.dumps([study, prepare, _description(job.data_of(party))], sort_keys=True)
     return hashlib.sha256(b"fedsvd/resume/1\x00" + text.encode()).hexdigest()[:16]
 
 

@@ -12,7 +12,13 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
 
-ON_REQUEST = {Task.SVD: (), Task.LSA: (), Task.PCA: (Item.SPECTRUM,), Task.LR: (Item.SCORE,), Task.PREDICT: ()}
+ON_REQUEST = {
+    Task.SVD: (),
+    Task.LSA: (),
+    Task.PCA: (Item.SPECTRUM,),
+    Task.LR: (Item.SCORE, Item.INFERENCE),
+    Task.PREDICT: (),
+}
 """What may be released beyond what a task needs to be that task."""
 
 _FACTORS = (Task.SVD, Task.PCA, Task.LSA)
@@ -79,6 +85,7 @@ def expect_legal(study: Study) -> None:
     _expect_heeded(study)
     _expect_matching(study)
     _expect_release(study)
+    _expect_inference(study)
 
 
 def _expect_scheme(study: Study) -> None:
@@ -158,3 +165,28 @@ def _expect_release(study: Study) -> None:
         raise ConfigError(f"release names {', '.join(foreign)}, which {study.task} does not have", fix)
     if Item.SCORE in study.release and study.split is not Split.VERTICAL:
         raise ConfigError("a score is released to the label holder of split columns alone", "leave score out")
+
+
+def _expect_inference(study: Study) -> None:
+    """Refuse standard errors where no party may have the joint Gram matrix, which they follow from.
+
+    On split columns the label holder of a study that releases a score has what follows from its own labels and the
+    fitted values: R2, sigma, F and the log-likelihood.
+    """
+    if Item.INFERENCE not in (study.release or ()):
+        return
+    if study.split is Split.VERTICAL:
+        raise ConfigError(
+            "inference on split columns needs the inverse Gram matrix of all columns, which no party may have",
+            'leave inference out; release "score" gives the label holder R2, sigma, F and the log-likelihood',
+        )
+    if study.scheme in (Scheme.MASK, Scheme.PAPER):
+        raise ConfigError(
+            f"inference follows from the exact sum of Gram matrices, and scheme {str(study.scheme)!r} has none",
+            'set scheme = "sum", or leave inference out',
+        )
+    if study.mode is Mode.B:
+        raise ConfigError(
+            "inference shows every party the joint Gram matrix, and mode 'B' shows it to none",
+            'leave mode out (mode "A": the parties open the sum), or leave inference out',
+        )

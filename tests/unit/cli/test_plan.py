@@ -122,7 +122,7 @@ def test_a_sum_that_does_not_fit_the_budget_is_refused_with_its_bytes_and_the_ot
     job = by_rows.job(task="pca", id="patient", memory=2000, masks='scheme = "sum"')
     error = fedsvd("plan", job, "--format", "json").json["error"]
     assert error["code"] == "FSVD-350"
-    assert "2,016 bytes for a Gram matrix of 6 x 6" in error["fault"]
+    assert "KiB for a Gram matrix of 6 x 6, the memory budget is 2.0 KiB" in error["fault"]
     assert 'scheme = "mask"' in error["fix"]
 
 

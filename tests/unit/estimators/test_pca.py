@@ -135,3 +135,43 @@ def test_split_features_are_refused():
 def test_more_components_than_the_joint_table_has_are_refused():
     with pytest.raises(ConfigError, match="n_components=5 is too large for n_samples=9 and n_features=4"):
         FederatedPCA(5).fit([np.ones((4, 4)), np.ones((5, 4))])
+
+
+SPECTRAL = [0.5, 0.9, 0.999, "mle"]
+
+
+def low_rank(n=300, p=12, r=4, seed=5):
+    """A few strong directions and white noise."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, r)) * [9.0, 6.0, 4.0, 3.0][:r] @ rng.normal(size=(r, p)) + rng.normal(size=(n, p)) + 5.0
+
+
+@pytest.mark.parametrize("n_components", SPECTRAL)
+def test_a_share_of_variance_and_the_most_likely_number_are_those_of_scikit_learn(n_components):
+    D = low_rank()
+    pca = FederatedPCA(n_components).fit(np.split(D, [120, 210]))
+    twin = PCA(n_components, svd_solver="full").fit(D)
+    assert pca.n_components_ == twin.n_components_
+    for name in ("components_", "explained_variance_", "explained_variance_ratio_", "singular_values_"):
+        assert_close(getattr(pca, name), getattr(twin, name), digits_lost(4))
+    assert_close(pca.noise_variance_, twin.noise_variance_, digits_lost(5))
+    assert_close(np.concatenate([party.scores_ for party in pca.parties_]), twin.transform(D), digits_lost(4))
+    assert pca.plan_.components is None, "all of U and S are released, and the plan says so"
+
+
+def test_gavish_and_donoho_find_the_directions_that_stand_out_of_noise():
+    pca = FederatedPCA("gavish-donoho").fit(np.split(low_rank(), [120, 210]))
+    assert pca.n_components_ == 4
+    noise = np.random.default_rng(8).normal(size=(400, 6))
+    assert FederatedPCA("gavish-donoho").fit(np.split(noise, [150, 280])).n_components_ == 1
+
+
+@pytest.mark.parametrize("n_components", [0.0, 1.0, -0.5, 1.5, "most", np.nan])
+def test_what_is_no_number_no_share_and_no_rule_is_refused(n_components):
+    with pytest.raises(ConfigError, match="n_components"):
+        FederatedPCA(n_components).fit(np.split(low_rank(), 3))
+
+
+def test_a_number_that_the_spectrum_decides_needs_the_spectrum():
+    with pytest.raises(ConfigError, match="needs the singular values"):
+        FederatedPCA(0.9, release_spectrum=False).fit(np.split(low_rank(), 3))

@@ -67,7 +67,7 @@ def test_the_example_of_the_documentation_is_read_as_it_says(tmp_path):
 def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job():
     page = (Path(__file__).parents[3] / "docs" / "job-file.md").read_text(encoding="utf-8")
     job = job_from(record(), Path())
-    for section in (job.study, job.masks, job.csp):
+    for section in (job.study, job.prepare, job.masks, job.csp):
         for key in type(section).model_fields:
             assert f"`{key}`" in page, key
     blocks = page.split("```toml\n")[1:]

@@ -15,8 +15,9 @@ from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.lab.attacks.view import Recorded, record
+from fedsvd.prepare.at_home import renamed
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.studies.job_data import labels_in
+from fedsvd.studies.job_data import labels_in, prepared_for
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.study import Study
@@ -81,9 +82,11 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
     """The federation that this table plays under this job, thinned to the budget in seconds."""
     k, vertical = len(job.parties), job.study.split is Split.VERTICAL
     rng = np.random.default_rng(seed)
+    source = renamed(source, job.prepare.rename)
     present = [name for name in job.study.label if name in (source.names or ())]
+    source = prepared_for(job, source, present)[0]
     y = labels_in(source, present) if present else None
-    table = source.without([*present, *([job.study.id] if job.study.id in (source.names or ()) else [])])
+    table = source.without([name for name in (*present, job.study.id) if name in (source.names or ())])
     rows, columns = _taken((table.shape[0], table.shape[1]), budget, rng)
     D = _dense(table, rows, columns)
     y = None if y is None else y[rows]

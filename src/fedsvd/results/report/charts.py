@@ -1,6 +1,7 @@
-"""The pictures of a report, each from plain numbers: scree, scatter, bars, and who was busy when."""
+"""The pictures of a report, each from plain numbers: scree, scatter, bars, forest plot, and who was busy when."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -97,6 +98,43 @@ def bars(
         css = "s1" if value >= 0 else "s2"
         parts.append(svg.rect(scale(0), y + lead, scale(value) - scale(0), 15, css, f"{name}: {value:.6g}"))
         parts.append(svg.text(svg.WIDTH - 4, y + lead + 12, svg.short(value), anchor="end"))
+    return svg.drawing(title, svg.WIDTH, bottom + 20, parts)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A number with the interval it may lie in, under a name; ``says`` is for those who point at it."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    says: str
+
+
+def forest(effects: Sequence[Effect], title: str) -> str:
+    """A point with its interval to each row, around a line at zero, each between its name and its number."""
+    widest = max(text_width(each.name) for each in effects)
+    above = widest > _BAR_NAME
+    left = 28.0 if above else max(widest + 12.0, 28.0)
+    step, lead = (36.0, 16.0) if above else (20.0, 0.0)
+    right = svg.WIDTH - 16.0 - max(text_width(svg.short(each.value)) for each in effects)
+    low, high = svg.widened([0.0, *(each.low for each in effects), *(each.high for each in effects)], 0.02)
+    scale = svg.Scale(low, high, left, right)
+    bottom = 8 + step * len(effects)
+    parts = []
+    for value, label in svg.spaced_ticks(scale):
+        parts += [svg.line(scale(value), 2, scale(value), bottom, "zero" if value == 0 else "grid")]
+        parts += [svg.text(scale(value), bottom + 15, label, anchor="middle")]
+    for j, each in enumerate(effects):
+        y = 6 + step * j
+        shown = shortened(each.name, svg.WIDTH - 16.0)
+        place = (4, y + 11, "start") if above else (left - 6, y + 12, "end")
+        parts.append(svg.text(place[0], place[1], shown, anchor=place[2], css="name", says=each.name))
+        css, middle = "s1" if each.value >= 0 else "s2", y + lead + 8
+        parts.append(svg.line(scale(each.low), middle, scale(each.high), middle, f"stroke {css}"))
+        parts.append(svg.dot(scale(each.value), middle, css, each.says))
+        parts.append(svg.text(svg.WIDTH - 4, y + lead + 12, svg.short(each.value), anchor="end"))
     return svg.drawing(title, svg.WIDTH, bottom + 20, parts)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.results.report import charts, svg
+from fedsvd.results.report import charts, regression, svg
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -174,12 +174,16 @@ def _regression(result: PartyResult) -> Section:
         r2 = "not defined (the labels do not vary)" if fit["r2"] is None else f"{fit['r2']:.6g}"
         on = "all rows" if result.plan.split is Split.VERTICAL else "your own rows"
         words.append(f"{target}: R² {r2}, mean squared error {fit['mse']:.6g}, on {on}.")
+    words += regression.fit_in_words(result)
     intercept = result.arrays.get("intercept")
     if intercept is not None:
         pairs = list(zip(result.targets, intercept.tolist(), strict=False))
         words.append("Intercept: " + ", ".join(f"{target} {value:.6g}" for target, value in pairs) + ".")
     coefficients = result.arrays.get("coefficients")
-    if coefficients is not None:
+    forests = list(regression.forest_plots(result))
+    if forests:
+        figures += forests
+    elif coefficients is not None:
         names = result.feature_names(coefficients.shape[1])
         for target, w in zip(result.targets, coefficients, strict=False):
             order = np.argsort(-np.abs(w), kind="stable")[:_ROWS]
@@ -192,7 +196,8 @@ def _regression(result: PartyResult) -> Section:
     elif result.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
     figures += _residuals(result)
-    return Section("regression", "Regression", tuple(words), tuple(figures))
+    words += regression.notes(result)
+    return Section("regression", "Regression", tuple(words), tuple(figures), tuple(regression.tables(result)))
 
 
 def _residuals(result: PartyResult) -> list[Figure]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.types import Float
 
 
@@ -17,6 +18,7 @@ class RegressionResult:
     residual: float
     constant: tuple[int, ...]  # own columns without variance, whose coefficients are zero
     fitted: Float | None = None  # the label holder's: fitted values on the training rows
+    inference: tuple[LinearInference, ...] = ()  # to each target, where the plan releases it
 
     def __repr__(self) -> str:
         return f"RegressionResult(coefficients={self.coefficients.shape}, rank={self.rank})"

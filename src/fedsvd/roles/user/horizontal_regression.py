@@ -1,8 +1,9 @@
 """Regression on split rows: the sum family on ``[X_i y_i]^T``, rows scaled by powers of two (steps 3 to 8).
 
 In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
-users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all. A ridge is columns
-``[sqrt(lambda) I; 0]`` that user 1 folds into its factor.
+users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released,
+every user computes it at home from its factor, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that user
+1 folds into its factor.
 """
 
 import math
@@ -16,7 +17,7 @@ from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
 from fedsvd.linalg.least_squares import Fit, least_squares
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Solution
-from fedsvd.protocol.tasks import Mode
+from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
 from fedsvd.roles.user.fit import RegressionResult, lasting_directions
@@ -26,6 +27,8 @@ from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
 from fedsvd.roles.user.work import Dense, Work
+from fedsvd.statistics.centred import infer_centred
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.types import Array, Float
 
 
@@ -59,12 +62,17 @@ def script(work: Work) -> Script:
         about.A_i.drop()  # scaled, it is in ``prepared``
     prepared = yield from with_norm(work, prepared)
     routes = {Mode.A: _by_users, Mode.B: _by_provider, None: _under_masks}
-    fit: Fit = yield from routes[plan.mode](work, prepared, rows)
-    d_y = 1.0 / np.where(rows.inverse[f:] > 0, rows.inverse[f:], 1.0)
-    w = fit.w * rows.inverse[:f, None] * d_y
+    fit, R = yield from routes[plan.mode](work, prepared, rows)
+    scale = 1.0 / np.where(rows.inverse > 0, rows.inverse, 1.0)
+    w = fit.w * rows.inverse[:f, None] * scale[f:]
     w[:, deviation[f:] == 0] = 0.0  # constant labels are met by the intercept alone
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
-    return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant)
+    inference: tuple[LinearInference, ...] = ()
+    if plan.releases(Item.INFERENCE):
+        # A constant column holds nothing but the noise of its sum.
+        in_data_units = R * np.where(rows.inverse > 0, np.ldexp(scale, about.E), 0.0)
+        inference = yield Local("inference", lambda: _inference(work, about, in_data_units, w, fit.rank))
+    return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant, inference=inference)
 
 
 def _deviations(work: Work, about: Prepared, energy: Float) -> Float:
@@ -141,7 +149,7 @@ def _under_masks(work: Work, prepared: Prepared, rows: _Rows) -> Script:
     w = to_numpy(unmask_left(work.put(solution.w_masked), work.masks.P)) - rows.a
     if solution.null_masked.shape[1]:
         w = _least_norm(rows, to_numpy(unmask_left(work.put(solution.null_masked), work.masks.P)), w)
-    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual)
+    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual), None
 
 
 def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:
@@ -153,13 +161,13 @@ def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:
         null = to_numpy(unit.left_t(work.put(solution.null_masked)))
         w = _least_norm(rows, null, w)
     yield from check_solution(work, prepared, w + rows.a, rows.f)
-    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual)
+    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual), None
 
 
 def _by_users(work: Work, prepared: Prepared, rows: _Rows) -> Script:
     """Mode A: user 1 solves on the joint factor and sends w; every other user tests it on its own factor."""
     plan, f, t = work.plan, rows.f, work.plan.targets
-    joint, _ = yield from joint_factor(work, prepared)
+    joint, unit = yield from joint_factor(work, prepared)
     R = to_numpy(joint.R)
 
     def solved() -> bytes:
@@ -173,7 +181,7 @@ def _by_users(work: Work, prepared: Prepared, rows: _Rows) -> Script:
     numbers = np.frombuffer(content, "<f8").astype(np.float64)
     w, found = numbers[:-1].reshape(f, t), int(numbers[-1])
     residual: float = yield Local("acceptance", lambda: _expect_normal_equations(R, w, f))
-    return Fit(w, np.zeros((f, 0)), found, residual)
+    return Fit(w, np.zeros((f, 0)), found, residual), np.ldexp(R, prepared.E) * unit.F
 
 
 def _answer_bytes(work: Work) -> int:
@@ -209,7 +217,16 @@ def _without_features(work: Work, about: Prepared, deviation: Float) -> Regressi
     plan = work.plan
     w = np.zeros((plan.m, plan.targets))
     constant = tuple(int(j) for j in np.flatnonzero(deviation[: plan.m] == 0))
-    return RegressionResult(w.T, _intercept(work, about, w), 0, 0.0, constant)
+    inference: tuple[LinearInference, ...] = ()
+    if plan.releases(Item.INFERENCE):
+        inference = _inference(work, about, np.zeros((plan.M, plan.M)), w, 0)
+    return RegressionResult(w.T, _intercept(work, about, w), 0, 0.0, constant, inference=inference)
+
+
+def _inference(work: Work, about: Prepared, R: Float, w: Float, rank: int) -> tuple[LinearInference, ...]:
+    """The regression table of every target, from a factor in the data's own units."""
+    plan = work.plan
+    return infer_centred(R, plan.n, w, mean=about.mean, rank=rank, alpha=plan.alpha)
 
 
 def _intercept(work: Work, about: Prepared, w: Float) -> Float:

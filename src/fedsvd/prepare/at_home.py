@@ -1,0 +1,229 @@
+"""What a party does to its own table before a study, without a message: columns, ordinal maps, missing values.
+
+    names -> columns of the study, in its order -> ordinal maps -> rows without gaps, or gaps filled with a constant
+
+The rule is that of the job and the same at every party, so that all have the same columns: every column of a rule's
+``indicators`` gets one, whether this party misses an entry there or not. What needs the other parties' tables (joint
+means, joint levels of a text column) is not done here. The report of what was filled or left out is for the owner.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.data.views import Reordered
+from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, together
+from fedsvd.prepare import missing
+from fedsvd.prepare.categories import ordinal
+from fedsvd.prepare.columns import ColumnChoice, Renamed, arranged, chosen, listed
+from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.encoding import Ordinal, encoded
+from fedsvd.prepare.missing import Gaps, Missing
+
+NEEDS_SUMS = "that takes sums over all parties' tables, which a job file cannot ask for yet"
+
+
+@dataclass(frozen=True)
+class HomeRule:
+    """What is done to every party's table, each at its own site."""
+
+    columns: tuple[str, ...] = ()  # the features, in this order; empty: all there are
+    drop: tuple[str, ...] = ()
+    missing: Missing = Missing.ERROR
+    constant: float = 0.0
+    indicators: bool | tuple[str, ...] = False  # for every feature, or for these
+    ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()  # column, its levels in order
+
+    def __post_init__(self) -> None:
+        if self.missing is Missing.MEAN:
+            raise ConfigError(f'missing = "mean": {NEEDS_SUMS}', 'missing = "constant" or "drop" is done at home')
+        for name, levels in self.ordinal:
+            ordinal(name, levels)  # refuses a level that is named twice
+
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """Every column that the rule names, with the word that names it."""
+        marked = () if isinstance(self.indicators, bool) else self.indicators
+        asked = {"columns": self.columns, "drop": self.drop, "indicators": marked, "ordinal": dict(self.ordinal)}
+        return tuple((word, name) for word, names in asked.items() for name in names)
+
+
+@dataclass(frozen=True)
+class HomeReport:
+    """What was done to a party's table; it stays with its owner."""
+
+    how: Missing
+    gaps: Gaps
+    dropped: int
+    left_out: tuple[str, ...]
+
+    @property
+    def filled(self) -> int:
+        return self.gaps.total if self.how is Missing.CONSTANT else 0
+
+    def record(self) -> dict[str, Any]:
+        """For the manifest of the owner's own results."""
+        held = zip(self.gaps.names, self.gaps.counts.tolist(), strict=True)
+        return {
+            "missing": str(self.how),
+            "rows": self.gaps.rows,
+            "rows_dropped": self.dropped,
+            "entries_filled": self.filled,
+            "missing_by_column": {name: count for name, count in held if count},
+            "columns_left_out": list(self.left_out),
+        }
+
+    def __str__(self) -> str:
+        left_out = f"; columns left out: {listed(self.left_out)}" if self.left_out else ""
+        return f"{missing.FillReport(self.how, self.gaps, self.dropped)}{left_out}"
+
+
+@dataclass(frozen=True, repr=False)
+class HomeTable:
+    """The features of the study; labels and ids, which ``table.column`` reads by name, are those of its rows."""
+
+    table: MatrixSource
+    report: HomeReport
+
+
+class CompleteRows(Reordered):
+    """The rows of a table in which nothing is missing; labels and ids of the other rows may be."""
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name in (self.names or ()):
+            return MatrixSource.column(self, name)
+        try:
+            return super().column(name)
+        except NotFinite:
+            values, gaps = self.text(name)
+            if gaps.any():
+                raise
+            return values
+
+
+def renamed(source: MatrixSource, *maps: Mapping[str, str]) -> MatrixSource:
+    """The table under other names, map after map; a map's old names that are not here are another party's."""
+    for names in maps:
+        held = set(names_of(source)) if names else ()
+        found = tuple((old, new) for old, new in names.items() if old in held)
+        source = chosen(source, ColumnChoice(rename=found))
+    return source
+
+
+Codes = Callable[[str, Sequence[str]], dict[str, float]]
+"""The numbers that the levels of a column become."""
+
+
+def under_own_names(table: MatrixSource, own_names: Mapping[str, str]) -> MatrixSource:
+    """A prepared table under the site's own names, by those of the study: for the site's memory of its studies.
+
+    Names are chosen by those who ask for a study; a few records that changed must not be hidden by calling all columns
+    otherwise. For the same reason levels are coded by their texts there (``by_text``), not by their place in a list,
+    and gaps are filled with a small number (``as_remembered``).
+    """
+    own = {new: old for new, old in own_names.items() if new != old}
+    marked = {missing.INDICATOR.format(new): f"\x00missing {old}" for new, old in own.items()}
+    return Renamed(table, [own.get(name, marked.get(name, name)) for name in names_of(table)]) if own else table
+
+
+def as_remembered(rule: HomeRule) -> HomeRule:
+    """The rule with another constant below 1 for its own: a constant that dwarfs the data must not hide changes in it,
+    and records filled with two different constants are not the same."""
+    if not rule.constant:
+        return rule
+    digest = hashlib.blake2b(np.float64(rule.constant).tobytes(), digest_size=6).digest()
+    return replace(rule, constant=int.from_bytes(digest, "big") / 2.0**48)
+
+
+def by_text(name: str, levels: Sequence[str]) -> dict[str, float]:
+    """A number for each level that depends on its text alone."""
+    digests = (hashlib.blake2b(level.encode(), digest_size=6).digest() for level in levels)
+    return {level: float(int.from_bytes(digest, "big")) for level, digest in zip(levels, digests, strict=True)}
+
+
+def prepared_at_home(
+    source: MatrixSource,
+    rule: HomeRule,
+    labels: Sequence[str] = (),
+    id: str | None = None,
+    partly: bool = False,
+    codes_of: Codes = ordinal,
+) -> HomeTable:
+    """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's."""
+    names, aside = names_of(source), {*labels, *(() if id is None else (id,))}
+    problems = [*_problems(names, rule, aside, partly)]
+    if problems:
+        raise together(problems)
+    held, dropped = set(names), set(rule.drop)
+    features = [name for name in rule.columns or names if name in held and name not in aside and name not in dropped]
+    if not features:
+        raise ConfigError("columns and drop leave no column of this table", "name more columns, or drop fewer")
+    taken = {*features, *labels}
+    codes = {name: levels for name, levels in rule.ordinal if name in taken}
+    table = arranged(source, [*features, *(name for name in labels if name in held)])
+    _expect_numbers([name for name in names_of(table) if name in table.text_names and name not in codes])
+    table = encoded(table, [Ordinal(name, tuple(codes_of(name, levels).items())) for name, levels in codes.items()])
+    gaps = _gaps(table)
+    _expect_labels(gaps, labels, rule)
+    left_out = tuple(name for name in names if name not in taken and name not in aside)
+    if rule.missing is Missing.DROP and gaps.total:
+        rows = missing.complete_rows(table)
+        report = HomeReport(rule.missing, gaps, source.shape[0] - len(rows), left_out)
+        return HomeTable(arranged(CompleteRows(table, rows), features), report)
+    table, report = arranged(table, features), HomeReport(rule.missing, gaps, 0, left_out)
+    if rule.missing is Missing.ERROR:
+        missing.expect_no_gaps(gaps, '"drop" or "constant"')
+    if rule.missing is Missing.CONSTANT:
+        marked = features if rule.indicators is True else [name for name in rule.indicators or () if name in taken]
+        return HomeTable(missing.filled_with_constant(table, rule.constant, marked), report)
+    return HomeTable(table, report)
+
+
+def _gaps(table: MatrixSource) -> Gaps:
+    """Missing entries, counted in one pass; what a generator makes has none."""
+    if table.made_up:
+        return Gaps(names_of(table), table.shape[0], np.zeros(table.shape[1], np.int64))
+    return missing.gaps(table)
+
+
+def _problems(names: Sequence[str], rule: HomeRule, aside: set[str], partly: bool) -> Iterator[FedSVDError]:
+    held = set(names)
+    for word in ("columns", "drop", "indicators", "ordinal"):
+        asked = [name for by, name in rule.names if by == word]
+        lacking = [] if partly else [name for name in asked if name not in held]
+        if lacking:
+            fix = "add the column, rename what is called otherwise (rename), or take it out of the list"
+            yield ConfigError(f"{word}: the table has no column {listed(lacking)}", fix)
+        twice = sorted(name for name, count in Counter(asked).items() if count > 1)
+        if twice:
+            yield ConfigError(f"{word}: {listed(twice)} is named more than once", "name it once")
+    for word in ("drop", "indicators"):
+        needed = sorted(aside & {name for by, name in rule.names if by == word})
+        if needed:
+            yield ConfigError(f"{word}: {listed(needed)} is the label or the id of the study", "name features only")
+
+
+def _expect_numbers(text: Sequence[str]) -> None:
+    if text:
+        raise NotNumeric(
+            f"column {listed(text)} holds text, and nothing says what becomes of it",
+            "leave it out (drop), or give its levels an order ([prepare.ordinal]); indicator columns of the joint "
+            f"levels are not made: {NEEDS_SUMS}",
+        )
+
+
+def _expect_labels(gaps: Gaps, labels: Sequence[str], rule: HomeRule) -> None:
+    """A label is measured or it is not: none is made up."""
+    held = zip(gaps.names, gaps.counts.tolist(), strict=True)
+    found = [(name, count) for name, count in held if count and name in labels]
+    if found and rule.missing is Missing.CONSTANT:
+        counts = ", ".join(f"{count} of {gaps.rows} entries of the label {name!r}" for name, count in found)
+        raise NotFinite(
+            f"{counts} are missing, and a label is never filled in", 'missing = "drop" leaves these rows out'
+        )

@@ -1,0 +1,62 @@
+"""Messy files of three hospitals as processes of their own, on one machine and between institutions."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from tests.e2e.institutions import command, expect_equal, institutions, simulated, until
+from tests.messy import PARTIES, PREPARE, messy_hospitals, numbers, record, write_job
+from tests.tolerances import RESULT_BAR, assert_close
+
+STUDY = {"components": 2, "release": ["components", "mean", "spectrum"]}
+
+
+def expect_scikit_learns(folder, joint):
+    expected = PCA(svd_solver="full", n_components=2).fit(numbers(joint).dropna())
+    assert_close(np.load(folder / "explained_variance.npy"), expected.explained_variance_, RESULT_BAR)
+
+
+@pytest.mark.slow
+def test_messy_files_run_as_processes_and_what_was_left_out_stays_with_its_party(tmp_path):
+    joint = messy_hospitals(tmp_path)
+    job = write_job(tmp_path, record(tmp_path, PREPARE, **STUDY))
+    ran = command("run", job, "--env", "local", "--consent", "--format", "json", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    results = tmp_path / "results" / "messy"
+    expect_scikit_learns(results, joint)
+    report = json.loads((results / "parties" / "west" / "manifest.json").read_text())["facts"]["prepared"]
+    assert report["rows_dropped"] == int(numbers(joint)[310:].isna().any(axis=1).sum())
+    assert "rows_dropped" not in (results / "manifest.json").read_text()
+
+
+@pytest.mark.slow
+def test_between_institutions_a_site_renames_its_own_columns_and_its_owner_is_shown_the_preparation(tmp_path):
+    joint = messy_hospitals(tmp_path)
+    agreed = {key: value for key, value in PREPARE.items() if key != "rename"}
+    with institutions(tmp_path, tuple(PARTIES)) as house:
+        for name, file in PARTIES.items():
+            lines = f'[data]\ndefault = "{tmp_path / file}"\n'
+            lines += '[rename]\n"Fläche" = "mean area"\n' if name == "west" else ""
+            (house.kits[f"party/{name}"] / "site.toml").write_text(lines, encoding="utf-8")
+        house.start("csp/csp", *(f"party/{name}" for name in PARTIES if name != "west"))
+        job = write_job(tmp_path, record(None, agreed, **STUDY))
+        at = ("--csp", house.csp, "--format", "json")
+        sent = command("job", "submit", job, "--kit", house.kits["researcher/res"], *at)
+        assert sent.returncode == 0, sent.stdout + sent.stderr
+        id = json.loads(sent.stdout)["job"]
+        approved = command("job", "approve", id, "--kit", house.kits["party/west"], "--yes", *at)
+        assert approved.returncode == 0, approved.stdout + approved.stderr
+        shown = json.loads(approved.stdout)
+        assert "rows with a missing entry are left out" in shown["prepare"]
+        assert "rows were left out for missing entries" in shown["prepared_here"]
+        house.start("party/west")
+        watched = command("job", "watch", id, "--kit", house.kits["researcher/res"], *at)
+        assert watched.returncode == 0, watched.stdout + watched.stderr
+        expected = simulated(record(tmp_path, PREPARE, **STUDY), tmp_path / "sim")
+        for name in PARTIES:
+            until(lambda name=name: list((house.kits[f"party/{name}"] / "results").glob("*/manifest.json")))
+            expect_equal(house.folder(name, id), expected / "parties" / name)
+        expect_scikit_learns(house.folder("north", id), joint)
+        for path in (house.kits["csp/csp"] / "state").rglob("*"):
+            assert not path.is_file() or "Fläche".encode() not in path.read_bytes(), path

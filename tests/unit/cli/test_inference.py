@@ -1,0 +1,162 @@
+"""``fedsvd lr --inference`` and ``inference = true``: the table of statsmodels, on screen, in files and read back."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.studies import FEATURES
+from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close, assert_each_close
+from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
+
+from fedsvd import load
+from fedsvd.cli.approve import _question
+from fedsvd.estimators.load import read_result
+from fedsvd.results.regression_table import models_of
+from fedsvd.studies.job_data import prepare
+from fedsvd.studies.job_file import read_job
+from fedsvd.studies.jobs import plan_job
+
+KEYS = {"task": "lr", "label": "outcome", "id": "patient"}
+
+
+def assert_tables_of(folder, D, y):
+    expected = fitted(D, y)
+    table = pd.read_csv(folder / "coefficients.csv", float_precision="round_trip")
+    assert list(table.columns) == ["term", "coef", "se", "t", "p", "low", "high"]
+    assert list(table["term"]) == ["(intercept)", *FEATURES]
+    assert_close(table["coef"] / expected.bse, expected.params / expected.bse, STATISTIC_BAR)
+    assert_each_close(table["se"], expected.bse, STATISTIC_BAR)
+    assert_each_close(table["p"], expected.pvalues, STATISTIC_BAR)
+    (model,) = models_of(read_result(folder))
+    assert_table_of(model, expected)
+    assert_vif_of(model, D)
+    covariance = pd.read_csv(folder / "covariance.csv", index_col="term", float_precision="round_trip")
+    np.testing.assert_array_equal(covariance.to_numpy(), np.load(folder / "covariance.npy")[0])
+
+
+def test_the_option_writes_the_table_of_statsmodels_for_every_reader(fedsvd, by_rows):
+    said = fedsvd("lr", *by_rows.options(), "--label", "outcome", "--id", "patient", "--inference", "--out", "out")
+    assert said.code == 0, said.err
+    expected = fitted(by_rows.D, by_rows.y)
+    assert "(intercept)" in said.out
+    row = next(line for line in said.out.splitlines() if line.startswith("heart rate "))
+    assert f"{expected.params[3]:.5g}" in row
+    assert f"{expected.bse[3]:.5g}" in row
+    for folder in (by_rows.folder / "out", *(by_rows.folder / "out/parties" / name for name in ("north", "west"))):
+        assert_tables_of(folder, by_rows.D, by_rows.y)
+
+
+def test_the_key_of_a_job_file_says_the_same_as_the_option(fedsvd, by_rows):
+    job = by_rows.job("trial", inference=True, **KEYS)
+    record = fedsvd("run", job, "--format", "json", "-q").json
+    assert (record["mode"], record["released"]) == ("A", ["coefficients", "intercept", "inference"])
+    said = record["inference"]["outcome"]
+    expected = fitted(by_rows.D, by_rows.y)
+    assert_each_close(
+        [said[name] for name in ("sigma", "r2", "f", "log_likelihood", "aic", "bic", "condition")],
+        [np.sqrt(expected.scale), expected.rsquared, expected.fvalue, expected.llf, expected.aic, expected.bic,
+         expected.condition_number],
+        STATISTIC_BAR,
+    )  # fmt: skip
+    assert said["df_residual"] == expected.df_resid
+    assert said["not_defined"] == {}
+    assert_tables_of(by_rows.folder / "results/trial", by_rows.D, by_rows.y)
+    released = by_rows.job("named", release=["coefficients", "intercept", "inference"], **KEYS)
+    assert fedsvd("run", released, "--format", "json", "-q").json["inference"].keys() == {"outcome"}
+
+
+def test_a_folder_is_loaded_as_an_estimator_with_its_table(fedsvd, by_rows):
+    assert fedsvd("run", by_rows.job("trial", inference=True, **KEYS), "-q").code == 0
+    expected = fitted(by_rows.D, by_rows.y)
+    for folder in ("results/trial", "results/trial/parties/south"):
+        regression = load(by_rows.folder / folder)
+        assert regression.inference
+        frame = regression.summary_frame()
+        assert_each_close(frame["t"], expected.tvalues, STATISTIC_BAR)
+        assert "outcome" in str(regression.summary())
+        new = regression.prediction_frame(by_rows.joint[FEATURES][:4])
+        design = np.column_stack((np.ones(4), by_rows.D[:4]))
+        wanted = expected.get_prediction(design).summary_frame()
+        assert_close(new["new_high"].to_numpy(), wanted["obs_ci_upper"].to_numpy(), STATISTIC_BAR)
+
+
+def test_several_targets_stand_below_each_other(fedsvd, by_rows):
+    keys = KEYS | {"label": ["outcome", "pressure"]}
+    assert fedsvd("run", by_rows.job("trial", inference=True, **keys), "-q").code == 0
+    table = pd.read_csv("results/trial/coefficients.csv", float_precision="round_trip")
+    assert list(table.columns)[:2] == ["target", "term"]
+    for target in keys["label"]:
+        expected = fitted(by_rows.D[:, :4], by_rows.joint[target].to_numpy())
+        assert_each_close(table.loc[table["target"] == target, "se"], expected.bse, STATISTIC_BAR)
+    assert np.load("results/trial/covariance.npy").shape == (2, 5, 5)
+
+
+def test_a_ridge_has_no_standard_errors_in_any_file_and_says_why(fedsvd, by_rows):
+    said = fedsvd("run", by_rows.job("trial", inference=True, alpha=2.0, **KEYS), "-q")
+    assert "a penalty shrinks the coefficients" in said.out
+    assert pd.read_csv("results/trial/coefficients.csv")["se"].isna().all()
+    assert not (by_rows.folder / "results/trial/covariance.npy").exists()
+    manifest = json.loads((by_rows.folder / "results/trial/manifest.json").read_text())
+    assert "penalty" in manifest["facts"]["inference"]["outcome"]["not_defined"]["standard_errors"]
+    assert load(by_rows.folder / "results/trial").summary_frame()["se"].isna().all()
+
+
+def test_the_plan_shows_what_inference_reveals_and_how_much_freedom_is_left(fedsvd, by_rows):
+    record = fedsvd("plan", by_rows.job(inference=True, **KEYS), "--format", "json").json
+    assert record["mode"] == "A"
+    assert "all will hold" in record["released"]["inference"]
+    learned = "\n".join(record["learns"])
+    assert "All parties will hold the joint Gram matrix of features and labels (6 x 6)" in learned
+    assert "120 records less 6 coefficients leave n - p = 114" in learned
+    assert not any(notice.startswith("freedom") for notice in record["notices"])
+    assert not any("consent_to_gram" in notice for notice in record["notices"])
+    ridge = fedsvd("plan", by_rows.job(inference=True, alpha=1.0, **KEYS), "--format", "json").json
+    assert any("consent_to_gram = true" in notice for notice in ridge["notices"])
+
+
+def test_approval_asks_with_the_sentence_that_all_parties_will_hold_the_gram_matrix(by_rows):
+    with_table, without = (
+        plan_job(prepare(read_job(by_rows.job(inference=each, **KEYS)))).plan for each in (True, False)
+    )
+    assert _question([], with_table).startswith("All parties will hold the joint Gram matrix.")
+    assert _question([], without) == "Do you approve this job?"
+
+
+@pytest.mark.parametrize(("masks", "reason"), [('mode = "B"', "mode 'B'"), ('scheme = "paper"', "exact sum")])
+def test_other_ways_of_hiding_are_refused_with_the_reason(fedsvd, by_rows, masks, reason):
+    said = fedsvd("plan", by_rows.job(inference=True, masks=masks, **KEYS))
+    assert said.code != 0
+    assert reason in said.err
+    assert "leave inference out" in said.err.replace("\n", " ")
+
+
+def test_other_tasks_do_not_take_the_key(fedsvd, by_rows):
+    said = fedsvd("plan", by_rows.job(task="pca", id="patient", inference=True))
+    assert "inference does not apply to task 'pca'" in said.err
+
+
+def test_on_split_columns_the_label_holder_has_the_fit_and_no_party_standard_errors(fedsvd, by_columns):
+    keys = KEYS | {"split": "vertical", "sort_by_id": True}
+    refused = fedsvd("plan", by_columns.job(inference=True, **keys))
+    assert "no party may have" in refused.err.replace("\n", " ")
+    job = by_columns.job("trial", release=["coefficients", "intercept", "score"], **keys)
+    assert fedsvd("run", job, "-q").code == 0
+    said = json.loads((by_columns.folder / "results/trial/parties/insurer/manifest.json").read_text())["facts"]["fit"]
+    expected = fitted(by_columns.D, by_columns.y)
+    found = [said["outcome"][name] for name in ("sigma", "adjusted_r2", "f", "f_p", "log_likelihood", "aic", "bic")]
+    wanted = [np.sqrt(expected.scale), expected.rsquared_adj, expected.fvalue, expected.f_pvalue, expected.llf]
+    assert_each_close(found, [*wanted, expected.aic, expected.bic], STATISTIC_BAR)
+    assert said["outcome"]["df_residual"] == expected.df_resid
+    for name in ("bank", "shop"):
+        facts = json.loads((by_columns.folder / f"results/trial/parties/{name}/manifest.json").read_text())["facts"]
+        assert "fit" not in facts
+    page = (by_columns.folder / "results/trial/parties/insurer/report.html").read_text()
+    assert f"F {expected.fvalue:.6g}" in page
+
+
+def test_numbers_on_screen_are_those_in_the_files(fedsvd, by_rows):
+    out = fedsvd("run", by_rows.job("trial", inference=True, **KEYS), "-q").out
+    table = pd.read_csv("results/trial/coefficients.csv", index_col="term")
+    shown = next(line for line in out.splitlines() if line.startswith("dose ")).split()
+    assert_close(float(shown[1]), table.loc["dose", "coef"], 10 * PRINTED_BAR)

@@ -1,0 +1,126 @@
+"""A member's own table, prepared before it says anything of it; its names and its gaps stay with it."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.messy import PREPARE, messy_hospitals, numbers, record
+
+from fedsvd.errors import ConfigError
+from fedsvd.policy.earlier_studies import Asked, EarlierStudies
+from fedsvd.policy.rules import Policy
+from fedsvd.protocol.tasks import Split
+from fedsvd.service.enlist import open_data
+from fedsvd.service.site_file import SITE, read_site
+from fedsvd.studies.job_file import job_from, submitted_file, submitted_job
+
+FOUR = frozenset(f"party/{name}" for name in "abcd")
+
+
+def test_the_section_travels_with_the_job_and_is_the_same_on_the_other_side(tmp_path):
+    job = job_from(record(tmp_path, PREPARE), Path())
+    sent = submitted_file(job)
+    assert submitted_job(sent).prepare == job.prepare
+    assert "prepare" not in submitted_file(job_from(record(None, {}), Path()))
+
+
+def test_a_name_that_cannot_be_shown_as_it_is_is_refused():
+    with pytest.raises(ConfigError, match="marks of direction"):
+        submitted_job(record(None, {"ordinal": {"grade": ["low\u202e"]}}))
+
+
+def test_facts_are_those_of_the_prepared_table(tmp_path):
+    joint = messy_hospitals(tmp_path)
+    own_words = {key: value for key, value in PREPARE.items() if key != "rename"}
+    job = submitted_job(record(None, own_words))
+    north = open_data(job, "north", tmp_path / "north.csv", tmp_path)
+    west = open_data(job, "west", tmp_path / "west.xlsx", tmp_path, {"Fläche": "mean area"})
+    assert west.facts.rows == len(numbers(joint)[310:].dropna())
+    assert west.facts.columns == 4
+    assert west.facts.features == north.facts.features
+    with pytest.raises(ConfigError, match="party west: columns: the table has no column 'mean area'"):
+        open_data(job, "west", tmp_path / "west.xlsx", tmp_path)
+
+
+def test_what_a_member_says_of_its_table_does_not_depend_on_its_gaps_its_names_or_its_other_columns(tmp_path):
+    """Nothing of the preparation leaves a site: two sites whose prepared tables agree say the same."""
+    words = {"columns": ["age", "dose"], "missing": "constant", "indicators": ["age"]}
+    job = submitted_job(
+        {"job": {"name": "j", "task": "pca"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
+    )
+    full = pd.DataFrame({"age": [30.0, 0.0, 50.0], "dose": [1.0, 0.0, 3.0]})
+    gaps = pd.DataFrame({"note": ["x", "y", "z"], "dose": [1.0, None, 3.0], "Alter": [30.0, 0.0, 50.0]})
+    full.to_csv(tmp_path / "full.csv", index=False)
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    one = open_data(job, "a", tmp_path / "full.csv", tmp_path)
+    other = open_data(job, "a", tmp_path / "gaps.csv", tmp_path, {"Alter": "age"})
+    assert one.facts == other.facts
+    assert one.data.table.fingerprint() == other.data.table.fingerprint()
+    assert one.data.prepared.filled == 0
+    assert other.data.prepared.filled == 1
+
+
+def test_earlier_studies_are_compared_as_prepared(tmp_path):
+    """The rows that one preparation drops and another fills in are changed records."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["x", "y", "z"])
+    table.loc[[4, 9], "y"] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    studies = EarlierStudies(tmp_path / "records")
+
+    first = brought(studies, tmp_path, "aa", missing="drop")
+    assert not first.found
+    studies.begin(first)
+    assert not brought(studies, tmp_path, "bb", missing="drop").found
+    assert rules(brought(studies, tmp_path, "cc", missing="constant")) == ["re-run"]
+
+
+def test_a_job_that_calls_columns_otherwise_or_counts_levels_otherwise_does_not_hide_a_changed_record(tmp_path):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"x": rng.normal(size=200), "grade": rng.choice(["low", "mid", "high"], 200)})
+    table.loc[4, "x"] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    studies = EarlierStudies(tmp_path / "records")
+    words = {"ordinal": {"grade": ["low", "mid", "high"]}}
+    studies.begin(brought(studies, tmp_path, "aa", missing="constant", **words))
+    assert not brought(studies, tmp_path, "bb", missing="constant", **words).found
+    other_order = {"ordinal": {"grade": ["high", "low", "mid"]}}
+    assert rules(brought(studies, tmp_path, "cc", missing="drop", **other_order)) == ["re-run"]
+    other_names = {"rename": {"x": "y", "grade": "x"}, "ordinal": {"x": ["mid", "low", "high"]}}
+    assert rules(brought(studies, tmp_path, "dd", missing="drop", **other_names)) == ["re-run"]
+    marked = {**other_names, "missing": "constant", "indicators": True}
+    assert not brought(studies, tmp_path, "ee", **marked).found  # the same records, with columns more
+
+
+def test_no_constant_hides_a_changed_record_and_two_constants_are_two_versions(tmp_path):
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["x", "y", "z"])
+    table.loc[[4, 9], "y"] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    studies = EarlierStudies(tmp_path / "records")
+    studies.begin(brought(studies, tmp_path, "aa", missing="constant", constant=1e12))
+    assert not brought(studies, tmp_path, "bb", missing="constant", constant=1e12).found
+    assert rules(brought(studies, tmp_path, "cc", missing="constant", constant=1.0)) == ["re-run"]
+    table.loc[17, "y"] += 0.5
+    table.to_csv(tmp_path / "a.csv", index=False)
+    assert rules(brought(studies, tmp_path, "dd", missing="constant", constant=1e12)) == ["re-run"]
+
+
+def brought(studies, folder, run, **words):
+    """The table ``a.csv`` as a site compares it with its earlier studies."""
+    file = {"job": {"name": "j", "task": "svd"}, "prepare": words, "party": [{"name": "a"}, {"name": "b"}]}
+    own = open_data(submitted_job(file), "a", folder / "a.csv", folder)
+    return studies.compare(Asked(run, Split.HORIZONTAL, FOUR, full=True), own.data.remembered or own.data, Policy())
+
+
+def rules(compared):
+    return [finding.rule for finding in compared.found]
+
+
+def test_a_site_names_its_columns_as_studies_call_them(tmp_path):
+    (tmp_path / SITE).write_text('[rename]\n"Gewicht (kg)" = "weight"\n', encoding="utf-8")
+    assert read_site(tmp_path).rename == {"Gewicht (kg)": "weight"}
+    (tmp_path / SITE).write_text('rename = "weight"\n')
+    with pytest.raises(ConfigError, match="not a table"):
+        read_site(tmp_path)
