@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd import __version__
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.linalg.device import Device, open_device
 
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, memory, opened, options, write
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData

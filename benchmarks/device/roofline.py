@@ -21,7 +21,7 @@ from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.masks.orthogonal import draw_form
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.secagg import device_dither, on_device
+from fedsvd.secagg import dither, on_device
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, pad
 
@@ -93,7 +93,7 @@ def ring(device: Device, rows: int, width: int, each: Each | None) -> dict[str, 
 
     return {
         "encode_words": once(lambda: on_device.encode(Y, 50)),
-        "fill_words": once(lambda: device_dither.fill(codes, 8, SEED, device, each or map)),
+        "fill_words": once(lambda: dither.fill_on_device(codes, 8, SEED, device, each or map)),
         "to_host_words": once(lambda: on_device.words_of(codes, device)),
         "pad_words": once(lambda: pad(payload, keys, "bench", 0, PadsOnce(), each)),
         "to_device_words": once(lambda: device.put(signed)),

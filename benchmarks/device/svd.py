@@ -15,7 +15,7 @@ from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Check
-from fedsvd.roles.user.sink import Nowhere
+from fedsvd.roles.user.work import Nowhere
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import UserFiles, run_study
 from fedsvd.studies.study import Study

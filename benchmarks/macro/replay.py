@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.protocol.effects import Abort, Compute, Effect
-from fedsvd.protocol.machine import Machine
-from fedsvd.protocol.messages import Begin, Computed, Message
+from fedsvd.protocol.machine import Abort, Compute, Effect, Machine
+from fedsvd.protocol.messages import Begin, Computed, Message, Views
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.protocol.views import Views
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # mallopt's names for them

@@ -12,9 +12,8 @@ from tests.tolerances import ACCEPTED, REJECTED
 from fedsvd.errors import SumAltered
 from fedsvd.secagg import bound, wide
 from fedsvd.secagg.aggregate import TaggedSum
-from fedsvd.secagg.sums import PlannedSum, SumKind
-from fedsvd.secagg.tagged import open_total, share
-from fedsvd.secagg.tags import tag, tag_value, tag_words
+from fedsvd.secagg.sums import PlannedSum, SumKind, tag_value, tag_words
+from fedsvd.secagg.tagged import open_total, share, tag
 from fedsvd.secagg.words128 import add_into, from_integers, to_integers
 
 MERSENNE = 2**61 - 1

@@ -21,12 +21,11 @@ from fedsvd.lab.attacks.view import CspView
 from fedsvd.linalg.exact_gram import sliced
 from fedsvd.linalg.widen import dither_deviation, unit
 from fedsvd.masks.orthogonal import secret_scale
-from fedsvd.protocol.messages import PaddedBatch
+from fedsvd.protocol.messages import PaddedBatch, Views
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import EIGEN_VECTORS
 from fedsvd.protocol.tasks import Mode, Task
-from fedsvd.protocol.views import Views
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import share as share_module

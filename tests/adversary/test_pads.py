@@ -9,13 +9,13 @@ from tests.adversary.watch import columns, csp_view, payloads, public_keys, watc
 from tests.tolerances import ACCEPTED, REJECTED
 
 from fedsvd.errors import LocalProtocolError, PlanMismatch, RepeatedShare, UnexpectedMessage
-from fedsvd.protocol.effects import Abort
+from fedsvd.protocol.machine import Abort
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.secagg.pads import PadsOnce
-from fedsvd.storage.choose import choose_store
+from fedsvd.storage.block_store import choose_store
 from fedsvd.testing.federation import Federation
 
 M, WIDTHS = 40, (12, 20, 30)

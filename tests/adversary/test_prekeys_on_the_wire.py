@@ -16,9 +16,9 @@ from tests.tolerances import assert_close, digits_lost
 from fedsvd.identity.temporary import temporary_federation
 from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
+from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.messages import PaddedBatch, Relayed, SumShare
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.sealing.agree import AgreementKey

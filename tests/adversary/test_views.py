@@ -20,8 +20,8 @@ from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.sums import planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
 from fedsvd.randomness.keystream import Keystream
-from fedsvd.secagg.tagged import SumSeeds, open_total
-from fedsvd.secagg.tags import tag, tag_value, tag_words
+from fedsvd.secagg.sums import tag_value, tag_words
+from fedsvd.secagg.tagged import SumSeeds, open_total, tag
 from fedsvd.testing.federation import Federation
 
 H = {"split": Split.HORIZONTAL}

@@ -14,12 +14,11 @@ import pytest
 from fedsvd.data.open import open_source
 from fedsvd.lab.attacks.view import CspView, UserView
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, SumShare
+from fedsvd.protocol.messages import KeyOffer, Message, PaddedBatch, SumShare, Views
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.protocol.upload import batches
-from fedsvd.protocol.views import Views
 from fedsvd.roles.user import seeding, sums
 from fedsvd.secagg import fixed_point
 from fedsvd.studies.parties import PartyData

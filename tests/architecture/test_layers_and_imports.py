@@ -18,7 +18,7 @@ OBEDIENT = {
     "randomness/entropy.py": "import os\nbytes_ = os.urandom(32)",
     "randomness/seed.py": "from fedsvd.randomness.entropy import bytes_\nfrom fedsvd.types import Float",
     "data/source.py": "from fedsvd.types import Float",
-    "storage/spool.py": "import os",
+    "storage/scratch.py": "import os",
     "linalg/backend.py": "import numpy as np\nnp.linalg.qr\nnp.load('x', allow_pickle=False)",
     "linalg/dense_svd.py": "from . import backend",
     "masks/left.py": "from fedsvd.linalg import backend\nfrom fedsvd.randomness.seed import Seed",
@@ -56,7 +56,7 @@ def test_the_checker_sees_every_file_of_the_codebase_and_their_imports():
     codebase = Codebase(package)
     assert {file.path for file in codebase.files.values()} == set(package.rglob("*.py"))
     assert "fedsvd.randomness.entropy" in codebase.reach("fedsvd.randomness.keystream")
-    assert "fedsvd.errors" in codebase.reach("fedsvd.storage.choose")
+    assert "fedsvd.errors" in codebase.reach("fedsvd.storage.block_store")
 
 
 def test_an_obedient_codebase_has_no_violations(tmp_path):
@@ -98,7 +98,7 @@ def test_an_obedient_codebase_has_no_violations(tmp_path):
         ("roles/trusted_authority.py", "from fedsvd.secagg import aggregate", SHUT),
         ("roles/trusted_authority.py", "from fedsvd.roles.user import core", SHUT),
         ("masks/left.py", "from fedsvd.linalg.dense_svd import svd", SHUT),
-        ("masks/left.py", "from fedsvd.storage.spool import x", SHUT),
+        ("masks/left.py", "from fedsvd.storage.scratch import x", SHUT),
         ("roles/user/core.py", "from fedsvd.roles.service_provider import core", SHUT),
         # What is outside of the package.
         *[

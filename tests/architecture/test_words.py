@@ -48,13 +48,7 @@ PHRASES = ("on another way", "in mid-", "for want of", "said aloud")
 # What may stay, as (end of a file's name, line it stands in), and why.
 ALLOWED = (
     ("results/result.py", '_READERS = {None: "everybody"', "the value is stored in manifests that people have"),
-    ("lab/experiments/ablation.py", "_make_room(", "overrides a method of storage"),
     ("docs/reference/formats.md", "`everybody`, `party`, `csp` or `authority`", "documents that stored value"),
-)
-# Packages in which the words are still to be replaced; nothing may be added.
-STILL_TO_DO: tuple[str, ...] = (
-    *("cost", "data", "estimators", "linalg", "masks", "protocol", "roles"),
-    *("secagg", "statistics", "storage", "studies", "wire"),
 )
 MADE_UP = "docs/x.md"  # a page in a test of error texts
 
@@ -120,8 +114,6 @@ def test_a_citation_of_a_page_that_is_not_here_is_found():
 
 @pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_word_has_a_meaning_of_its_own_here(path):
-    if any(path.is_relative_to(ROOT / "src" / "fedsvd" / package) for package in STILL_TO_DO):
-        pytest.skip("still to do")
     assert not banned(path)
 
 

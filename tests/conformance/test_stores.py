@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from fedsvd.storage.access import Access
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.mapped_store import MappedStore
-from fedsvd.storage.memory_store import MemoryStore
+from fedsvd.storage.block_store import BlockStore, MappedStore, MemoryStore
+from fedsvd.storage.layout import Access
 from fedsvd.testing.stores import BlockStoreTests
 
 

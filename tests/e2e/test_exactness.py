@@ -8,7 +8,7 @@ from tests.tolerances import ORTHONORMAL_BAR, RESULT_BAR, VALUES_BAR, assert_clo
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
-from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping
+from fedsvd.protocol.upload import Retention, batches, fits_whole, folds, retention
 from fedsvd.testing.federation import Federation
 
 from .joint import (
@@ -153,13 +153,13 @@ def test_what_is_not_released_is_not_held():
 # --- routes: many batches, folded, on disk ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("budget", "kept"), [(192_000, Keeping.WHOLE), (50_000, Keeping.BOTH)])
+@pytest.mark.parametrize(("budget", "kept"), [(192_000, Retention.STORED), (50_000, Retention.BOTH)])
 def test_a_tall_matrix_in_many_batches_meets_the_bars(budget, kept, tmp_path):
     X = np.random.default_rng(7).normal(size=(1500, 4)) * np.logspace(0, -8, 4)
     run = federation(X, cuts=(1, 3), memory=budget, scratch=tmp_path)
     expect_svd(X, run.run())
     assert run.plan.scheme is Scheme.MASK
-    assert keeping(run.plan) is kept
+    assert retention(run.plan) is kept
     assert len(batches(run.plan)) >= 2
 
 
@@ -169,7 +169,7 @@ def test_a_long_matrix_that_the_csp_folds_meets_the_bars(matrix, tmp_path):
     X = of_spectrum(sigma, 1400, 20, seed=8)
     run = federation(X, cuts=(1, 9), memory=48 * 20 * 560, scratch=tmp_path)
     expect_svd(X, run.run())
-    assert keeping(run.plan) is Keeping.BOTH
+    assert retention(run.plan) is Retention.BOTH
     assert len(batches(run.plan)) >= 3
 
 

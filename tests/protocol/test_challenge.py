@@ -11,7 +11,7 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.roles.service_provider import role
 from fedsvd.roles.service_provider.collect import Folded
-from fedsvd.roles.service_provider.multiply import Multiplied
+from fedsvd.roles.service_provider.recover import Multiplied
 from fedsvd.testing.federation import Federation
 
 M, WIDTHS = 600, (2, 3, 1)

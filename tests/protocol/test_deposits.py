@@ -10,10 +10,10 @@ import pytest
 
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import NotSealed, RepeatedShare, UnexpectedMessage
-from fedsvd.protocol.effects import Abort, Finish, Send
+from fedsvd.protocol.keys import spelt_prekey
+from fedsvd.protocol.machine import Abort, Finish, Send
 from fedsvd.protocol.messages import Begin, Computed, KeyBook, KeyOffer, PaddedBatch, Relay, Relayed
 from fedsvd.protocol.parties import CSP, TA, user
-from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority

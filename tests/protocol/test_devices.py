@@ -13,7 +13,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.tasks import Mode
-from fedsvd.protocol.upload import Keeping, keeping
+from fedsvd.protocol.upload import Retention, retention
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.role import User
 from fedsvd.studies.parties import PartyData
@@ -98,7 +98,7 @@ def test_the_top_of_a_long_matrix_is_found_wherever_it_is_kept(foreign, memory, 
     tables = [RNG.normal(size=(540, n)) * 1.02 ** -np.arange(n) for n in (500, 400)]
     parties = [PartyData(open_source(table)) for table in tables]
     outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device, scratch=tmp_path)
-    assert keeping(outcome.plan) is Keeping.WHOLE, "by Krylov, from a store"
+    assert retention(outcome.plan) is Retention.STORED, "by Krylov, from a store"
     _, sigma, Vt = np.linalg.svd(np.hstack(tables), full_matrices=False)
     np.testing.assert_allclose(outcome.parties[0].sigma, sigma[:4], rtol=0, atol=RESULT_BAR * sigma[0])
     found = np.concatenate([party.Vt_i for party in outcome.parties], axis=1)

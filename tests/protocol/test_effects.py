@@ -38,8 +38,8 @@ CHEAP = (
     "roles/user/*.py::script",  # is made; it runs from its first answer on
     "linalg/exact_gram.py::row_panels",  # cuts
     "linalg/streaming_factor.py::StreamingFactor.__init__",
-    "storage/access.py::Layout.*",
-    "storage/choose.py::*",
+    "storage/layout.py::Layout.*",
+    "storage/block_store.py::*",
     "storage/*.py::*.__init__",
     "storage/*.py::*.close",
     "storage/*.py::*._release",

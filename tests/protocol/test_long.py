@@ -7,10 +7,10 @@ from tests.tolerances import VALUES_BAR, assert_close, digits_lost
 
 from fedsvd.data.sparse import SparseSource
 from fedsvd.errors import StorageError
-from fedsvd.protocol.effects import Compute, Send
+from fedsvd.protocol.machine import Compute, Send
 from fedsvd.protocol.messages import BatchRequest
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.protocol.upload import Keeping, batches, fits_whole, keeping, krylov_basis, krylov_block, krylov_start
+from fedsvd.protocol.upload import Retention, batches, fits_whole, krylov_basis, krylov_block, krylov_start, retention
 from fedsvd.roles.service_provider.collect import collector_for
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.studies.parties import PartyData
@@ -60,7 +60,7 @@ def planned():
 
 def test_the_top_of_a_long_matrix_is_that_of_the_joint_data(parties, tmp_path):
     found = run_study(study(), parties, scratch=tmp_path, random_state=1)
-    assert keeping(found.plan) is Keeping.WHOLE
+    assert retention(found.plan) is Retention.STORED
     assert not fits_whole(found.plan)
     U, s, Vt = np.linalg.svd(sparse.hstack(ratings()).toarray(), full_matrices=False)
     own = found.parties[0]

@@ -11,7 +11,7 @@ from fedsvd.protocol.messages import SumShare
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Check, Split, Task
 from fedsvd.roles.user import right_vectors
-from fedsvd.roles.user.sink import InMemory, Nowhere
+from fedsvd.roles.user.work import InMemory, Nowhere
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import UserFiles, run_study
 from fedsvd.studies.study import Study

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import PeerAborted, PlanMismatch, UnexpectedMessage
 from fedsvd.protocol import messages
-from fedsvd.protocol.effects import Abort
+from fedsvd.protocol.machine import Abort
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message, SumShare
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.sums import planned_sums

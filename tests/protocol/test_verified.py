@@ -8,7 +8,7 @@ import pytest
 from tests.tolerances import digits_lost
 
 from fedsvd.errors import VerificationFailed
-from fedsvd.linalg import least_squares
+from fedsvd.linalg import dense_svd as solver
 from fedsvd.linalg.dense_svd import SVD, dense_svd
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.messages import Factors, Solution
@@ -60,7 +60,7 @@ def test_where_users_factorise_the_others_do_not_accept_what_user_1_got_wrong(fa
 @pytest.mark.parametrize("make", [lr_vertical, lr_horizontal])
 @pytest.mark.parametrize("fault", ["a singular value", "a left vector", "two vectors exchanged"])
 def test_a_wrong_solution_is_not_released(fault, make, monkeypatch):
-    monkeypatch.setattr(least_squares, "dense_svd", lambda A: FAULTS[fault](*dense_svd(A)))
+    monkeypatch.setattr(solver, "dense_svd", lambda A: FAULTS[fault](*dense_svd(A)))
     federation = make()
     with pytest.raises(VerificationFailed, match="nothing was released"):
         federation.run()

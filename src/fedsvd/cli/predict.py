@@ -97,7 +97,7 @@ def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyRe
 
 
 def _folded_in(model: PartyResult, table: MatrixSource) -> PartyResult:
-    from fedsvd.estimators.transformer import projected
+    from fedsvd.estimators.base import projected
 
     columns = in_the_order_of(model, table)
     coordinates = projected(columns.T, model.arrays["left_vectors"])

@@ -16,12 +16,12 @@ from fedsvd.linalg import backend
 from fedsvd.linalg.backend import EPS
 from fedsvd.types import Array, Float
 
-_FIRST = 4096  # columns that make a user's own shift
+SHIFT_COLUMNS = 4096  # columns that make a user's own shift
 
 
 def own_shift(source: MatrixSource) -> Float:
     """s_i: the mean of this user's first columns, taken off all of them; never sent."""
-    first = source.columns(0, min(_FIRST, source.shape[1]))
+    first = source.columns(0, min(SHIFT_COLUMNS, source.shape[1]))
     mean: Float = first.mean(axis=1)
     return mean
 

@@ -1,9 +1,9 @@
-"""A compression pass on disk, so that a killed one resumes (ADR 0016).
+"""A compression pass on disk, so that a killed one resumes.
 
 A checkpoint is one file, replaced atomically: the factor so far, how many columns it holds, the shift, and digests of
 the first panel and of the last one absorbed. On resume both panels are read again and compared, which costs two
 panels, not a pass; a source that changed elsewhere goes unnoticed, so a changed source must be given a new
-checkpoint. The factor is as confidential as the data: the file has mode 0600 and belongs beside the data.
+checkpoint. The factor is as confidential as the data: the file has mode 0600 and belongs next to the data.
 """
 
 import hashlib

@@ -1,18 +1,26 @@
-"""Compress: ``X_i = L_i W_i^T`` with L_i m x min(m, n_i), from one streaming pass (specification, step 3).
+"""Compress: ``X_i = L_i W_i^T`` with L_i m x min(m, n_i), from one streaming pass (step 3).
 
 ``L_i L_i^T = X_i X_i^T``, so the joint matrix of the L_i has the U and S of the joint matrix of the X_i, and upload and
 the CSP's work no longer depend on n. W_i is never formed. The data is read once, in panels of columns; a killed pass
 resumes from its checkpoint. Centring rides along in the same pass (``centre.py``).
+
+*Panels* are read where they are computed with: in memory, or on a device. A source that can make its numbers on a
+device (``columns_on``, ``rows_on``) does so, and nothing travels. Every other panel is read here and moved there, the
+next one already on its way while the caller works on one.
+
+*Parts* are computed apart and merged in a tree (``engine = "dask"``). Each is the factor of some columns, as the bytes
+of its checkpoint, which carry a digest; two of them merge into one. Nothing here knows what runs the parts or where:
+workers import this file and call these functions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fedsvd.compress.checkpoint import Checkpoint, Progressed, panel_digest
-from fedsvd.compress.panels import column_panels
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.checks import to_float
+from fedsvd.data.source import MatrixSource, Reopen
 from fedsvd.errors import ConfigError
 from fedsvd.linalg import backend
 from fedsvd.linalg.backend import to_numpy
@@ -20,13 +28,60 @@ from fedsvd.linalg.device import Device, host_or
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.types import Array, Float, byte_size, enough_bytes, expect_shape
 
+
+def columns_of(source: MatrixSource, start: int, stop: int, device: Device | None) -> Array:
+    """Columns ``start .. stop-1``, shape (rows, stop - start)."""
+    if device is None:
+        return source.columns(start, stop)
+    made = source.columns_on(device.xp, device.like.device, start, stop)
+    return device.put(source.columns(start, stop)) if made is None else made
+
+
+def rows_of(source: MatrixSource, start: int, stop: int, device: Device | None) -> Array:
+    """Rows ``start .. stop-1``, shape (stop - start, columns)."""
+    if device is None:
+        return source.rows(start, stop)
+    made = source.rows_on(device.xp, device.like.device, start, stop)
+    return device.put(source.rows(start, stop)) if made is None else made
+
+
+def column_panels(
+    source: MatrixSource, width: int, device: Device | None, first: int = 0
+) -> Iterator[tuple[slice, Array]]:
+    """All columns from ``first`` on, in panels of ``width``; the last may be narrower."""
+    return _panels(source, 1, width, device, first)
+
+
+def row_panels(source: MatrixSource, height: int, device: Device | None) -> Iterator[tuple[slice, Array]]:
+    """All rows, in panels of ``height``; the last may be lower."""
+    return _panels(source, 0, height, device, 0)
+
+
+def _panels(
+    source: MatrixSource, axis: int, width: int, device: Device | None, first: int
+) -> Iterator[tuple[slice, Array]]:
+    end, read = source.shape[axis], (source.rows, source.columns)[axis]
+    places = [slice(start, min(start + width, end)) for start in range(first, end, width)]
+    if device is None:
+        yield from ((place, read(place.start, place.stop)) for place in places)
+        return
+    make = (source.rows_on, source.columns_on)[axis]
+    for done, place in enumerate(places):
+        made = make(device.xp, device.like.device, place.start, place.stop)
+        if made is None:
+            rest = places[done:]
+            yield from zip(rest, device.ahead(read(place.start, place.stop) for place in rest), strict=True)
+            return
+        yield place, made
+
+
 Progress = Callable[[int, int], None]  # columns read, columns in all
 Spread = Callable[[MatrixSource, Float | None, int, Progress | None], StreamingFactor]
-"""Factors a source, less its shift, in panels of this width, somewhere else (``spread.py``)."""
+"""Factors a source, less its shift, in panels of this width, somewhere else."""
 
 PANELS = 6
-"""Panels alive at once at most: one that is met, one that is read ahead, what is made of it, what that is compared
-with, and what a norm or a copy takes."""
+"""Panels alive at once at most: one in use, one that is read ahead, what is made of it, what that is compared with,
+and what a norm or a copy takes."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,3 +180,33 @@ def _reduced(R: Array, n_i: int, shift: Float | None) -> Reduced:
     first = backend.to_numpy(R[0, :])
     offset_i = first[1:] / first[0]
     return Reduced(xp.matrix_transpose(R[1:, 1:]), n_i, shift + offset_i, shift, offset_i)
+
+
+def part_of_source(reopen: Reopen, start: int, stop: int, panel: int, shift: Float | None) -> bytes:
+    """The factor of columns ``start .. stop-1``, read here in panels."""
+    source = reopen()
+    factor = StreamingFactor(source.shape[0] + (shift is not None))
+    for first in range(start, stop, panel):
+        factor.update_columns(_less(source.columns(first, min(first + panel, stop)), shift))
+    return factor.to_bytes()
+
+
+def part_of_array(X: Float, shift: Float | None) -> bytes:
+    """The factor of columns that are here already."""
+    X = to_float(X, lambda i, j: "a block of a Dask array")
+    factor = StreamingFactor(X.shape[0] + (shift is not None))
+    factor.update_columns(_less(X, shift))
+    return factor.to_bytes()
+
+
+def merged(parts: Sequence[bytes]) -> bytes:
+    """The factor of all columns of these parts."""
+    first, *rest = (StreamingFactor.from_bytes(part) for part in parts)
+    for other in rest:
+        first.merge(other)
+    return first.to_bytes()
+
+
+def _less(X: Float, shift: Float | None) -> Float:
+    """The columns less the shift, under a row of ones, where there is one: centring rides along (``centre.py``)."""
+    return X if shift is None else np.concatenate((np.ones((1, X.shape[1])), X - shift[:, None]))

@@ -7,9 +7,8 @@ counted; panels of it are views, as they are of float64 arrays in memory and of 
 from functools import cached_property
 
 from fedsvd.compress.reduce import panel_width
-from fedsvd.cost.account import Account
-from fedsvd.cost.rates import Work
-from fedsvd.cost.traffic import Expected, kept, sums_of
+from fedsvd.cost.rates import Account, Work
+from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import sums_after
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Task
@@ -30,7 +29,7 @@ class User(Account):
 
     @cached_property
     def panel(self) -> int:
-        """Columns that are met together; a regression on split columns meets rows instead, however many."""
+        """Columns that are read together; a regression on split columns reads rows instead, however many."""
         return min(panel_width(self.rows, self.plan.memory), self.n_i)
 
     def keys(self) -> None:
@@ -45,7 +44,7 @@ class User(Account):
         wide = planned.kind is SumKind.WIDE
         words = float(planned.length * planned.kind.columns)
         batch = float(max(planned.batches) * planned.kind.columns)
-        # Shares, padded copies and replies are of one batch; wide numbers are whole numbers of Python besides.
+        # Shares, padded copies and replies are of one batch; wide numbers are integers of Python as well.
         self.step("sums", self.work_of(planned), words + (8.0 if wide else 4.0) * batch)
 
     def work_of(self, planned: PlannedSum) -> Work:
@@ -71,7 +70,7 @@ class User(Account):
 
     def own_part(self) -> None:
         """Vt_i, or scores: one pass over the data."""
-        plan, r, n_i = self.plan, kept(self.plan, self.expected), self.n_i
+        plan, r, n_i = self.plan, released_columns(self.plan, self.expected), self.n_i
         if not plan.releases(Item.OWN_PART):
             return
         part, pass_ = float(r * n_i), Work(gemm=2.0 * r * plan.m * n_i, memory=16.0 * r * n_i)
@@ -92,7 +91,7 @@ class User(Account):
         if self.expected.corrected:
             square = float(r * r)
             work = Work(solve=2.0 * square * self.n_i + square * r / 3, memory=8.0 * r * self.n_i)
-            # It is corrected where it stands; its Gram matrix, the triangle of it and their words are there beside it.
+            # It is corrected where it stands; its Gram matrix, the triangle of it and their words are there as well.
             self.step("own part", work, 10 * square)
 
     def own_panels(self, r: int) -> None:

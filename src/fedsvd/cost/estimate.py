@@ -1,23 +1,29 @@
 """What a plan will cost, before anything is sent: bytes on every link, memory, flops and seconds of every role.
 
-Bytes are exact for data of the rank that is assumed (full rank, unless told otherwise). Memory is the peak of a role's
-own arrays, the messages it holds and LAPACK's workspaces, in bytes; its data at rest, the interpreter and the fixed
-buffers of the BLAS come on top. Seconds are amounts of work over the rates of a machine, the same for every role; what
-a network adds is in them where the speed of its links is given.
+Bytes are exact for data of the rank that is assumed (full rank, unless another is given). Memory is the peak of a
+role's own arrays, the messages it holds and LAPACK's workspaces, in bytes; its data at rest, the interpreter and the
+fixed buffers of the BLAS come on top. Seconds are amounts of work over the rates of a machine, the same for every role;
+what a network adds is in them where the speed of its links is given.
+
+``least_memory`` is that with which a plan of the sum family runs: what its Gram matrices take at the peak of any role.
+It follows from the same account of arrays as the estimate that is shown (``exact.py``, ``sum.py``, ``provider.py``), so
+that the two cannot differ. Panels of the data follow the budget, so the least budget is the one that its own panels do
+not exceed. What does not grow with the square of the common side comes with the interpreter and is not counted.
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 
-from fedsvd.cost.account import Step
+from fedsvd.compress.reduce import PANELS
 from fedsvd.cost.provider import authority_steps, provider_steps
-from fedsvd.cost.rates import DEFAULT, Machine, Work
+from fedsvd.cost.rates import DEFAULT, Machine, Step, Work
 from fedsvd.cost.traffic import Expected, full_rank, traffic
 from fedsvd.cost.user import user_steps
 from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.parties import CSP, TA, Role
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode
-from fedsvd.types import byte_size
+from fedsvd.types import SessionId, byte_size
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class Cost:
 
     @property
     def seconds_on_links(self) -> float:
-        """What the links take, all of which meet at the CSP: zero where their speed is not given."""
+        """What the links take, all of which end at the CSP: zero where their speed is not given."""
         csp = self.roles[CSP.name]
         return (csp.sent + csp.received) / self.link if self.link else 0.0
 
@@ -182,3 +188,40 @@ def _time(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.2g} s"
     return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 3600:.3g} h"
+
+
+_LONG = 2048  # rows from which on terms of lower order are small compared with squares
+_COLUMNS = 64  # of the data at once, to begin with
+_ROUNDS = 64
+
+
+def least_memory(plan: SessionPlan) -> int:
+    """Bytes that the role which needs most cannot do without, from the shapes of a plan of the sum family."""
+    return _least_memory(replace(plan, session=SessionId("00" * 16), memory=1, reason="", identities=(), prekeys=()))
+
+
+@cache
+def _least_memory(plan: SessionPlan) -> int:
+    times = max(1, _LONG // plan.M)
+    large = replace(
+        plan,
+        m=times * plan.m,
+        counts=tuple(times * n_i for n_i in plan.counts),
+        targets=times * plan.targets,
+        components=None if plan.components is None else times * plan.components,
+        memory=PANELS * 8 * times * plan.M * _COLUMNS,
+    )
+    for _ in range(_ROUNDS):  # each time the part of a budget that panels take is added to it
+        needed = _most_alive(large)
+        if needed <= 1.001 * large.memory:
+            break
+        large = replace(large, memory=needed)
+    return -(-large.memory // times**2)
+
+
+def _most_alive(plan: SessionPlan) -> int:
+    expected = Expected(full_rank(plan), True, in_memory=False)
+    # User 1 leads; of the others the one with most columns has the widest share.
+    users = {0, max(range(plan.k), key=plan.counts.__getitem__), plan.k - 1}
+    steps = [step for i in users for step in user_steps(plan, i, expected)] + provider_steps(plan, expected)
+    return max(step.alive for step in steps)

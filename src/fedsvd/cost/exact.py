@@ -1,17 +1,16 @@
 """What the kernels of exact Gram matrices cost: a share, its words, their factor, and the test of another's answer.
 
-As in ``cost_kernels.py``, each function says how much work there is and how many numbers its arrays take at their peak.
+As in ``kernels.py``, each function says how much work there is and how many numbers its arrays take at their peak.
 The coefficients of lower-order terms were measured on ``linalg.exact_gram`` and ``linalg.wide_factor`` at 300 to 1200
 rows; ``benchmarks/macro/cost.py`` compares the sums with whole sessions.
 """
 
 from fedsvd.cost.kernels import Kernel, apply, draw, stored
 from fedsvd.cost.rates import Work
-from fedsvd.linalg.exact_gram import MOST_WORDS
+from fedsvd.linalg.exact_gram import MOST_WORDS, PANEL
+from fedsvd.linalg.householder import REFLECTORS
 from fedsvd.linalg.windows import Form
 
-_REFLECTORS = 1024  # that LAPACK applies together
-_PANEL = 1792  # columns that are multiplied at once
 _ROWS = 128  # rows of words that are made at once; up to 192 of longer sides
 _PIECES = 400_000.0  # numbers of the pieces in which a matrix is sliced
 
@@ -19,7 +18,7 @@ _PIECES = 400_000.0  # numbers of the pieces in which a matrix is sliced
 def rotation(m: int, p: int, q: int) -> Kernel:
     """``[L 0] T``, m x q, for the first p rows of a Haar matrix of q: drawn, and applied by p reflectors."""
     normals = p * (2 * q - p + 1) / 2
-    blocks = float(sum((q - at) * min(_REFLECTORS, p - at) for at in range(0, p, _REFLECTORS)))
+    blocks = float(sum((q - at) * min(REFLECTORS, p - at) for at in range(0, p, REFLECTORS)))
     reflected = Work(reflect=4.0 * m * q * p - 2.0 * m * p * p, memory=24.0 * m * q)
     work = Work(normals=normals, memory=16 * normals) + reflected
     return Kernel(work, blocks + max(0.7 * blocks, 3.0 * m * q))
@@ -34,7 +33,7 @@ def share(m: int, rows: int, p: int, q: int, masked: bool) -> Kernel:
         drawn, applied = draw(Form.HAAR, m), apply(Form.HAAR, m, p)
         work, P = work + drawn.work + applied.work, stored(Form.HAAR, m)
     T = turned.numbers - 3.0 * size if turned.numbers > 3.0 * size else turned.numbers
-    # The share and its dither stand beside the three slices that are cut from them.
+    # The share and its dither are alive together with the three slices that are cut from them.
     return Kernel(work, P + rows * p + T + 5.0 * size + _PIECES)
 
 
@@ -44,7 +43,7 @@ def words(rows: int, q: int) -> Kernel:
     Words are made and sent by panels of rows, so that one batch of them is there at a time.
     """
     batch = 2.0 * min(MOST_WORDS, rows * (rows + 1) // 2)
-    making = rows * min(q, _PANEL) + 7.5 * _ROWS * rows
+    making = rows * min(q, PANEL) + 7.5 * _ROWS * rows
     return Kernel(Work(gemm=6.0 * rows * rows * q, memory=450.0 * rows * rows), batch + making)
 
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.rates import Work
+from fedsvd.linalg.householder import REFLECTORS
+from fedsvd.linalg.verify import PANEL
 from fedsvd.linalg.windows import Form, block_sizes, block_width
-
-_BLOCK = 1024  # reflectors that LAPACK applies together
-_PANEL = 1 << 22  # numbers that are verified together
-ROUNDS = 2  # of a permutation and blocks in a mixing mask (``masks.permute``)
+from fedsvd.masks.permute import ROUNDS
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def factor(width: int, count: int, panel: int) -> Kernel:
 def stored(form: Form, n: int, b: int = 0) -> float:
     """Numbers that a drawn mask of n rows keeps."""
     if form is Form.HAAR:
-        return float(sum((n - start) * min(_BLOCK, n - start) for start in range(0, n, _BLOCK)))
+        return float(sum((n - start) * min(REFLECTORS, n - start) for start in range(0, n, REFLECTORS)))
     # Of a mixing mask two blocks share a square.
     own, rounds = (2.25 * n, ROUNDS / 2) if form is Form.MIXING else (0.0, 1.0)
     widths = Counter(block_sizes(n, block_width(form, b)))
@@ -65,8 +64,8 @@ def draw(form: Form, n: int, b: int = 0) -> Kernel:
     widths = Counter((n,) if form is Form.HAAR else block_sizes(n, block_width(form, b)))
     rounds = ROUNDS if form is Form.MIXING else 1
     normals = rounds * sum(count * width * (width + 1) / 2 for width, count in widths.items())
-    # Normals and their places stand beside the block they fill.
-    largest = 0.6 * max(widths) * min(_BLOCK, max(widths))
+    # Normals and their places are alive together with the block they fill.
+    largest = 0.6 * max(widths) * min(REFLECTORS, max(widths))
     sorting = 3.0 * n * (form is Form.MIXING)
     return Kernel(Work(normals=normals, memory=16 * normals + 80 * sorting), stored(form, n, b) + max(largest, sorting))
 
@@ -75,7 +74,7 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
     """A drawn mask of n rows times n x columns numbers."""
     size = n * columns
     if form is Form.HAAR:
-        copies = 2 if n <= _BLOCK else 3
+        copies = 2 if n <= REFLECTORS else 3
         return Kernel(Work(reflect=2.0 * n * size, memory=8.0 * copies * size), copies * size)
     work, rounds = Work(), ROUNDS if form is Form.MIXING else 1
     for width, count in Counter(block_sizes(n, block_width(form, b))).items():
@@ -90,7 +89,7 @@ def apply(form: Form, n: int, columns: float, b: int = 0) -> Kernel:
 def dense_svd(m: int, n: int) -> Kernel:
     """``linalg.dense_svd`` and its verification; QR first where one side is twice the other."""
     long, short = max(m, n), min(m, n)
-    size, square, panel = float(m * n), float(short * short), float(min(m * n, _PANEL))
+    size, square, panel = float(m * n), float(short * short), float(min(m * n, PANEL))
     check = Work(gemm=2.0 * size * short, solve=(m + n) * square, memory=8 * 8 * size)
     checking = size + square + 4 * panel
     if long >= 2 * short:
@@ -102,7 +101,7 @@ def dense_svd(m: int, n: int) -> Kernel:
 def factor_svd(m: int, n: int, *, wants_v: bool, corrected: bool) -> Kernel:
     """U', S' of a matrix held whole, verified: through a triangular factor where one side is twice the other.
 
-    A wide matrix whose V' nobody asks for ends with its factor; a tall one has U' by one product, which is put right
+    A wide matrix whose V' is not asked for ends with its factor; a tall one has U' by one product, which is put right
     where its condition asks for it.
     """
     long, short = max(m, n), min(m, n)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from fedsvd.cost.kernels import Kernel, apply, draw, stored
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import HAAR_RIGHT_LIMIT, Form
+from fedsvd.masks.right import LEAST_ROWS, SLAB
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import writes_out
 
-_SLAB, _LEAST = 1 << 22, 1024  # numbers, or at least rows, that pass Q together (``masks.right``)
 _NOTHING = Kernel(Work())
 
 
@@ -34,7 +34,7 @@ def right_columns(plan: SessionPlan, i: int, w: int) -> Kernel:
     return _right(plan, i, plan.M, own_columns(plan, i, w), plan.right_windows[w].width)
 
 
-def kept_right(plan: SessionPlan) -> float:
+def cached_right(plan: SessionPlan) -> float:
     """Numbers of Q that stay after an upload by columns: all of a single window, none of many."""
     aggregated = not plan.published
     return stored(plan.right, plan.N, plan.block) if aggregated and len(plan.right_windows) == 1 else 0.0
@@ -42,13 +42,13 @@ def kept_right(plan: SessionPlan) -> float:
 
 @dataclass(frozen=True)
 class RightRows:
-    """T_i and Q in an upload by rows: drawn once, kept, met by every row."""
+    """T_i and Q in an upload by rows: drawn once, cached, used for every row."""
 
     once: Work
     a_row: Work
     drawing: float  # numbers at the peak of drawing
-    kept: float
-    beside: float  # numbers of the tallest window on its way, beside what is kept
+    cached: float
+    working: float  # numbers of the tallest window on its way, on top of what is cached
 
 
 def right_rows(plan: SessionPlan, i: int) -> RightRows:
@@ -83,7 +83,7 @@ def _right(plan: SessionPlan, i: int, rows: int, own: int, width: int) -> Kernel
         return _written_out(plan, rows, own, T_i, Q)
     across = apply(plan.right, width, rows, plan.block)
     # Of the rows, those that pass Q together; a haar mask is one window and passes all of them.
-    slab = min(1.0, max(_SLAB / spread, _LEAST / rows)) if plan.right is Form.MIXING and rows else 1.0
+    slab = min(1.0, max(SLAB / spread, LEAST_ROWS / rows)) if plan.right is Form.MIXING and rows else 1.0
     passing = stored(plan.right, width, plan.block) + slab * (spread + across.numbers)
     through = spread + max(Q.numbers, passing)
     work = T_i.work + turn.work + Q.work + across.work + Work(memory=8 * spread)

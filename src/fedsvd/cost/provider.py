@@ -1,15 +1,23 @@
 """What a session costs the CSP and the TA, stage by stage."""
 
-from fedsvd.cost.account import Account, Step
 from fedsvd.cost.exact import wide_factor
 from fedsvd.cost.kernels import Kernel, apply, dense_svd, draw, factor, factor_svd
-from fedsvd.cost.rates import Work
-from fedsvd.cost.traffic import Expected, kept, sums_of
+from fedsvd.cost.rates import Account, Step, Work
+from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import gram_batches
 from fedsvd.protocol.tasks import Item, Mode, Task
-from fedsvd.protocol.upload import Keeping, batches, fits_whole, folds, keeping, krylov_basis, krylov_block, recovers
+from fedsvd.protocol.upload import (
+    Retention,
+    batches,
+    fits_whole,
+    folds,
+    krylov_basis,
+    krylov_block,
+    recovers,
+    retention,
+)
 
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
 
@@ -60,14 +68,14 @@ def _add_up(provider: Account, plan: SessionPlan) -> None:
     if not folds(plan):
         store = _stored(plan)
         provider.step("keep", Work(memory=16 * total), store + coming + split, keeps=store)
-        if keeping(plan) is Keeping.WHOLE:
+        if retention(plan) is Retention.STORED:
             return
     by_rows = plan.by_rows
     width = plan.N + plan.targets if by_rows else plan.M
     length = plan.M if by_rows else plan.N
     longest = max(shape[0 if by_rows else 1] for shape in plan.panels)
     folded = factor(width, length, longest)
-    work = folded.work + Work(memory=4 * total)  # beside it a probe, two products with a few vectors
+    work = folded.work + Work(memory=4 * total)  # in addition a probe, two products with a few vectors
     provider.step("fold", work, folded.numbers + coming + split, keeps=1.0 * min(width, length) * width)
 
 
@@ -79,7 +87,7 @@ def _stored(plan: SessionPlan) -> float:
 
 def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None:
     """SVD, verified; then the answer to every user."""
-    r = kept(plan, expected)
+    r = released_columns(plan, expected)
     if plan.task is Task.LR:
         features = plan.N if plan.stacks_labels else plan.m
         kernel = dense_svd(features, features)
@@ -87,7 +95,7 @@ def _factorise(provider: Account, plan: SessionPlan, expected: Expected) -> None
         return
     if folds(plan):
         kernel = dense_svd(plan.M, min(plan.M, plan.N))
-    elif keeping(plan) is Keeping.BOTH:
+    elif retention(plan) is Retention.BOTH:
         kernel = _two_pass(plan, r, expected.corrected)
     elif plan.full_matrices:
         kernel = _full(plan.M, plan.N)
@@ -115,7 +123,7 @@ def _two_pass(plan: SessionPlan, r: int, corrected: bool) -> Kernel:
 
 
 def _full(m: int, n: int) -> Kernel:
-    """Every row of U' and V'^T, beside the thin ones that are verified."""
+    """Every row of U' and V'^T, in addition to the thin ones that are verified."""
     thin, (short, long) = dense_svd(m, n), sorted((m, n))
     work = Work(svd=14.0 * long * short**2 + 8.0 * short**3, gemm=4.0 * long**2 * short, solve=2.0 * long**3)
     return Kernel(thin.work + work, thin.numbers + 4.0 * long**2)

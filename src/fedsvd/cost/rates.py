@@ -3,6 +3,8 @@
 ``Machine`` holds the rates of one core, ``Work`` amounts under the same names; seconds are one divided by the other.
 Work of the BLAS is divided among its threads, and not all of it can be. The default rates are typical ones of one core;
 ``cost.calibration`` measures the machine at hand in about a second.
+
+``Account`` is that of one role: its stages, with their work and the bytes alive at the peak of each.
 """
 
 from dataclasses import dataclass, fields
@@ -78,3 +80,25 @@ def _speed_up(kind: str, threads: int) -> float:
 
 
 DEFAULT = Machine()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of a role: its name, its work, and the bytes alive at its peak."""
+
+    stage: str
+    work: Work
+    alive: int
+
+
+class Account:
+    """The steps of one role so far, and the numbers it holds between them."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.held = 0.0
+
+    def step(self, stage: str, work: Work, numbers: float = 0.0, *, keeps: float = 0.0) -> None:
+        """A stage that needs these numbers on top of what is held, and leaves some behind."""
+        self.steps.append(Step(stage, work, int(8 * (self.held + numbers))))
+        self.held += keeps

@@ -1,5 +1,6 @@
 """What a session of the sum family costs a user: compress, share, open or upload, check (steps 3 to 8)."""
 
+from fedsvd.compress.centre import SHIFT_COLUMNS
 from fedsvd.cost.common import User
 from fedsvd.cost.exact import acceptance, share, wide_factor, words
 from fedsvd.cost.kernels import apply, compress, dense_svd, stored
@@ -8,8 +9,6 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.sums import sums_before
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import upload_bytes
-
-_FIRST = 4096  # columns of a user's own shift
 
 
 class SumUser(User):
@@ -43,12 +42,12 @@ class SumUser(User):
         # Features and labels of a regression lie apart and are copied side by side.
         joined = float(rows * (plan.task is Task.LR))
         if plan.centre:
-            first = min(_FIRST, self.n_i)
+            first = min(SHIFT_COLUMNS, self.n_i)
             self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
         made = compress(rows, self.n_i, plan.centre, plan.memory)
         self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 2 * joined * self.panel)
         passes = 5 + 3 * plan.unit_variance + 6 * (plan.task is Task.LR)
-        # The factor stands beside its scaled copies: with a power of two in two steps, and once more by rows.
+        # The factor is alive together with its scaled copies: with a power of two in two steps, and once more by rows.
         self.step("statistics", Work(memory=8 * passes * size), 3 * size, keeps=size)
         if plan.ridge_columns and self.i == 0:
             self.step("statistics", Work(qr=4 / 3 * rows**3 * 2, memory=32 * size), 4 * size)
@@ -71,7 +70,8 @@ class SumUser(User):
         (gram,) = (planned for planned in sums_before(plan) if planned.name == "gram")
         total = 2.0 * gram.length
         batch = 2.0 * max(gram.batches)
-        # The share, its padded copy and the reply of one batch stand beside the slices and the totals so far.
+        # The share, its padded copy and the reply of one batch are alive together with the slices and the totals so
+        # far.
         twice = total if len(gram.batches) > 1 else 0.0
         self.step("sums", self.work_of(gram), max(self.slices_held + total + 3 * batch, total + twice))
         R = wide_factor(M)

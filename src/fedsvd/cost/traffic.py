@@ -45,13 +45,13 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import batches
+from fedsvd.roles.user.agreement import PART
+from fedsvd.sealing.seal import OVERHEAD
 from fedsvd.secagg.sums import TAG_WORDS, PlannedSum
 from fedsvd.types import Float, Ring
 
 Said = tuple[Party, Party, Message, int]  # from, to, what, how many times
-GROUP_PART = 1 << 26  # bytes of a group-sealed message (``roles/user/agreement.py``)
 _HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
-_SEALED = 25  # bytes a seal adds: version, number, tag
 _KEY, _SEED, _SIGNATURE, _DIGEST, _LENGTH = 32, 32, 64, 32, 8
 
 
@@ -90,7 +90,7 @@ def longest_message(plan: SessionPlan) -> int:
 
 
 def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
-    """Every message of a session that meets no trouble; the order between links is free."""
+    """Every message of a session without faults; the order between links is free."""
     yield from _keys(plan)
     yield from _sums(plan, expected)
     if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
@@ -116,7 +116,7 @@ def _keys(plan: SessionPlan) -> Iterator[Said]:
     for dealer in holders:
         for party in plan.users:
             if party != dealer and seeds[dealer]:
-                yield from _letter(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
+                yield from _sealed(plan, dealer, party, seeds[dealer] + _dealt_masks(plan, dealer, party))
     if plan.check_ids:
         for party in plan.users:
             yield party, CSP, RowIds(digest, _words(ID_WORDS)), 1
@@ -135,7 +135,7 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
     if plan.task is Task.PREDICT or (plan.task is Task.LR and plan.mode is not Mode.A):
         return
-    columns = (plan.M if plan.full_matrices else kept(plan, expected)) if plan.mode is not Mode.A else 0
+    columns = (plan.M if plan.full_matrices else released_columns(plan, expected)) if plan.mode is not Mode.A else 0
     length = -(-columns // 8)
     if plan.mode is Mode.A:
         length = 8 * (plan.m * plan.targets + 1) if plan.task is Task.LR else 8 * (plan.M + 1) * plan.planned_rank
@@ -145,16 +145,16 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
 def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Said]:
     """A group-sealed message, in parts of at most 2^26 bytes."""
     whole = length + _LENGTH
-    for start in range(0, whole, GROUP_PART):
-        sealed = _bytes_of(_SEALED + min(GROUP_PART, whole - start))
+    for start in range(0, whole, PART):
+        sealed = _bytes_of(OVERHEAD + min(PART, whole - start))
         yield origin, CSP, Relay(plan.digest, ALL, sealed), 1
         for party in plan.users:
             if party != origin:
                 yield CSP, party, Relayed(plan.digest, origin, sealed), 1
 
 
-def _letter(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Said]:
-    sealed = _bytes_of(_SEALED + length)
+def _sealed(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Said]:
+    sealed = _bytes_of(OVERHEAD + length)
     yield origin, CSP, Relay(plan.digest, to, sealed), 1
     yield CSP, to, Relayed(plan.digest, origin, sealed), 1
 
@@ -165,7 +165,7 @@ def _bytes_of(length: int) -> bytes:
 
 
 def _slices(plan: SessionPlan, i: int) -> list[tuple[int, int]]:
-    """The shapes of user i's slices of Q, as the CSP meets them transposed: window width, own columns."""
+    """The shapes of user i's slices of Q, as the CSP receives them transposed: window width, own columns."""
     return [(window.width, _width(window.columns[i])) for window in plan.right_windows]
 
 
@@ -204,14 +204,14 @@ def _upload(plan: SessionPlan) -> Iterator[Said]:
             yield party, CSP, PaddedBatch(digest, 0, _words(*shape)), times
 
 
-def kept(plan: SessionPlan, expected: Expected) -> int:
+def released_columns(plan: SessionPlan, expected: Expected) -> int:
     """The columns of U that are released."""
     return expected.rank if plan.components is None else min(expected.rank, plan.components)
 
 
 def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """Step 6: what the CSP answers, and eq. 6 in the paper's scheme."""
-    digest, r = plan.digest, kept(plan, expected)
+    digest, r = plan.digest, released_columns(plan, expected)
     if plan.task is Task.LR:
         features = plan.N if plan.stacks_labels else plan.m
         null = _numbers(features, features - expected.rank)

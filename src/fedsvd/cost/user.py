@@ -4,13 +4,12 @@ Here are the mask family, the paper's scheme and predictions; the sum family is 
 """
 
 from fedsvd.compress.reduce import panel_width
-from fedsvd.cost.account import Step
 from fedsvd.cost.common import User
 from fedsvd.cost.kernels import apply, draw, stored
-from fedsvd.cost.masks import kept_right, left, own_columns, right_columns, right_rows
-from fedsvd.cost.rates import Work
+from fedsvd.cost.masks import cached_right, left, own_columns, right_columns, right_rows
+from fedsvd.cost.rates import Step, Work
 from fedsvd.cost.sum import SumUser
-from fedsvd.cost.traffic import Expected, kept
+from fedsvd.cost.traffic import Expected, released_columns
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import sums_before
@@ -114,12 +113,12 @@ class _MaskUser(User):
             copied = self.copies() * size
             total += P.work + right.work + Work(memory=8 * (copied + size))
             peak = max(peak, copied + P.numbers, copied + size + right.numbers)
-        self.step("mask", drawn + total, peak, keeps=kept_right(plan))
+        self.step("mask", drawn + total, peak, keeps=cached_right(plan))
         self.pad(plan.M)
-        self.held -= kept_right(plan)  # T_i and Q are dropped with the last panel
+        self.held -= cached_right(plan)  # T_i and Q are dropped with the last panel
 
     def copies(self) -> int:
-        """Copies of a window of A_i before it meets P: centred as it is read; a regression's, scaled and blinded."""
+        """Copies of a window of A_i before it passes P: centred as it is read; a regression's, scaled and blinded."""
         return 2 * self.joined + int(self.centred)
 
     def draw_left(self) -> Work:
@@ -150,8 +149,10 @@ class _MaskUser(User):
             work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
         masks = min(sum(stored(plan.left, n, plan.block) for n in self.left_lengths()), plan.memory / (8 * OF_MEMORY))
         held = size if fits else min(size, plan.memory / 16)
-        then = rows * (wide + plan.N + plan.targets) + right.beside
-        self.step("mask", work, max(right.drawing, right.kept + masks + held + max(numbers, then)), keeps=right.kept)
+        then = rows * (wide + plan.N + plan.targets) + right.working
+        self.step(
+            "mask", work, max(right.drawing, right.cached + masks + held + max(numbers, then)), keeps=right.cached
+        )
         self.pad(rows)
 
     def left_lengths(self) -> list[int]:
@@ -172,7 +173,7 @@ class _MaskUser(User):
 
     def unmask(self) -> None:
         """``U = P^T U'``; the message with U' is held to the end of the task."""
-        plan, r = self.plan, kept(self.plan, self.expected)
+        plan, r = self.plan, released_columns(self.plan, self.expected)
         columns = plan.m if plan.full_matrices else r
         size = float(plan.m * columns)
         if plan.tall:
@@ -191,7 +192,7 @@ class _MaskUser(User):
 
     def check(self) -> None:
         """Step 7: products of the data with U, panel by panel, and their sums; the paper's scheme has none."""
-        plan, r = self.plan, kept(self.plan, self.expected)
+        plan, r = self.plan, released_columns(self.plan, self.expected)
         if plan.published:
             return
         work = Work(gemm=4.0 * plan.m * self.n_i * r, memory=16.0 * (plan.m * self.n_i + self.n_i * r))
@@ -211,7 +212,7 @@ class _MaskUser(User):
     def recover(self) -> None:
         """``[Q_i^T]^R`` up, ``[Vt_i]^R`` back, and R_i off again."""
         plan, work, blind = self.plan, Work(), 0.0
-        rows = plan.N if plan.full_matrices else kept(plan, self.expected)
+        rows = plan.N if plan.full_matrices else released_columns(plan, self.expected)
         for w, window in enumerate(plan.right_windows):
             own = own_columns(plan, self.i, w)
             if own:

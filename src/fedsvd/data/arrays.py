@@ -1,19 +1,23 @@
-"""Matrices in memory: NumPy arrays, memory maps, nested lists, and whatever offers itself as an array.
+"""Arrays: NumPy's and what NumPy can view, Dask's on a cluster, and Zarr's in a folder.
 
-The array is kept, not copied, and never written to: panels of a float64 array are read-only views of it. Other
+An array in memory is kept, not copied, and never written to: panels of a float64 array are read-only views of it. Other
 types are converted panel by panel, so that a float32 or integer array is never doubled.
+
+A Dask array is blocks on the workers of a cluster, or still to be made by them. A panel asked for here is computed
+there and brought here; work on all of it is sent to the blocks instead (``lazy``, ``engine.cluster``). A Zarr store is
+chunks in a folder, read as they are needed.
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import expect_matrix, expect_numeric, first_text_column
-from fedsvd.data.index import Index, pick
-from fedsvd.data.source import MatrixSource
-from fedsvd.errors import RaggedRows, UnknownFormat
+from fedsvd.data.source import Index, MatrixSource, pick
+from fedsvd.errors import DataError, MissingExtra, NotFinite, RaggedRows, UnknownFormat
 
 
 class ArraySource(MatrixSource):
@@ -67,3 +71,53 @@ def from_array_like(data: Any, names: Iterable[object] | None = None) -> ArraySo
             "bring it to main memory as a NumPy array first",
         ) from None
     return ArraySource(array, names)
+
+
+class DaskSource(MatrixSource):
+    """A two-dimensional Dask array of real numbers."""
+
+    def __init__(self, array: Any, names: Iterable[object] | None = None) -> None:
+        shape = tuple(array.shape)
+        if any(isinstance(side, float) for side in shape):  # NaN: Dask does not know
+            raise DataError("a Dask array that does not know its own shape", "call compute_chunk_sizes() on it first")
+        expect_numeric(array.dtype, "column 0")
+        super().__init__(shape, array.dtype, names)
+        self._array = array
+
+    def inspect(self) -> None:
+        """Looked for where the blocks are; only the answer travels."""
+        if self._array.dtype.kind == "f":
+            import dask.array
+
+            if not bool(dask.array.isfinite(self._array).all().compute()):
+                raise NotFinite("a Dask array holds NaN or infinity", "fill or drop missing values before the study")
+
+    def lazy(self) -> Any:
+        return self._array
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        cells: NDArray[Any] = np.asarray(self._array[rows][:, columns].compute())
+        return cells
+
+
+class ZarrSource(MatrixSource):
+    """The two-dimensional array in one ``.zarr`` folder, opened for reading only."""
+
+    def __init__(self, path: Path, names: Iterable[object] | None = None) -> None:
+        try:
+            import zarr
+        except ImportError:
+            raise MissingExtra("Zarr stores need zarr", "pip install 'fedsvd[formats]'") from None
+        try:
+            array = zarr.open(str(path), mode="r")
+        except (ValueError, KeyError, OSError):
+            raise UnknownFormat(f"{path} is not a Zarr store", "write it again with zarr") from None
+        if not hasattr(array, "shape") or not hasattr(array, "oindex"):
+            raise UnknownFormat(f"{path} is a group of arrays", "name one array inside it")
+        expect_numeric(array.dtype, "column 0")
+        super().__init__(array.shape, np.dtype(array.dtype), names)
+        self._array = array
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        cells: NDArray[Any] = np.asarray(self._array.oindex[rows, columns])
+        return cells

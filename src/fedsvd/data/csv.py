@@ -1,7 +1,7 @@
 """Matrices in text tables: ``.csv`` and ``.tsv``, also gzipped.
 
 Text cannot be entered in the middle, so the file is parsed once, in chunks, when it is opened, and its numbers
-go to a private temporary file (``spool.py``); rows and columns are then read from there in any order and as
+go to a private temporary file (``storage/scratch.py``); rows and columns are then read from there in any order and as
 often as needed. Memory is bounded by the chunk while opening and by the panel after. Text columns (ids, dates)
 may stand in the table: they are refused only when the matrix is read with them in it. The file itself is
 opened for reading only.
@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
 from fedsvd.data.csv_layout import MISSING, Layout, lay_out
 from fedsvd.data.csv_parse import ArrowGaveUp, arrow_cells, arrow_chunks, plain_cells, plain_chunks
-from fedsvd.data.index import Index, pick
-from fedsvd.data.source import MatrixSource
-from fedsvd.storage.spool import spooled
+from fedsvd.data.source import Index, MatrixSource, pick
+from fedsvd.storage.scratch import spooled
 from fedsvd.types import Float
 
 

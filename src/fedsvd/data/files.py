@@ -88,7 +88,7 @@ def _open_binary(
     if suffix == ".npy":
         return NpySource(path, names)
     if suffix == ".npz":
-        from fedsvd.data.npz import open_npz
+        from fedsvd.data.npy import open_npz
 
         return open_npz(path, names, part, scratch)
     if suffix == ".h5ad":
@@ -102,7 +102,7 @@ def _open_binary(
 
 def _open_folder(path: Path, names: Sequence[object] | None, scratch: Path | None) -> MatrixSource:
     if path.name.lower().endswith(".zarr"):
-        from fedsvd.data.zarr_array import ZarrSource
+        from fedsvd.data.arrays import ZarrSource
 
         return ZarrSource(path, names)
     from fedsvd.data.parquet import ParquetSource

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import expect_names, not_numeric, text_with_gaps, to_text
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import DuplicateNames, MissingExtra, UnknownFormat
 
 
@@ -53,7 +52,7 @@ class FrameSource(MatrixSource):
         cells: NDArray[Any] = part.to_numpy()
         if cells.dtype.kind in "biuf":
             return cells
-        # Booleans with nulls, decimals, or booleans beside numbers come as objects: convert each column.
+        # Booleans with nulls, decimals, or booleans among numbers come as objects: convert each column.
         out = np.empty(part.shape, order="F")
         for place in range(len(positions)):
             out[:, place] = _as_float(part[:, place])

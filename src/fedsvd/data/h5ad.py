@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from fedsvd.data.annotated import Annotated, Observations, no_layer
 from fedsvd.data.checks import expect_numeric, not_finite
-from fedsvd.data.index import Index, pick
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource, pick
 from fedsvd.data.sparse import SparseBase, TransposedSparse
 from fedsvd.errors import MissingExtra, StorageError, UnknownFormat
-from fedsvd.storage.spool import spooled
+from fedsvd.storage.scratch import spooled
 from fedsvd.types import Float
 
 _BLOCK_ENTRIES = 1 << 20

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource, Reopen
+from fedsvd.data.source import Index, MatrixSource, Reopen
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.types import Array, Digest, Float
 
@@ -112,6 +111,6 @@ class _Sparse(HashedSource):
 
 
 def hashed(source: MatrixSource, axis: int) -> MatrixSource:
-    """The source as it is read with a digest beside it; generated and sparse ones have theirs without being read."""
+    """The source as it is read together with its digest; generated and sparse ones have theirs without being read."""
     kind = _Sparse if isinstance(source, SparsePanels) else HashedSource
     return source if source.made_up else kind(source, axis)

@@ -155,7 +155,7 @@ def _open_object(data: Any, names: Sequence[object] | None, part: str | None) ->
 
         return named_already(from_anndata(data, part), names)
     if type(data).__module__.startswith("dask.array"):
-        from fedsvd.data.dask_array import DaskSource
+        from fedsvd.data.arrays import DaskSource
 
         return DaskSource(data, names)
     if _is_frame(data):

@@ -5,7 +5,7 @@ wanted columns and nothing else. Row panels taken in order continue where the la
 memory is bounded by the panel and one batch, however large the row group (a file written in one piece has one
 group). A row panel out of order starts again at the head of its group. Rows in an arbitrary order
 (``reordered``) would start again for every row, so the numbers then go once to a private temporary file
-(``spool.py``). Nulls count as NaN.
+(``storage/scratch.py``). Nulls count as NaN.
 """
 
 from collections import OrderedDict
@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import not_numeric, text_with_gaps, to_text
-from fedsvd.data.index import Index, pick
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource, pick
 from fedsvd.errors import MissingExtra, UnknownFormat
-from fedsvd.storage.spool import spooled
+from fedsvd.storage.scratch import spooled
 from fedsvd.types import Float
 
 _BATCH_CELLS = 1 << 20

@@ -12,8 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import as_run
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import MatrixSource, as_run
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
 from fedsvd.data.views import Without
 from fedsvd.types import Float

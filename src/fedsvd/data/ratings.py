@@ -1,4 +1,4 @@
-"""Ratings nobody gave: sparse test data with the outline of MovieLens, made panel by panel from a seed.
+"""Made-up ratings: sparse test data with the outline of MovieLens, made panel by panel from a seed.
 
     synthetic-ratings://6000x40000?density=0.0025&seed=1            whole stars, 1 to 5
     synthetic-ratings://6000x40000?density=0.0025&seed=1&half=1     half stars, 0.5 to 5
@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 
 from fedsvd.data.address import Address
 from fedsvd.data.hashed_normals import LANES, fields, normals, stream_key
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.sparse import SparseBase, TransposedSparse
 from fedsvd.errors import ConfigError
 from fedsvd.types import Digest, Float
 
 SCHEME = "synthetic-ratings://"
 _KEYS = ("seed", "density", "half", "rows", "columns")
-_SHIFT = 0.01  # of the items; without it Zipf's first items would be rated by everybody many times over
+_SHIFT = 0.01  # of the items; without it Zipf's first items would be rated many times over by every user
 _CHUNK = 1 << 20  # places looked at together
 
 

@@ -9,6 +9,9 @@ before a study.
 A format implements one method, ``_cells``: a rectangular piece, as it lies at rest; one that holds text implements
 ``_text_values``, too. The views in ``views.py`` (transposed, some columns left out, rows in another order) are sources
 themselves and copy nothing ahead.
+
+An ``Index`` says which rows or columns of an array: a slice where positions follow one another, so that a part is a
+view.
 """
 
 import hashlib
@@ -20,9 +23,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedsvd.data.checks import expect_matrix, expect_names, numbers_as_text, to_column, to_float, to_gapped
-from fedsvd.data.index import Index
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError
 from fedsvd.types import Array, Digest, Float
+
+Index = slice | NDArray[np.intp]
+"""Which rows, or which columns: a run ``slice(start, stop)`` or positions in any order."""
+
+
+def as_run(index: NDArray[np.intp]) -> Index:
+    """The same positions, as a slice when they follow one another: a slice of an array is a view."""
+    if index.size and bool(np.all(np.diff(index) == 1)):
+        return slice(int(index[0]), int(index[-1]) + 1)
+    return index
+
+
+def pick(array: NDArray[Any], rows: Index, columns: Index) -> NDArray[Any]:
+    """These rows of these columns of an array in memory or mapped; a view when both are slices."""
+    if isinstance(rows, slice) or isinstance(columns, slice):
+        return array[rows, columns]
+    # Two position arrays in one pair of brackets would pair up; one after the other would copy whole rows.
+    return array[np.ix_(rows, columns)]
+
 
 Reopen = Callable[[], "MatrixSource"]
 """What opens the same matrix in another process: small, and made of what travels."""
@@ -72,7 +93,7 @@ class MatrixSource(ABC):
 
     @property
     def made_up(self) -> bool:
-        """Whether the numbers come from a generator: nobody's records stand behind them."""
+        """Whether the numbers come from a generator: they are no person's records."""
         return False
 
     @property
@@ -183,7 +204,7 @@ class MatrixSource(ABC):
         return Digest(digest.hexdigest())
 
     def content_digest(self) -> bytes:
-        """What a party commits to beside the shape: the address of what is generated; nothing for what is not hashed
+        """What a party commits to besides the shape: the address of what is generated; nothing for what is not hashed
         while it is read (``hashed.py``)."""
         if not self.made_up:
             return b""

@@ -1,8 +1,8 @@
 """Sparse matrices: ``scipy.sparse`` in memory, and the ``.npz`` files of ``scipy.sparse.save_npz``.
 
-Panels are made dense one at a time; the matrix never is. Rows are cut from a CSR form and columns from a CSC
-form, each made once when first needed (at most two sparse copies beside the original). Who can use sparsity asks
-for ``sparse_rows`` and ``sparse_columns`` instead of panels; a transposed source offers them too.
+Panels are made dense one at a time; the matrix never is. Rows are cut from a CSR form and columns from a CSC form, each
+made once when first needed (at most two sparse copies in addition to the original). Who can use sparsity asks for
+``sparse_rows`` and ``sparse_columns`` instead of panels; a transposed source offers them too.
 """
 
 import zipfile
@@ -16,8 +16,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fedsvd.data.checks import expect_matrix, expect_numeric, not_finite
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.views import Transposed
 from fedsvd.errors import UnknownFormat
 from fedsvd.types import Array

@@ -5,10 +5,10 @@
     synthetic://1000x50000000?seed=7&columns=0:25000000    one party's columns of it; rows=... likewise
     synthetic://1000000x1000?seed=7&label=y&noise=1        with a last column y = X w + noise, w standard normal
 
-U is orthogonal, of the shorter side, and cheap to apply: a DCT-II followed by random signs. The authors' data has a
-U from a QR factorisation, and is divided by sqrt(n - 1) and by its largest row norm (docs/reproduce.md); ours keeps
+U is orthogonal, of the shorter side, and cheap to apply: a DCT-II followed by random signs. The authors' data has a U
+from a QR factorisation, and is divided by sqrt(n - 1) and by its largest row norm (section 5 of the paper); ours keeps
 entries of unit size, which needs no pass. The matrix is a sheaf of lines along its shorter side, each made by itself,
-and every entry is a function of seed and place (``hashed_normals.py``). Nobody's records stand behind it.
+and every entry is a function of seed and place (``hashed_normals.py``). It is made of no person's records.
 """
 
 import hashlib
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.address import Address
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.types import Array, Digest, Float
 

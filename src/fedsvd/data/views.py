@@ -1,19 +1,22 @@
 """Views of a matrix: its axes exchanged, some columns left out or in another order, rows in another order.
 
 A view is a source itself; it copies nothing ahead and hands every question on to the source it is a view of.
+
+``Stacked`` is two matrices side by side as one source: a party's features and its labels. ``NumberedNames`` are column
+names for data that has none: x0, x1, ..., as scikit-learn counts them, without holding a list of them. A party may have
+25 million columns; their names, written out, would take more memory than its whole budget.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedsvd.data.index import Index, as_run
-from fedsvd.data.source import MatrixSource, Reopen
+from fedsvd.data.source import Index, MatrixSource, Reopen, as_run
 from fedsvd.errors import ShapeError
-from fedsvd.types import Array
+from fedsvd.types import Array, Float
 
 
 class Transposed(MatrixSource):
@@ -173,3 +176,60 @@ def _expect_order(order: ArrayLike, rows: int) -> NDArray[np.intp]:
     if index.size and not 0 <= int(index.min()) <= int(index.max()) < rows:
         raise ShapeError(f"an order that leaves the {rows} rows", f"row numbers run from 0 to {rows - 1}")
     return index.astype(np.intp)
+
+
+class Stacked(MatrixSource):
+    """``[D, y]``: the columns of a source, then further columns held in memory."""
+
+    def __init__(self, base: MatrixSource, y: Float) -> None:
+        if y.ndim != 2 or y.shape[0] != base.shape[0]:
+            raise ShapeError(f"labels of shape {y.shape} for {base.shape[0]} rows")
+        super().__init__((base.shape[0], base.shape[1] + y.shape[1]), np.dtype(np.float64))
+        self._base = base
+        self._y = y
+
+    def _cells(self, rows: Index, columns: Index) -> NDArray[Any]:
+        ours = self._base.shape[1]
+        wanted = np.arange(self.shape[1])[columns]
+        left, right = wanted[wanted < ours], wanted[wanted >= ours] - ours
+        if np.any(np.diff(wanted) != 1):
+            both = np.concatenate((self._base._cells(rows, slice(0, ours)), self._y[rows]), axis=1)
+            picked: NDArray[Any] = both[:, wanted]
+            return picked
+        parts = []
+        if left.size:
+            parts.append(self._base._cells(rows, slice(int(left[0]), int(left[-1]) + 1)))
+        if right.size:
+            parts.append(self._y[rows, int(right[0]) : int(right[-1]) + 1])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+class NumberedNames(Sequence[str]):
+    """``x0 .. x{count-1}``; equal to any sequence of the same names."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
+        numbers = range(self._count)[place]
+        return f"x{numbers}" if isinstance(numbers, int) else [f"x{number}" for number in numbers]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, NumberedNames):
+            return self._count == other._count
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(ours == theirs for ours, theirs in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(("x", self._count))
+
+    def __repr__(self) -> str:
+        return f"NumberedNames({self._count})"

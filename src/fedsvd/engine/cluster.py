@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self
 
-from fedsvd.compress.spread import merged, part_of_array, part_of_source
+from fedsvd.compress.reduce import merged, part_of_array, part_of_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, MissingExtra
 from fedsvd.linalg.streaming_factor import StreamingFactor

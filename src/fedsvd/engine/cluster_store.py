@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.compress.spread import merged, part_of_array
+from fedsvd.compress.reduce import merged, part_of_array
 from fedsvd.engine.cluster import Cluster
 from fedsvd.linalg.streaming_factor import StreamingFactor
-from fedsvd.storage.access import Access, spans
 from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.private_file import expect_space
+from fedsvd.storage.layout import Access, spans
+from fedsvd.storage.scratch import expect_space
 from fedsvd.types import Float
 
 _PANEL_BYTES = 1 << 26

@@ -20,8 +20,7 @@ from typing import Any
 from fedsvd.engine.memory import peak_memory
 from fedsvd.errors import FedSVDError, PeerAborted
 from fedsvd.protocol.certificate import Accounts
-from fedsvd.protocol.effects import Abort, Compute, Effect, Finish, Send
-from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.machine import Abort, Compute, Effect, Finish, Machine, Send
 from fedsvd.protocol.messages import Aborted, Begin, Computed, Message
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.transport.base import Transport

@@ -11,8 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.types import Array, Digest, Float
 

@@ -32,9 +32,8 @@ from fedsvd.errors import PeerAborted, ProtocolError
 from fedsvd.linalg import backend
 from fedsvd.protocol.certificate import Accounts, Stage
 from fedsvd.protocol.machine import Machine
-from fedsvd.protocol.messages import Computed, Message
+from fedsvd.protocol.messages import Computed, Message, Views
 from fedsvd.protocol.parties import CSP, Party
-from fedsvd.protocol.views import Views
 from fedsvd.transport.base import Transport
 from fedsvd.transport.loopback import Hub
 from fedsvd.transport.metered import Meter, Metered

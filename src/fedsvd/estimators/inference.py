@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ConfigError, MissingExtra
-from fedsvd.statistics.inference import LinearInference
-from fedsvd.statistics.prediction import predict
+from fedsvd.statistics.inference import LinearInference, predict
 from fedsvd.statistics.summary import Summary, linear_summary
 from fedsvd.statistics.table import at_level, columns
 from fedsvd.statistics.undefined import is_array

@@ -8,15 +8,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import Federated, whole_number
+from fedsvd.estimators.base import Federated, documented, projected, whole_number
 from fedsvd.estimators.inference import InferenceTable, names_of_targets
-from fedsvd.estimators.labels import cut, joint_labels
-from fedsvd.estimators.rows import expect_labels_fit, labels_of
+from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
-from fedsvd.estimators.transformer import projected
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Ids, Item, Split, Task
-from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
@@ -36,6 +34,7 @@ class PartyCoefficients:
         return f"PartyCoefficients(coef_={self.coef_.shape})"
 
 
+@documented
 class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # type: ignore[misc]
     """Least squares over features, or samples, that stay with their parties.
 
@@ -59,40 +58,7 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
         Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
-    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
-        else "mask".
-    mode : {"A", "B"}, default=None
-        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
-        under a mask (B). None for A where the release determines that matrix, else B.
-    trust : {"peers", "authority"}, default="peers"
-        Who deals the masks: the parties among themselves, or a Trusted Authority.
-    block_size : int, default=None
-        Width of mask blocks in the paper's scheme; None for 1000.
-    memory : int, default=None
-        Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
-        half of this machine's memory.
-    n_parties : int, default=2
-        Among how many parties a single table is divided, to rehearse.
-    policy : Policy, default=None
-        What the owners allow to be released. None for the default policy, which warns of a study below it
-        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
-    device : str, default=None
-        Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
-    engine : str, default=None
-        "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
-        that scheduler; None for this process alone.
-    random_state : int, default=None
-        None takes every secret from the operating system. A number is for tests, and warns.
-    id : str, default=None
-        The column of row ids in every party's table: it is left out of the data, and compared where features are
-        split. A pandas index serves as well, without being named.
-    ids : {"compare", "trust"}, default="compare"
-        Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
-        and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
-        the order on your word.
-    verbose : bool, default=False
-        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
+    {parameters}
 
     Attributes
     ----------
@@ -106,16 +72,9 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         With ``inference``, the statistics of each target: covariance, sigma, R2, F, log-likelihood, AIC, VIF, ...
     target_names_ : tuple of str
         Names of the targets where y has some, else "y" or "y0", "y1", ...
-    n_features_in_ : int
-        Features of the joint table.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where the tables have column names that are text, all different.
     parties_ : tuple of PartyCoefficients
         What each party would hold: ``coef_``, its own part when features are split, and ``intercept_``.
-    certificate_ : Certificate
-        Residual, bytes by link, seconds by stage.
-    plan_ : SessionPlan
-        What the parties agreed on before anything was sent.
+    {attributes}
 
     Examples
     --------
@@ -215,15 +174,15 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         )
         outcome = self._run(study, tables.parties(labels), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._keep(outcome.parties, flat=y.ndim == 1)
+        self._store(outcome.parties, flat=y.ndim == 1)
         self.target_names_ = names_of_targets(given, Y.shape[1])
         return self
 
     def predict(self, X: Any) -> Float:
         """Predictions for samples.
 
-        Split by features, a list of one table per party runs the federated prediction: partial scores are added up
-        for the party that holds the labels, and nobody else learns them. Otherwise the coefficients on this estimator
+        Split by features, a list of one table per party runs the federated prediction: partial scores are added up for
+        the party that holds the labels, and no other party learns them. Otherwise the coefficients on this estimator
         are applied here.
 
         Parameters
@@ -292,7 +251,7 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
             raise ConfigError(f"label_party is {holder}", f"between 0 and {last} for {last + 1} parties")
         return holder
 
-    def _keep(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
+    def _store(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
         vertical = self.plan_.split is Split.VERTICAL
         bias: Float | float = results[0].intercept[0] if flat else results[0].intercept
         self.intercept_ = bias if self.plan_.centre else 0.0

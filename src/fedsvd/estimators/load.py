@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.cost.floor import sum_floor
+from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import Federated
+from fedsvd.estimators.base import Federated, padded
 from fedsvd.estimators.linear_regression import FederatedLinearRegression, PartyCoefficients
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.svd import FederatedSVD
-from fedsvd.estimators.transformer import padded
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
@@ -174,7 +173,7 @@ def _common(here: PartyResult) -> dict[str, Any]:
         "mode": None if plan.mode is None else str(plan.mode),
         "trust": str(plan.trust),
         "block_size": plan.block or None,
-        "memory": None if plan.memory in (DEFAULT_MEMORY, sum_floor(plan) if plan.compress else 0) else plan.memory,
+        "memory": None if plan.memory in (DEFAULT_MEMORY, least_memory(plan) if plan.compress else 0) else plan.memory,
         "n_parties": plan.k,
         **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }

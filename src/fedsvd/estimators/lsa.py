@@ -1,4 +1,8 @@
-"""Latent semantic analysis of a table that several parties hold: top-r factors, folding-in, similarity."""
+"""Latent semantic analysis of a table that several parties hold: top-r factors, folding-in, similarity.
+
+Nearest neighbours are by cosine among points in the latent space: exact, by matrix products. A vector with no part in
+the latent space has no direction in it, but rounding leaves it one; it counts as zero.
+"""
 
 from typing import Any, Self
 
@@ -9,16 +13,46 @@ from sklearn.utils.validation import check_array
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ShapeError
-from fedsvd.estimators.base import one_of, whole_number
-from fedsvd.estimators.factors import FederatedFactors
-from fedsvd.estimators.neighbours import nearest, without_rounding
+from fedsvd.estimators.base import documented, one_of, projected, row_lengths, whole_number
+from fedsvd.estimators.svd import FederatedFactors
 from fedsvd.estimators.tables import SPARSE, parts_like_fitted
-from fedsvd.estimators.transformer import projected, row_lengths
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Task
 from fedsvd.types import Float
 
+_BLOCK_ENTRIES = 1 << 23
+_VECTORS_GOOD_TO = 1e-12  # relative error that vectors are accepted with
 
+
+def nearest(queries: Float, points: Float, k: int) -> tuple[Float, NDArray[np.intp]]:
+    """The k points of largest cosine for each query, falling: cosines (q, k) and indices (q, k).
+
+    Points of equal cosine stand in their own order. A zero vector has no direction; its cosines count as zero.
+    """
+    queries, points = _directions(queries), _directions(points)
+    cosines, indices = np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.intp)
+    height = max(1, _BLOCK_ENTRIES // max(1, len(points)))
+    for start in range(0, len(queries), height):
+        part = slice(start, start + height)
+        similar = queries[part] @ points.T
+        indices[part] = np.argsort(-similar, axis=1, kind="stable")[:, :k]
+        cosines[part] = np.take_along_axis(similar, indices[part], axis=1)
+    return cosines, indices
+
+
+def without_rounding(folded: Float, size: Float | float) -> Float:
+    """Projections of vectors of this size; zero where singular vectors that are good to 1e-12 leave rounding alone."""
+    lengths = np.linalg.norm(folded, axis=1)
+    kept: Float = folded * (lengths > _VECTORS_GOOD_TO * size)[:, None]
+    return kept
+
+
+def _directions(points: Float) -> Float:
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    return points / np.where(lengths > 0, lengths, 1.0)
+
+
+@documented
 class FederatedLSA(FederatedFactors):
     """Latent semantic analysis of documents and terms (or users and items) that stay with their parties.
 
@@ -33,40 +67,7 @@ class FederatedLSA(FederatedFactors):
         Latent dimensions.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different documents over the same terms, or different terms of the same documents.
-    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
-        else "mask".
-    mode : {"A", "B"}, default=None
-        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
-        under a mask (B). None for A where the release determines that matrix, else B.
-    trust : {"peers", "authority"}, default="peers"
-        Who deals the masks: the parties among themselves, or a Trusted Authority.
-    block_size : int, default=None
-        Width of mask blocks in the paper's scheme; None for 1000.
-    memory : int, default=None
-        Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
-        half of this machine's memory.
-    n_parties : int, default=2
-        Among how many parties a single table is divided, to rehearse.
-    policy : Policy, default=None
-        What the owners allow to be released. None for the default policy, which warns of a study below it
-        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
-    device : str, default=None
-        Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
-    engine : str, default=None
-        "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
-        that scheduler; None for this process alone.
-    random_state : int, default=None
-        None takes every secret from the operating system. A number is for tests, and warns.
-    id : str, default=None
-        The column of row ids in every party's table: it is left out of the data, and compared where features are
-        split. A pandas index serves as well, without being named.
-    ids : {"compare", "trust"}, default="compare"
-        Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames) are compared
-        and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared`` warns. "trust" takes
-        the order on your word.
-    verbose : bool, default=False
-        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
+    {parameters}
 
     Attributes
     ----------
@@ -83,16 +84,9 @@ class FederatedLSA(FederatedFactors):
         among what a top-r run releases.
     rank_ : int
         How many singular values are above rounding, at most n_components.
-    n_features_in_ : int
-        Features of the joint table.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where the tables have column names that are text, all different.
     parties_ : tuple of PartyFactors
         What each party would hold, without the zeros.
-    certificate_ : Certificate
-        Residual, orthogonality, bytes by link, seconds by stage.
-    plan_ : SessionPlan
-        What the parties agreed on before anything was sent.
+    {attributes}
 
     Examples
     --------

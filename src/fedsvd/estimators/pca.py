@@ -9,8 +9,8 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
+from fedsvd.estimators.base import FederatedTransformer, documented, padded, projected
 from fedsvd.estimators.tables import Tables
-from fedsvd.estimators.transformer import FederatedTransformer, padded, projected
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
 from fedsvd.roles.user.pca import PCAResult
@@ -45,6 +45,7 @@ class PartyScores:
         return f"PartyScores(scores_={self.scores_.shape}, components_={self.components_.shape})"
 
 
+@documented
 class FederatedPCA(FederatedTransformer):
     """Principal component analysis over samples that stay with their parties.
 
@@ -58,7 +59,7 @@ class FederatedPCA(FederatedTransformer):
         How many components; None for min(n_samples, n_features). Between 0 and 1, the least number that explains more
         than this share of the variance; "mle" is Minka's choice, "gavish-donoho" those above the optimal hard
         threshold, one at least. Each of these three needs the whole spectrum: U and S go to all parties, as with None,
-        and each party takes the first components at home.
+        and each party takes the first components locally.
     split : {"horizontal"}, default="horizontal"
         Parties hold different samples of the same features.
     unit_variance : bool, default=False
@@ -66,35 +67,7 @@ class FederatedPCA(FederatedTransformer):
     release_spectrum : bool, default=True
         Release the singular values to all parties. Without them the parties learn no more than the mean and the
         top subspace, and the attributes about explained variance are missing.
-    scheme : {"auto", "sum", "mask", "paper"}, default="auto"
-        How data is hidden before it is added up; "auto" picks "sum" where the side that all parties share is short,
-        else "mask".
-    mode : {"A", "B"}, default=None
-        Who opens the sum of Gram matrices in the scheme "sum": the parties, who then hold all of it (A), or the CSP
-        under a mask (B). None for A where the release determines that matrix, else B.
-    trust : {"peers", "authority"}, default="peers"
-        Who deals the masks: the parties among themselves, or a Trusted Authority.
-    block_size : int, default=None
-        Width of mask blocks in the paper's scheme; None for 1000.
-    memory : int, default=None
-        Bytes that each role may use; None for 2 GiB, or as much as a joint Gram matrix needs, up to
-        half of this machine's memory.
-    n_parties : int, default=2
-        Among how many parties a single table is divided, to rehearse.
-    policy : Policy, default=None
-        What the owners allow to be released. None for the default policy, which warns of a study below it
-        (``PrivacyWarning``) and does not refuse it; one table, which has one owner, is not held to it.
-    device : str, default=None
-        Where every role computes: "cuda", "cuda:1", "cupy"; None for NumPy on the CPU.
-    engine : str, default=None
-        "dask" compresses and factorises on a cluster of this machine's cores, "tls://host:port" on the cluster of
-        that scheduler; None for this process alone.
-    random_state : int, default=None
-        None takes every secret from the operating system. A number is for tests, and warns.
-    id : str, default=None
-        The column of row ids in every party's table: it is left out of the data.
-    verbose : bool, default=False
-        Show progress on standard error: bars on a terminal or in a notebook, otherwise a line to every ten per cent.
+    {parameters}
 
     Attributes
     ----------
@@ -112,16 +85,11 @@ class FederatedPCA(FederatedTransformer):
         Mean of the joint table.
     scale_ : ndarray of shape (n_features,)
         Standard deviations, 1 for constant features; with ``unit_variance`` only.
-    n_components_, n_samples_, n_features_in_, rank_ : int
+    n_components_, n_samples_, rank_ : int
         Counts; ``rank_`` is how many components are more than rounding, at most ``n_components_``.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Where the tables have column names that are text.
     parties_ : tuple of PartyScores
         What each party would hold: the mean, the components, and its own ``scores_`` of shape ``(n_i, rank_)``.
-    certificate_ : Certificate
-        Residual, orthogonality, bytes by link, seconds by stage.
-    plan_ : SessionPlan
-        What the parties agreed on before anything was sent.
+    {attributes}
 
     Examples
     --------
@@ -202,7 +170,7 @@ class FederatedPCA(FederatedTransformer):
             spectrum = padded(results[0].sigma, wanted, axis=0)
             wanted = chosen(spectrum, tables.n_samples, tables.n_features)
             results = tuple(_first(result, wanted) for result in results)
-        self._keep(results, tables, wanted)
+        self._store(results, tables, wanted)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:
@@ -237,7 +205,7 @@ class FederatedPCA(FederatedTransformer):
             )
         return (lambda values, rows, columns: by_share(values, float(asked))) if share else _RULES[asked]
 
-    def _keep(self, results: tuple[PCAResult, ...], tables: Tables, wanted: int) -> None:
+    def _store(self, results: tuple[PCAResult, ...], tables: Tables, wanted: int) -> None:
         shared = results[0]
         self.rank_, self.n_components_, self.n_samples_ = shared.rank, wanted, tables.n_samples
         self.mean_ = shared.mean

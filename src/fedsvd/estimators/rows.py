@@ -2,20 +2,25 @@
 
 A pandas index names rows unless it only counts them: 0, 1, 2, ... is what every frame gets that was not given another,
 and says nothing. An index of whole numbers that is not that one (a shuffled or a filtered frame) does say something,
-also beside one that is. Parties' labels become row ids, which the session compares under a key (``RowIds``).
+also next to one that is. Parties' labels become row ids, which the session compares under a key (``RowIds``).
+
+Labels come as the parties hold them: one array for the joint samples, or one per party where samples are split.
 """
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
 
 from fedsvd.data.frames import index_labels
 from fedsvd.data.open import open_source
-from fedsvd.errors import RowsDiffer
+from fedsvd.errors import ConfigError, RowsDiffer, ShapeError
 from fedsvd.protocol.tasks import Split
+from fedsvd.types import Float
 
 Labels = NDArray[Any] | None
 _FIX = 'bring the rows into one order (sort_index, or frame.reindex(other.index)); ids="trust" if they are in one'
@@ -27,13 +32,13 @@ def labels_of(table: Any) -> Labels:
 
 
 def ids_from(labels: Sequence[Labels]) -> tuple[Labels, ...]:
-    """Row ids for all parties, or for none where their labels do not tell whether rows belong together.
+    """Row ids for all parties, or for none where their labels do not show whether rows belong together.
 
     Where some parties have no labels, those that have are compared here: a difference among them is an error too.
     """
     known = [own for own in labels if own is not None and not _only_counts(own)]
     whole = all(own.dtype.kind in "iu" for own in known)
-    # A plain count beside names or dates is a frame without ids; beside other whole numbers it is another order.
+    # A plain count next to names or dates is a frame without ids; next to other whole numbers it is another order.
     usable = [own if own is not None and (whole or not _only_counts(own)) else None for own in labels]
     if not known:
         return (None,) * len(labels)
@@ -97,3 +102,38 @@ def _numbered(labels: NDArray[Any]) -> NDArray[np.str_]:
     place = np.empty(len(text), dtype=np.int64)
     place[order] = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.strings.add(np.strings.add(text, "#"), place.astype(np.str_))
+
+
+def joint_labels(y: Any, counts: Sequence[int]) -> Float:
+    """All labels, float64, (n,) or (n, targets), for parties with these numbers of samples.
+
+    A list of arrays with one for each party is put together; everything else is one array of labels.
+    """
+    if y is None:
+        raise ConfigError("a regression requires y to be passed, but the target y is None", "give y to fit")
+    if _by_party(y, counts):
+        parts = [_checked(part) for part in y]
+        if len({part.shape[1:] for part in parts}) > 1:
+            raise ShapeError("parties have different numbers of targets", "give all parties the same targets")
+        y = np.concatenate(parts)
+        lengths = tuple(len(part) for part in parts)
+        if lengths != tuple(counts):
+            raise ShapeError(f"parties have {lengths} labels for {tuple(counts)} samples", "give one label per sample")
+    labels = _checked(y)
+    if len(labels) != sum(counts):
+        raise ShapeError(f"y has {len(labels)} labels for {sum(counts)} samples", "give one label per sample")
+    return labels
+
+
+def cut(Y: Float, edges: Sequence[int]) -> list[Float]:
+    """The parties' labels, cut where their samples are."""
+    return [Y[start:stop] for start, stop in pairwise(edges)]
+
+
+def _by_party(y: Any, counts: Sequence[int]) -> bool:
+    return isinstance(y, list | tuple) and len(y) == len(counts) > 1 and all(np.ndim(part) > 0 for part in y)
+
+
+def _checked(y: Any) -> Float:
+    labels: Float = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    return labels

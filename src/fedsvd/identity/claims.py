@@ -23,8 +23,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 
 from fedsvd.errors import ConfigError, FedSVDError, NotAuthenticated
 from fedsvd.identity.names import Identity, KitRole, Name, parse_uri, request_fingerprint
-from fedsvd.sealing.framing import framed
-from fedsvd.sealing.sign import SigningKey, sign, verify
+from fedsvd.sealing.sign import SigningKey, framed, sign, verify
 
 _KEY, _PROOF = "fedsvd-key:", "fedsvd-proof:"
 _PURPOSE = "certificate"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fedsvd.errors import ConfigError
-from fedsvd.sealing.framing import framed
+from fedsvd.sealing.sign import framed
 
 SCHEME = "fedsvd://"
 # The same names as in a job file: they become names of folders, and parts of a URI without escapes.

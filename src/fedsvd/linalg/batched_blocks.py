@@ -1,8 +1,8 @@
 """Block-diagonal Haar matrices for a device: blocks of one width are drawn, kept and multiplied together.
 
-A GPU multiplies a hundred blocks at once in the time it takes to be told of one. ``draw_blocks`` makes the very blocks
+A GPU multiplies a hundred blocks at once in the time it takes to start one. ``draw_blocks`` makes the very blocks
 that ``householder.draw`` would make from the same normals, one after the other; here they are written out, because a
-block of a mixing mask is small and met many times.
+block of a mixing mask is small and used many times.
 """
 
 from collections.abc import Iterator

@@ -1,16 +1,25 @@
-"""The thin SVD of a matrix that fits in memory: LAPACK, behind guarded sizes.
+"""The thin SVD of a matrix that fits in memory, by LAPACK behind guarded sizes; and what is made of one.
 
 LAPACK counts array elements in integers. SciPy's wheels are built with 32-bit ones (LP64), NumPy's wheels with
 64-bit ones (ILP64), a distribution's NumPy usually with 32-bit ones, cuSOLVER with 32-bit ones again; which of them
 answers is not ours to choose, and a count that wraps around has returned wrong factors in silence. So nothing is
 handed over that has 2^31 - 1 elements or more, nor anything whose *workspace* has: gesdd needs 4 k^2 + 7 k
-elements beside a k x k matrix.
+elements in addition to a k x k matrix.
 
 The way is QR first, then gesdd on the triangle, then gesvd should gesdd not converge. The Gram matrix would be
-quicker; it squares the condition number, which costs half of the digits (SECURITY.md, C7). What does not fit here
+quicker; it squares the condition number, which costs half of the digits. What does not fit here
 belongs to ``streaming_factor`` (one long side) or ``truncated_svd`` (two long sides).
+
+*Correction.* Vectors of the long side of a matrix are made as ``Vt = S^-1 U^T X``, or ``U = X V S^-1``: one product,
+and no factorisation of anything long. They lose orthogonality like eps S_1 / S_r. Where that matters, ``Vt Vt^T = C
+C^T`` is the correction ``C^-1 Vt``, orthonormal to rounding at any condition number that leaves ``Vt`` independent:
+half a product for the Gram matrix and half of one for the solve. Both must use the very numbers that the first product
+left: what is put right is their rounding, and a product made anew would have rounding of its own.
+
+*Least squares* on a factor: w over the rank that is above rounding, and a basis of the null space.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +27,31 @@ import scipy
 
 from fedsvd.errors import ConfigError, NotFinite, NotNumeric, NumericalError, ShapeError
 from fedsvd.linalg import backend
-from fedsvd.linalg.backend import namespace
-from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
-from fedsvd.types import Array
+from fedsvd.linalg.backend import namespace, norm
+from fedsvd.linalg.verify import verify_least_squares, verify_svd
+from fedsvd.types import Array, Float
+
+WELL_CONDITIONED = 16.0
+"""Up to this S_1 / S_r, ``S^-1 U^T X`` is orthonormal to 16 eps as it is."""
+
+
+def needs_correction(sigma: Array) -> bool:
+    """Whether vectors that belong to these singular values, descending, are to be put right."""
+    return bool(sigma.shape[0]) and float(sigma[0]) > WELL_CONDITIONED * float(sigma[-1])
+
+
+def correction(G: Array) -> Array:
+    """``C^T``, upper triangular, of ``G = Vt Vt^T``."""
+    C_t = backend.cholesky(G)
+    if C_t is None:
+        raise NumericalError("the singular vectors lost their independence", "ask for fewer components")
+    return C_t
+
+
+def corrected(C_t: Array, Vt: Array, out: Array | None = None) -> Array:
+    """``C^-1 Vt``, which NumPy may write over ``Vt``."""
+    return backend.solve_triangular(C_t, Vt, transposed=True, out=out)
+
 
 LARGEST_COUNT = 2**31 - 2
 # gesdd takes this way itself from 11/6 on, but through slower copies when the matrix is wide: measured on one core
@@ -152,3 +183,32 @@ def _lapack_svd(A: Array) -> tuple[Array, Array, Array]:
     except scipy.linalg.LinAlgError as error:
         raise NumericalError("neither gesdd nor gesvd converged", "scale the columns of the matrix") from error
     return backend.like(U, A), backend.like(sigma, A), backend.like(Vt, A)
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    """w (features, targets), a basis of the null space (features, lost), the rank, and what was verified."""
+
+    w: Float
+    null: Float
+    rank: int
+    residual: float
+
+
+def least_squares(A: Float, y: Float, m: int, n: int) -> Fit:
+    """The solution of ``min ||A w - y||`` for A (rows, features); m and n are the sides of the data behind A."""
+    features, t = A.shape[1], y.shape[1]
+    if A.shape[0] < features:
+        A = np.concatenate((A, np.zeros((features - A.shape[0], features))))
+        y = np.concatenate((y, np.zeros((features - y.shape[0], t))))
+    U, sigma, Vt = dense_svd(A)
+    if rank(sigma, *A.shape) < features:
+        U, sigma, Vt = full_svd(A)  # the null space is handed out, and must be one
+        U = U[:, :features]
+    verify_svd(A, U, sigma, Vt)
+    kept = rank(sigma, m, n)
+    w = Vt[:kept].T @ ((U[:, :kept].T @ y) / sigma[:kept, None])
+    # What lies below the cut is rounding to the rank, and to the normal equations.
+    cut = float(sigma[kept] / sigma[0]) if kept < features and kept else 0.0
+    residual = verify_least_squares(A, w, y, cut) if norm(A) > 0 else 0.0
+    return Fit(w, Vt[kept:].T, kept, residual)

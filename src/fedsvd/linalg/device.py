@@ -1,6 +1,6 @@
 """Where the arithmetic runs: NumPy on the CPU, or a device behind the same kernels (ADR 0020).
 
-A device is a place for arrays. The kernels of this room ask their arrays for the library they belong to, so a role
+A device is a place for arrays. The kernels of this package ask their arrays for the library they belong to, so a role
 computes where its arrays lie: what this file adds is opening a device by name, and moving panels to it and back. On
 CUDA the moves go through pinned memory on a stream of their own, so that the next panel travels while this one is
 computed with. Precision is double everywhere. Which device a role uses is its own affair and in no plan.
@@ -56,7 +56,7 @@ class Device:
         """The same numbers as a NumPy array of its own memory."""
         return np.array(to_numpy(A))
 
-    def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    def buffer(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """An uninitialised NumPy array from which moves are fastest."""
         return np.empty(shape, dtype)
 
@@ -94,8 +94,8 @@ class _Cuda(Device):
             moved = torch.empty(pinned.shape, dtype=pinned.dtype, device=self.like.device)
             moved.copy_(pinned, non_blocking=True)
             arrived = stream.record_event()
-        # What is being read must not be given back, and written to by somebody else, before it has arrived. Threads may
-        # meet here: whoever takes an entry out looks at it himself.
+        # What is being read must not be given back, and written to by another caller, before it has arrived. Threads
+        # may come here at once: the one that takes an entry out looks at it itself.
         under_way.append((arrived, pinned))
         while under_way:
             oldest = under_way.popleft()
@@ -113,24 +113,24 @@ class _Cuda(Device):
         return wait
 
     def _pinned(self, A: NDArray[Any]) -> Any:
-        """A in pinned memory: itself where ``room`` made it, a copy elsewhere."""
+        """A in pinned memory: itself where ``buffer`` made it, a copy elsewhere."""
         torch = self._torch  # type: ignore[attr-defined]
         if A.size and A.flags.writeable and A.flags.c_contiguous and A.dtype.name in _TORCH_NAMES:
             tensor = torch.from_numpy(A)
             if tensor.is_pinned():
                 return tensor
-        room = self.room(A.shape, A.dtype)
-        np.copyto(room, A)
-        return torch.from_numpy(room)
+        pinned = self.buffer(A.shape, A.dtype)
+        np.copyto(pinned, A)
+        return torch.from_numpy(pinned)
 
     def get(self, A: Array) -> NDArray[Any]:
         torch = self._torch  # type: ignore[attr-defined]
-        room = torch.empty(A.shape, dtype=A.dtype, pin_memory=0 not in A.shape)
-        room.copy_(A, non_blocking=True)
+        host = torch.empty(A.shape, dtype=A.dtype, pin_memory=0 not in A.shape)
+        host.copy_(A, non_blocking=True)
         torch.cuda.current_stream(self.like.device).synchronize()
-        return room.numpy()  # type: ignore[no-any-return]
+        return host.numpy()  # type: ignore[no-any-return]
 
-    def room(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    def buffer(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         torch = self._torch  # type: ignore[attr-defined]
         pinned = 0 not in shape  # of nothing there is nothing to pin
         return torch.empty(shape, dtype=getattr(torch, np.dtype(dtype).name), pin_memory=pinned).numpy()  # type: ignore[no-any-return]

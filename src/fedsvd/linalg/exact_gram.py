@@ -6,7 +6,7 @@ The entries of A, at most 1/2 in magnitude, are put on the grid 2^-63 and cut in
 
 float64 matrices of whole numbers, so that products of slices are matrix products of BLAS.
 
-**Why they are exact.** A float64 holds every integer up to 2^53. An inner product of ``_PANEL`` = 1792 terms, each at
+**Why they are exact.** A float64 holds every integer up to 2^53. An inner product of ``PANEL`` = 1792 terms, each at
 most u^2 in magnitude, is an integer of at most 1792 u^2 whatever the order in which its terms are added, so no partial
 sum of it is rounded, and neither is a fused multiply-add. The largest factors are sums of two slices,
 u <= 2 2^20 + 2^15, and 1792 u^2 < 1792 (4.13) 2^40 < 2^52.9.
@@ -42,8 +42,8 @@ UNIT_BITS = 126  # words count multiples of 2^-126
 MOST_WORDS = 1 << 20  # of a panel of rows, which is one batch
 MOST_DITHER = 1 << 15
 _DIGIT = (1 << SLICE_BITS) - 1
-_PANEL = 1792  # columns that are multiplied at once
-_MOST_COLUMNS = _PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
+PANEL = 1792  # columns that are multiplied at once
+_MOST_COLUMNS = PANEL << 9  # 2^9 integers below 2^53 add up well inside int64
 _BLOCKS = 8  # at least so many blocks of rows, so that little is computed left of the diagonal
 _LEAST_BLOCK, _MOST_BLOCK = 128, 192  # rows: with more, what is computed at once would outgrow the slices
 _NEAR_BLOCK = 1 << 16  # entries that NumPy slices at once
@@ -98,7 +98,7 @@ class Slices:
     def _digits(self, xp: Any, start: int, stop: int) -> list[Array]:
         """``T_0, ..., T_4`` in rows start to stop, from column ``start`` on, as int64."""
         q = min(self.shape[1], stop) if self.triangular else self.shape[1]
-        panels = -(-q // _PANEL)
+        panels = -(-q // PANEL)
         ends = [q * k // panels for k in range(panels + 1)]
         digits: list[Array] = []
         for left, right in pairwise(ends):
@@ -165,7 +165,7 @@ def exact_products_hold(on: Array) -> bool:
     Emulated float64 is not. Whole numbers of 21 bits are multiplied, in the size of a panel because a library may
     choose its method by the size; the results, 53 bits long, are compared with sums of the same numbers in int64.
     """
-    X, Y = (_scrambled(offset, _TEST_ROWS, _PANEL) for offset in (0, _TEST_ROWS * _PANEL))
+    X, Y = (_scrambled(offset, _TEST_ROWS, PANEL) for offset in (0, _TEST_ROWS * PANEL))
     product = like(X.astype(np.float64), on) @ namespace(on).matrix_transpose(like(Y.astype(np.float64), on))
     weights = 2 * _scrambled(0, 1, _TEST_ROWS)[0] + 1  # a difference of one entry is not multiplied away
     found: NDArray[np.int64] = to_numpy(product).astype(np.int64) @ weights

@@ -21,7 +21,7 @@ from fedsvd.linalg.reflect import reflect
 from fedsvd.types import Array, Float, expect_shape
 
 Normals = Callable[[int], Float]  # a count to that many standard normals
-_BLOCK = 1024  # reflectors kept together; half of the square below the last block is never stored
+REFLECTORS = 1024  # reflectors kept together; half of the square below the last block is never stored
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +64,7 @@ class Reflectors:
         return self.left(xp.eye(self.n, dtype=self.signs.dtype, device=self.signs.device))
 
     def _from_left(self, X: Array, transposed: bool) -> Array:
-        order = [(k * _BLOCK, block) for k, block in enumerate(self.blocks)]
+        order = [(k * REFLECTORS, block) for k, block in enumerate(self.blocks)]
         xp = namespace(X)
         for start, (V, tau) in order if transposed else reversed(order):
             if start == 0:
@@ -83,7 +83,7 @@ def draw(n: int, normals: Normals, on: Array | None = None, *, columns: int | No
     k = n if columns is None else columns
     if not 1 <= k <= n:
         raise ConfigError(f"an orthogonal matrix needs n >= 1 and 1 to n columns, got n={n} and {k} columns")
-    drawn = [_draw_block(n - start, min(_BLOCK, k - start), normals) for start in range(0, k, _BLOCK)]
+    drawn = [_draw_block(n - start, min(REFLECTORS, k - start), normals) for start in range(0, k, REFLECTORS)]
     blocks = tuple((V, tau) for V, tau, _ in drawn)
     signs = np.concatenate([*(block_signs for _, _, block_signs in drawn), np.ones(n - k)])
     if on is not None:

@@ -3,7 +3,7 @@
 LAPACK reads the reflectors of a block strictly below the diagonal of a square, so that another block fits above it, as
 rows: half the memory, and nothing is unpacked. ``draw`` makes the very blocks that ``householder.draw`` makes from the
 same normals. Reflectors are applied at half the speed of a product, and writing a block out takes as long as applying
-them to 150 columns: a block that meets more than some hundred columns is written out first.
+them to 150 columns: a block that is applied to more than some hundred columns is written out first.
 
 Lines, (columns, rows), are the transpose of what is multiplied: a column of X is a line there. Blocks do not touch each
 other's rows, so that a caller may turn them in several threads, with one BLAS thread each.
@@ -20,7 +20,7 @@ from fedsvd.linalg import blas
 from fedsvd.linalg.backend import matmul
 from fedsvd.types import Float
 
-_COLUMNS = 1024  # of X that meet a block at once: what is worked on stays in a cache
+_COLUMNS = 1024  # of X that a block is applied to at once: what is worked on stays in a cache
 WORTH_WRITING = 240
 """Columns of X from which writing a block out and multiplying is quicker than its reflectors."""
 
@@ -44,7 +44,7 @@ def _index(n: int, side: int, above: bool) -> _Index:
 
 @dataclass(frozen=True, repr=False)
 class PackedBlock:
-    """One Haar block ``Q = H_0 ... H_{n-1} D``: its triangle of a square, and what stands beside it."""
+    """One Haar block ``Q = H_0 ... H_{n-1} D``: its triangle of a square, and its scales."""
 
     square: Float  # (side, side), by rows, in one piece; n or more
     above: bool  # whether reflectors are rows above its diagonal, or columns below it

@@ -1,7 +1,7 @@
 """Which threads multiply: how many the BLAS has, and how to have fewer for a while.
 
 All large products and factorisations go through SciPy's BLAS (``blas.py``); inside ``one_pool`` NumPy's own, where it
-is another library, has one thread and spins for nobody's core. How many threads a pool starts with is the library's
+is another library, has one thread and does not spin on a core. How many threads a pool starts with is the library's
 affair: it honours OPENBLAS_NUM_THREADS, OMP_NUM_THREADS and the affinity of the process.
 
 A limit holds for all threads of the process. Of several limits at the same time, in one thread or in several, the

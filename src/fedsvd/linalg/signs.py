@@ -3,7 +3,7 @@
 ``u_j`` and ``v_j`` may change sign together; a released factorisation must not leave that to the solver. The rule
 is scikit-learn's (``svd_flip`` with ``u_based_decision=True``): in every column of U the entry of largest magnitude
 is positive, the first one where several share that magnitude. It is decided in one place and sent as signs, because
-1-ulp differences between parties can break ties differently (ADR 0013).
+1-ulp differences between parties can break ties differently.
 """
 
 from collections.abc import Iterator

@@ -220,7 +220,7 @@ class StreamingFactor:
         inner = StreamingFactor(int(kept.shape[0]))
         inner._R = xp.take(self._R, kept, axis=1)
         if bool(xp.any(xp.take(inner._R, unseen, axis=0) != 0)):
-            inner._R = backend.qr_r(inner._R)  # rows beside a zero column may still hold others' data
+            inner._R = backend.qr_r(inner._R)  # rows next to a zero column may still hold others' data
         else:
             inner._R = xp.take(inner._R, kept, axis=0)
         if not inner._update(xp.take(X, kept, axis=0)):
@@ -249,8 +249,8 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
     shrinks. Without it every chunk of rank-deficient data would take the slow route.
     """
     diagonal = xp.linalg.diagonal(R)
-    floor = 2 * EPS * lengths
-    lift = xp.where(xp.abs(diagonal) < floor, floor - diagonal, xp.zeros_like(diagonal))
+    least = 2 * EPS * lengths
+    lift = xp.where(xp.abs(diagonal) < least, least - diagonal, xp.zeros_like(diagonal))
     if not bool(xp.any(lift != 0)):
         return R
     return R + lift[:, None] * xp.eye(R.shape[0], dtype=R.dtype, device=R.device)

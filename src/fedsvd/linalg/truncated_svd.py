@@ -1,6 +1,6 @@
 """The top-r SVD of a matrix too long on both sides to factorise whole: block Krylov, run until it has converged.
 
-The matrix is met only through products with a block of columns, ``A @ B`` and ``A.T @ B``; each is one *pass* over
+The matrix is used only through products with a block of columns, ``A @ B`` and ``A.T @ B``; each is one *pass* over
 data that may lie on disk, so passes are what is counted and saved. The method is block Golub-Kahan bidiagonalisation
 with full reorthogonalisation: orthonormal V and U grow block by block, with
 
@@ -9,7 +9,7 @@ with full reorthogonalisation: orthonormal V and U grow block by block, with
 and from the SVD ``H = X diag(sigma) Yt`` follow triplets ``(U x, sigma, V y)`` whose residual is exactly
 ``||R x_last||``: known without a pass. The loop ends when the residuals of all r are below ``tolerance * sigma_1``;
 there is no fixed number of sweeps. When the basis is full it restarts thick, from the best triplets and V_next, which
-costs no pass either. There are no dice here: the start block is an argument.
+costs no pass either. There is no randomness here: the start block is an argument.
 """
 
 from typing import Any, NamedTuple
@@ -57,7 +57,7 @@ def truncated_svd(
 
     ``start`` (m, b) or (n, b), b >= r, is a block in general position: columns of A taken from all over it, or
     normals; on a square matrix it is read as columns. A block narrower than r would miss copies of an equal singular
-    value, and no residual would tell. A few columns more than r converge faster. ``basis`` bounds the memory, in
+    value, and no residual would show it. A few columns more than r converge faster. ``basis`` bounds the memory, in
     columns of (m + n) numbers. ``block`` columns of the start are used first, where that is fewer: half as many
     products for twice as many passes, and all of the start after all when the result shows that copies of a value may
     have been missed (``crowded``). Singular values at the level of rounding are cut with their vectors (``rank``), so
@@ -149,7 +149,7 @@ def _krylov(A: Operator, r: int, start: Array, tolerance: float, basis: int, pas
             Vt = backend.matmul(Yt[:k, :], xp.matrix_transpose(space.right.columns[:, : Yt.shape[1]]))
             return TruncatedSVD(U, sigma[:k], Vt, residuals[:k], space.passes)
         if space.full:
-            # Half of the basis, with room for four blocks to build up in, and a block more than r: of 1500 x 2000
+            # Half of the basis, with space for four blocks to build up in, and a block more than r: of 1500 x 2000
             # with singular values i^-0.01, keeping r alone takes more than 400 passes where this takes 60.
             b = start.shape[1]
             space.restart(X, sigma, Yt, keep=max(r + b, min(basis // 2, basis - 4 * b)))
@@ -215,8 +215,8 @@ class _KrylovSpace:
 class _Columns:
     """Orthonormal columns in a store of fixed size, so that growing copies nothing."""
 
-    def __init__(self, like: Array, rows: int, room: int, level: float) -> None:
-        self._store = namespace(like).empty((rows, room), dtype=like.dtype, device=like.device)
+    def __init__(self, like: Array, rows: int, capacity: int, level: float) -> None:
+        self._store = namespace(like).empty((rows, capacity), dtype=like.dtype, device=like.device)
         self._level = level
         self.count = 0
 
@@ -275,7 +275,7 @@ def _bordered(H: Array, C: Array, R: Array) -> Array:
 def _chirps(like: Array, count: int) -> Array:
     """``count`` fixed columns that look like noise; they stand in where the start block is rank deficient.
 
-    Columns of a low-rank matrix, or empty ones, make such a block. Nothing here is secret, so these are no dice.
+    Columns of a low-rank matrix, or empty ones, make such a block. Nothing here is secret, so this is not randomness.
     """
     xp = namespace(like)
     t = xp.arange(1, like.shape[0] + 1, dtype=like.dtype, device=like.device)

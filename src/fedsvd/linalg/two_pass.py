@@ -6,7 +6,7 @@ the panels they are made of: no second matrix of that size, on disk or in memory
 eps S_1 / S_r (4e-5 at condition 1e12), so where that matters a second pass puts it right, ``L C^-T`` with
 ``L^T L = C C^T``: it divides what the first pass wrote, for a product made anew would have rounding of its own.
 
-Nothing is compared with what the solver says: beside the passes run a few probes, ``B omega`` against
+Nothing is compared with what the solver says: along with the passes run a few probes, ``B omega`` against
 ``L S V^T omega`` and ``L^T L psi`` against psi, and the result is refused beyond the bounds of ``verify``.
 """
 
@@ -17,8 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fedsvd.linalg import backend
-from fedsvd.linalg.dense_svd import dense_svd, rank
-from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
+from fedsvd.linalg.dense_svd import corrected, correction, dense_svd, needs_correction, rank
 from fedsvd.linalg.verify import Quality, bounds, probes, verify_orthonormal, within
 from fedsvd.types import Float
 
@@ -50,7 +49,7 @@ def two_pass_svd(R: Float, rows: Rows, places: Sequence[slice], shape: tuple[int
     sigma, V = sigma[:kept], Vt[:kept].T
     long, size = places[-1].stop, backend.norm(R)
     check = _Probed(sigma, V, long, cut=kept < found)
-    G = _over(rows, places, check.meets(V / sigma))
+    G = _over(rows, places, check.applied(V / sigma))
     if needs_correction(sigma):
         C_t = correction(G)
         check.again()
@@ -92,7 +91,7 @@ class _Probed:
         self.error = 0.0
         self._turned = np.zeros((self._kept, self.count))
 
-    def meets(self, W: Float) -> Callable[[slice, Float], Float]:
+    def applied(self, W: Float) -> Callable[[slice, Float], Float]:
         """The first pass: ``L = B W``."""
 
         def step(place: slice, B: Float) -> Float:

@@ -1,4 +1,4 @@
-"""Is this factorisation right? Asked before anything is released (specification, step 7).
+"""Is this factorisation right? Asked before anything is released (step 6).
 
 Solvers have returned wrong factors in silence: 32-bit LAPACK past its sizes, GPU drivers, a flipped bit in memory.
 Everything here compares a result with the matrix itself, never with what the solver says of it, and raises
@@ -21,7 +21,7 @@ from fedsvd.linalg.backend import EPS, namespace
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.types import Array, expect_shape
 
-_PANEL = 1 << 22  # entries; 32 MiB
+PANEL = 1 << 22  # entries; 32 MiB
 _PROBES = 8
 _GOLDEN = (1 + math.sqrt(5)) / 2
 _FIX = "nothing was released; run again, on another machine or backend if it repeats"
@@ -55,7 +55,7 @@ def bounds(m: int, n: int, k: int, tolerance: float = 0.0) -> Quality:
 def verify_svd(A: Any, U: Array, sigma: Array, Vt: Array) -> Quality:
     """``||A - U diag(sigma) Vt||_F / ||A||_F`` and the orthogonality of both sides, within ``bounds``.
 
-    A is an array, a SciPy sparse matrix or an operator; panels are met once each.
+    A is an array, a SciPy sparse matrix or an operator; panels are read once each.
     """
     m, n, k = _check_shapes(A, U, sigma, Vt)
     _check_sigma(sigma)
@@ -199,7 +199,7 @@ def _orthogonality(Qt: Array) -> float:
     """``||Qt Qt^T - I||_F``, block by block below the diagonal: half of the products, and never k x k at once."""
     xp = namespace(Qt)
     k = Qt.shape[0]
-    width = max(1, min(k, _PANEL // max(k, 1)))
+    width = max(1, min(k, PANEL // max(k, 1)))
     total = 0.0
     for start in range(0, k, width):
         stop = min(start + width, k)
@@ -218,7 +218,7 @@ def _panels(A: Any, like: Array) -> Iterator[tuple[bool, slice, Array]]:
     elif scipy.sparse.issparse(A) or hasattr(A, "rmatmul"):
         yield from _columns_of(as_operator(A), like)
     else:
-        step = max(1, _PANEL // max(n, 1))
+        step = max(1, PANEL // max(n, 1))
         for start in range(0, m, step):
             place = slice(start, min(start + step, m))
             yield True, place, A[place, :]
@@ -228,7 +228,7 @@ def _columns_of(A: Operator, like: Array) -> Iterator[tuple[bool, slice, Array]]
     """Columns of an operator that has no panels, by products with columns of the identity."""
     xp = namespace(like)
     m, n = A.shape
-    step = max(1, _PANEL // max(m, n))
+    step = max(1, PANEL // max(m, n))
     for start in range(0, n, step):
         place = slice(start, min(start + step, n))
         columns = xp.eye(n, place.stop - start, k=-start, dtype=like.dtype, device=like.device)

@@ -33,7 +33,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Window:
-    """Which columns meet in one window: a slice of each user's, and the slice of Y's columns they become."""
+    """Which columns are in one window: a slice of each user's, and the slice of Y's columns they become."""
 
     columns: tuple[slice, ...]
     outputs: slice

@@ -1,7 +1,7 @@
 """Step 4 of the mask family (paper 2): ``Y_i = c P A_i T_i Q_i``, by panels of columns or of rows.
 
-P comes from the left, T_i and Q_i from the right, labels beside A_i get P and c alone. In the ``paper`` scheme there is
-no T_i and c is 1; a panel is then one block of Q (columns) or one block of P (rows), so that no zero of a
+P comes from the left, T_i and Q_i from the right, labels next to A_i get P and c alone. In the ``paper`` scheme there
+is no T_i and c is 1; a panel is then one block of Q (columns) or one block of P (rows), so that no zero of a
 block-diagonal mask is stored. What is applied here is removed in ``remove.py``, in the same order.
 """
 
@@ -22,7 +22,7 @@ def mask_left(A: Array, P: LeftMask) -> Array:
 def mask_right(
     rows: Array, Q: RightMask | DealtRightMask, i: int, c: float = 1.0, T_i: Orthogonal | None = None
 ) -> Array:
-    """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that have met P, (rows, N + targets)."""
+    """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that are under P, (rows, N + targets)."""
     width = Q.windows[-1].columns[i].stop
     A = rows[:, :width]
     A = A if T_i is None else T_i.right(A)

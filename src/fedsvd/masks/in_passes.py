@@ -3,7 +3,7 @@
 The matrix lies in ``lines``, (columns, n): a column of X is a line there, in memory or on a disk. What stands before a
 round of blocks takes whole columns, some at a time; blocks take rows of all columns at once, some at a time. Every pass
 writes where it read, so there is one file, not two. The last round of the way forward, which is the first of the way
-back, is left to the caller: it meets rows as they are sent, or as they come.
+back, is left to the caller: it handles rows as they are sent, or as they come.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Random orthogonal matrices: Algorithms 1 and 2 of the paper (section 3.1), and what we put beside them.
+"""Random orthogonal matrices: Algorithms 1 and 2 of the paper (section 3.1), and what we add to them.
 
 Three forms of mask stand behind one interface (``linalg.block_diagonal.Orthogonal``):
 

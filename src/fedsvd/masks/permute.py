@@ -25,8 +25,8 @@ from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
 from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
 from fedsvd.linalg.pools import one_thread, small_products
+from fedsvd.linalg.uniform_words import normals_of, pinned_words, signed_order
 from fedsvd.linalg.windows import block_sizes, smooth_length
-from fedsvd.linalg.words import normals_of, room_for_words, signed_order
 from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, Float, expect_shape
@@ -37,7 +37,7 @@ _TOGETHER = 512  # blocks that a device draws and multiplies at once
 
 @dataclass(frozen=True, repr=False)
 class HaarBlocks:
-    """``B``: Haar blocks along a side, each drawn when it is met; stored where ``keep`` says so.
+    """``B``: Haar blocks along a side, each drawn when it is needed; stored where ``keep`` says so.
 
     On the host two neighbours share a square (``packed_blocks``), and pairs are drawn and turned by as many threads as
     ``each`` brings.
@@ -148,7 +148,7 @@ class HaarBlocks:
             found: BatchedBlocks = self._drawn[start]
             return found
         widths = self.widths[start:stop]
-        words = room_for_words(normals_needed(widths), self.on)
+        words = pinned_words(normals_needed(widths), self.on)
         fill_words(self.seed, words, self.each or map, self._words[start])
         drawn = draw_blocks(widths, normals_of(words, self.on))
         if self.keep:

@@ -20,8 +20,8 @@ from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Array, expect_shape
 
-_SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small beside a panel
-_LEAST = 1024  # rows, or putting blocks of reflectors together would take longer than the products
+SLAB = 1 << 22  # numbers, 32 MiB: large enough for BLAS, small compared with a panel
+LEAST_ROWS = 1024  # rows, or putting blocks of reflectors together would take longer than the products
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,11 +77,11 @@ class RightMask:
         return out
 
     def _slabs(self, rows: int, width: int) -> Iterator[slice]:
-        """Rows that pass together: Q meets each by itself, and mixing makes three copies of what it is given.
+        """Rows that pass together: Q is applied to each by itself, and mixing makes three copies of what it is given.
 
         A haar mask passes them all at once: its reflectors are put together anew for every product.
         """
-        height = max(_SLAB // width, _LEAST) if self.form is Form.MIXING and self.on is None else max(rows, 1)
+        height = max(SLAB // width, LEAST_ROWS) if self.form is Form.MIXING and self.on is None else max(rows, 1)
         return (slice(start, min(start + height, rows)) for start in range(0, rows, height))
 
     def right_t(self, w: int, i: int, V: Array) -> Array:
@@ -101,7 +101,7 @@ class RightMask:
 
 @dataclass(frozen=True, repr=False)
 class DealtRightMask:
-    """User i's slices Q_iw as a Trusted Authority dealt them (the paper's delivery); nobody else's are known."""
+    """User i's slices Q_iw as a Trusted Authority dealt them (the paper's delivery); no other user's are known."""
 
     i: int
     windows: tuple[Window, ...]

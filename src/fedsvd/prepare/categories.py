@@ -141,7 +141,7 @@ def named(agreed: Agreed, key: Seed, texts: Iterable[str]) -> JointLevels:
 
 
 def joint_levels(tables: Mapping[str, OwnLevels], key: Seed, minimum: int = 1, sites: int = 2) -> JointLevels:
-    """All four steps, where the parties meet in one process."""
+    """All four steps, where the parties run in one process."""
     parts = list(tables.values())
     every = union([level_digests(part, key) for part in parts])
     total = np.sum([contribution(part, key, every) for part in parts], axis=0)

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.data.views import Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, together
 from fedsvd.prepare.derived import Derived, names_of

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index, as_run
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource, as_run
 from fedsvd.errors import ConfigError, DataError, NotConverged
 from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
 from fedsvd.prepare.sites import split_covariates

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index, as_run
-from fedsvd.data.numbered import NumberedNames
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource, as_run
+from fedsvd.data.views import NumberedNames
 from fedsvd.types import Float
 
 PANEL_CELLS = 1 << 20

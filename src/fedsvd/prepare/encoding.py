@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index, as_run
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource, as_run
 from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, MissingExtra
 from fedsvd.prepare.categories import OTHER, JointLevels, level_codes
 from fedsvd.prepare.columns import listed

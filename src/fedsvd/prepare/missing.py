@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, EmptyData, NotFinite
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
@@ -113,7 +112,7 @@ def totals(source: MatrixSource) -> Totals:
 
 
 def joint(parts: Sequence[Totals]) -> Totals:
-    """The sum of several parties' totals, where they meet in one process."""
+    """The sum of several parties' totals, where they run in one process."""
     columns = len(parts[0].totals)
     return Totals.of_vector(np.sum([part.vector() for part in parts], axis=0), columns)
 

@@ -12,8 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index, as_run
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource, as_run
 from fedsvd.errors import ConfigError, DataError
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions, row_panels

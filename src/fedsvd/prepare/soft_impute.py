@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.index import Index
-from fedsvd.data.source import MatrixSource
+from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, NotConverged
 from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
 from fedsvd.types import Float, expect_shape

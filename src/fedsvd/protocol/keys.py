@@ -6,19 +6,67 @@ open nor forge a sum; the *mask seed* comes from the TA where there is one, else
 to its seeds in its offer, and every user checks what it gets against that commitment. The TA does not wait for session
 keys: it seals to the users' prekeys, and a user opens that with the private half of its own. The CSP never imports this
 file.
+
+*Prekeys* are what users leave behind for the TA, so that it can seal its messages and go before they come. A prekey is
+a user's X25519 key for one sealed message, the TA's, in one attempt at one job. Its user signs it together with the
+*ticket* that names job and attempt, and all prekeys stand in the plan, whose digest covers them. The TA seals to a key
+only if the identity that the plan pins signed it: a CSP that puts in a key of its own, or an old one, is caught before
+anything is sealed. Pads and sealed messages between users never use prekeys, whose private halves lie on disk for a
+while.
 """
 
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.messages import KeyBook, KeyOffer
 from fedsvd.protocol.parties import TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.prekeys import expect_own_prekey, expect_prekeys
 from fedsvd.protocol.tasks import Item, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
-from fedsvd.sealing.framing import framed
 from fedsvd.sealing.seal import Opener, Sealer
-from fedsvd.sealing.sign import SigningKey, sign, verify
+from fedsvd.sealing.sign import SigningKey, framed, sign, verify
+
+_PREKEY_PURPOSE = "prekey"
+_PUBLIC, _SIGNATURE = 32, 64
+
+
+def spelt_prekey(key: AgreementKey, me: Party, ticket: str, identity: SigningKey) -> str:
+    """A prekey as it stands in a plan: the public half and its owner's signature, in hex."""
+    return (key.public + sign(identity, _PREKEY_PURPOSE, _prekey_statement(me, ticket, key.public))).hex()
+
+
+def expect_prekeys(plan: SessionPlan) -> dict[int, bytes]:
+    """The public prekeys by user, all signed for the plan's ticket by the identities it pins; or ``NotSealed``."""
+    if len(plan.prekeys) != plan.k or not plan.ticket:
+        raise NotSealed("the plan does not carry a prekey of every user", "the CSP left some out: stop and ask")
+    found = {}
+    for owner, spelt in zip(plan.users, plan.prekeys, strict=True):
+        public, signature = _split(spelt)
+        verify(plan.identity(owner), _PREKEY_PURPOSE, _prekey_statement(owner, plan.ticket, public), signature)
+        found[owner.index] = public
+    if len(set(found.values())) < plan.k:
+        raise NotSealed("two users have one prekey", "stop and ask them")
+    return found
+
+
+def expect_own_prekey(plan: SessionPlan, me: Party, key: AgreementKey | None) -> None:
+    """Raise ``NotSealed`` unless the plan carries our own prekey for us."""
+    if key is None or len(plan.prekeys) != plan.k or _split(plan.prekeys[me.index - 1])[0] != key.public:
+        raise NotSealed("the plan holds another prekey for us", "the CSP altered it: stop and ask")
+
+
+def _split(spelt: str) -> tuple[bytes, bytes]:
+    try:
+        content = bytes.fromhex(spelt)
+    except ValueError:
+        content = b""
+    if len(content) != _PUBLIC + _SIGNATURE:
+        raise NotSealed("a prekey in the plan is not one", "the CSP altered it: stop and ask")
+    return content[:_PUBLIC], content[_PUBLIC:]
+
+
+def _prekey_statement(me: Party, ticket: str, public: bytes) -> bytes:
+    return framed(ticket.encode(), me.name.encode(), public)
+
 
 _PURPOSE = "session key"
 
@@ -75,16 +123,16 @@ class SessionKeys:
         else:
             expect_own_prekey(self._plan, self.me, self.prekey)
 
-    def read(self, book: KeyBook) -> None:
-        """Take in everybody's key, or raise ``NotSealed``: one missing, doubled or not signed by its owner."""
+    def read(self, directory: KeyBook) -> None:
+        """Take in every party's key, or raise ``NotSealed``: one missing, doubled or not signed by its owner."""
         expected = [party for party in self._plan.parties if party.role is not Role.CSP]
-        if [party for party, _, _, _ in book.offers] != expected:
-            raise NotSealed("the book of keys does not list the plan's parties", "the CSP altered it: stop and ask")
-        for party, public, commits_to, signature in book.offers:
+        if [party for party, _, _, _ in directory.offers] != expected:
+            raise NotSealed("the key directory does not list the plan's parties", "the CSP altered it: stop and ask")
+        for party, public, commits_to, signature in directory.offers:
             statement = _statement(self._plan, party, public, commits_to)
             verify(self._plan.identity(party), _PURPOSE, statement, signature)
             if party == self.me and public != self.mine.public:
-                raise NotSealed("the book of keys holds another key for us", "the CSP altered it: stop and ask")
+                raise NotSealed("the key directory holds another key for us", "the CSP altered it: stop and ask")
             self.publics[party.index] = public
             self._commitments[party] = commits_to
 

@@ -12,7 +12,7 @@ what a peer can cause can be read off the table, and tests try every (state, mes
 what is cheap to check, and decides. The table permits: a handler that leads where its row does not is a defect of ours,
 not of a peer. A handler that raises a ``FedSVDError`` ends the session.
 
-*Effects* (``effects.py``). What the machine wants done, as data. ``Send``: a message for a party. ``Compute``: a
+*Effects*. What the machine wants done, as data. ``Send``: a message for a party. ``Compute``: a
 computation, whose value comes back to the machine as the message ``Computed``, from itself to itself. ``Finish``: the
 result. ``Abort``: the session is over here. Every long computation is a ``Compute``: masking, padding, opening,
 decoding, sealing of long messages, checks of an answer, products. A handler does no more than add up shares as they
@@ -40,10 +40,43 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from fedsvd.errors import FedSVDError, LocalProtocolError, PeerAborted, PlanMismatch, UnexpectedMessage
-from fedsvd.protocol.effects import Abort, Effect
 from fedsvd.protocol.messages import Aborted, Message
 from fedsvd.protocol.parties import Party, Role
 from fedsvd.protocol.plan import SessionPlan
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send this to that party."""
+
+    to: Party
+    message: Message
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Run this, wherever the player likes, and give the value back as ``Computed(label, value)``."""
+
+    label: str
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The role is done; this is its result."""
+
+    result: Any
+
+
+@dataclass(frozen=True)
+class Abort:
+    """The session is over here, and why."""
+
+    error: FedSVDError
+
+
+Effect = Send | Compute | Finish | Abort
+
 
 Step = tuple[Enum, tuple[Effect, ...]]
 

@@ -1,12 +1,14 @@
-"""Everything one party may say to another, as frozen values.
+"""Every message that one party may send to another, as frozen values; and a record of who received what.
 
-A field that carries a matrix keeps its letter and its lock: *masked* is under P and Q, *padded* under pairwise pads,
-*blinded* under R_i. Every message carries the digest of the plan it belongs to. All links end at the CSP: what users
-and the TA say to each other is sealed end to end and relayed.
+A field that carries a matrix has its symbol and its kind of protection in its name: *masked* is under P and Q, *padded*
+under pairwise pads, *blinded* under R_i. Every message carries the digest of the plan it belongs to. All links end at
+the CSP: what users and the TA say to each other is sealed end to end and relayed.
+
+``Views`` is what each party saw: the record that adversary tests and the audit work on, and nothing beyond it.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -238,3 +240,24 @@ def _bytes(value: object) -> int:
     if isinstance(value, tuple):
         return sum(_bytes(item) for item in value)
     return 8 if isinstance(value, int | float | Party) else 0
+
+
+M = TypeVar("M", bound=Message)
+
+
+@dataclass
+class Views:
+    """Messages heard, by hearer, in the order of hearing: (speaker, message)."""
+
+    heard: dict[Party, list[tuple[Party, Message]]] = field(default_factory=dict)
+
+    def record(self, hearer: Party, speaker: Party, message: Message) -> None:
+        self.heard.setdefault(hearer, []).append((speaker, message))
+
+    def of(self, hearer: Party, kind: type[M]) -> list[tuple[Party, M]]:
+        """What a party heard of one kind."""
+        return [(speaker, said) for speaker, said in self.heard.get(hearer, []) if isinstance(said, kind)]
+
+    def kinds(self, hearer: Party) -> set[type[Message]]:
+        """The kinds of message a party heard."""
+        return {type(message) for _, message in self.heard.get(hearer, [])}

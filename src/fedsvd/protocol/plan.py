@@ -3,9 +3,9 @@
 A plan holds no data and no secret: task, shapes, masks, release policy, identities. What both ends of a link must
 agree on (widths of A_i, panels of the upload) is derived from it here, so that it cannot be derived differently.
 
-The letters are those of the specification: the protocol runs on ``A = [A_1 ... A_k]``, ``M`` rows by ``N`` columns. For
+The symbols are those of the specification: the protocol runs on ``A = [A_1 ... A_k]``, ``M`` rows by ``N`` columns. For
 SVD, PCA and LSA, M is m. Vertical regression puts a ridge's rows below the m samples; horizontal regression has the
-labels as further rows beside the features. In the sum family A_i is the share of user i, widened to q_i columns.
+labels as further rows below the features. In the sum family A_i is the share of user i, widened to q_i columns.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from fedsvd.errors import ConfigError
+from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
@@ -24,9 +25,6 @@ PROTOCOL = 2
 
 PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
-
-WIDENING = 32
-"""Columns beyond half of the rows that every share has at least (specification, step 4)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class SessionPlan:
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
-    prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``prekeys.py``)
+    prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
     dense_masks: bool = False  # the paper without its first optimisation: P and Q whole, dealt as matrices
     whole_shares: bool = False  # the paper without its second: all of Y_i is one batch
     protocol: int = PROTOCOL
@@ -105,7 +103,7 @@ class SessionPlan:
 
     @cached_property
     def parties(self) -> tuple[Party, ...]:
-        """Everybody, the CSP first."""
+        """All parties, the CSP first."""
         return (CSP, *((TA,) if self.trust is Trust.AUTHORITY else ()), *self.users)
 
     @cached_property
@@ -148,12 +146,12 @@ class SessionPlan:
 
     @property
     def reads_rows(self) -> bool:
-        """Whether users meet their data in panels of rows: where columns, or what they are compared with, are long."""
+        """Whether users read their data in panels of rows: where columns, or what they are compared with, are long."""
         return self.stacks_labels or self.tall
 
     @property
     def stacks_labels(self) -> bool:
-        """Whether this is a regression on split columns, where labels stand beside the rows."""
+        """Whether this is a regression on split columns, where labels are appended to the rows."""
         return self.task is Task.LR and self.split is Split.VERTICAL
 
     @property
@@ -207,7 +205,7 @@ class SessionPlan:
         """Columns of every A_i, as shared: q_i in the sum family, else as masked."""
         if self.compress:
             # Exact whole numbers of total width M + 1 or less determine the shares; any two users have M + 63.
-            return tuple(max(p_i, self.M // 2 + WIDENING) for p_i in self.factor_widths)
+            return tuple(width(self.M, p_i) for p_i in self.factor_widths)
         widths = list(self.counts)
         widths[0] += self.ridge_columns
         widths[-1] += int(self.biased)
@@ -268,6 +266,6 @@ class SessionPlan:
     @property
     def smallest_window(self) -> tuple[int, int]:
         """The sides of what both masks mix at least, from which the bound on an entry follows."""
-        labelled = self.masked_rows < self.M  # label rows meet Q alone
+        labelled = self.masked_rows < self.M  # label rows pass Q alone
         rows = 1 if labelled else min(window.stop - window.start for window in self.left_windows)
         return rows, min(window.width for window in self.right_windows)

@@ -63,31 +63,31 @@ def fits_folded(plan: SessionPlan) -> bool:
     return plan.memory >= 8 * 6 * plan.M * plan.M
 
 
-class Keeping(Enum):
+class Retention(Enum):
     """What becomes of the panels of X' at the CSP."""
 
     EXACT = auto()  # words of the joint Gram matrix, which is factorised as it is
-    WHOLE = auto()  # kept: a dense SVD where it fits, else passes of block Krylov
-    FOLDED = auto()  # folded into a triangular factor and forgotten
-    BOTH = auto()  # folded, and kept for a second pass that makes the long side's singular vectors
+    STORED = auto()  # stored: a dense SVD where it fits, else passes of block Krylov
+    FOLDED = auto()  # folded into a triangular factor and dropped
+    BOTH = auto()  # folded, and stored for a second pass that makes the long side's singular vectors
 
 
-def keeping(plan: SessionPlan) -> Keeping:
+def retention(plan: SessionPlan) -> Retention:
     """A store is there only where a second pass is needed."""
     if plan.scheme is Scheme.SUM:
-        return Keeping.EXACT
+        return Retention.EXACT
     if plan.task is Task.LR:
-        return Keeping.FOLDED
+        return Retention.FOLDED
     if plan.tall and plan.published:
-        return Keeping.BOTH
+        return Retention.BOTH
     if fits_whole(plan) or not fits_folded(plan) or plan.full_matrices:
-        return Keeping.WHOLE
-    return Keeping.BOTH if plan.tall or recovers(plan) else Keeping.FOLDED
+        return Retention.STORED
+    return Retention.BOTH if plan.tall or recovers(plan) else Retention.FOLDED
 
 
 def expect_route(plan: SessionPlan) -> None:
     """Raise ``StorageError`` where the CSP could not factorise within its budget."""
-    if keeping(plan) is not Keeping.WHOLE or fits_whole(plan) or plan.components is not None:
+    if retention(plan) is not Retention.STORED or fits_whole(plan) or plan.components is not None:
         return
     raise StorageError(
         f"a full SVD of {plan.M} x {plan.N} does not fit a memory budget of {plan.memory} bytes",
@@ -96,8 +96,8 @@ def expect_route(plan: SessionPlan) -> None:
 
 
 def folds(plan: SessionPlan) -> bool:
-    """Whether the CSP folds panels into a triangular factor and forgets them, instead of keeping X'."""
-    return keeping(plan) is Keeping.FOLDED
+    """Whether the CSP folds panels into a triangular factor and drops them, instead of storing X'."""
+    return retention(plan) is Retention.FOLDED
 
 
 def recovers(plan: SessionPlan) -> bool:

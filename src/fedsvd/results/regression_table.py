@@ -11,7 +11,7 @@ import numpy as np
 
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
-from fedsvd.roles.user.fit import RegressionResult
+from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.statistics.inference import LinearInference, Totals, infer_block
 from fedsvd.statistics.table import columns, model_from, terms, values
 from fedsvd.statistics.undefined import is_array

@@ -18,7 +18,7 @@ import scipy
 from numpy.typing import NDArray
 
 from fedsvd import __version__
-from fedsvd.data.numbered import NumberedNames
+from fedsvd.data.views import NumberedNames
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user

@@ -22,8 +22,8 @@ from fedsvd.results import regression_table
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
-from fedsvd.roles.user.fit import RegressionResult
 from fedsvd.roles.user.pca import PCAResult
+from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.types import Float
 

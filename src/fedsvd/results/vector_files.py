@@ -19,7 +19,7 @@ from fedsvd.errors import MissingExtra, StorageError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Write
 from fedsvd.results.folder import LONGEST_TABLE
-from fedsvd.roles.user.sink import Nowhere, Sink
+from fedsvd.roles.user.work import Nowhere, Sink
 from fedsvd.storage import private
 from fedsvd.types import Float
 

@@ -12,9 +12,8 @@ import numpy as np
 
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.right import RightMask
-from fedsvd.protocol.effects import Compute, Finish, Send
 from fedsvd.protocol.keys import SessionKeys, commitment
-from fedsvd.protocol.machine import Machine, Step, Table, table
+from fedsvd.protocol.machine import Compute, Finish, Machine, Send, Step, Table, table
 from fedsvd.protocol.messages import Begin, Computed, Relay
 from fedsvd.protocol.parties import CSP, TA, Party, Role
 from fedsvd.protocol.plan import SessionPlan

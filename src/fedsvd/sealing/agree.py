@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fedsvd.errors import ConfigError
 from fedsvd.randomness.seed import SIZE, Seed
-from fedsvd.sealing.framing import framed, refusal
+from fedsvd.sealing.sign import framed, refusal
 from fedsvd.types import Digest, SessionId
 
 _DOMAIN = b"fedsvd/pair/1"

@@ -18,13 +18,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fedsvd.errors import ConfigError, LocalProtocolError
 from fedsvd.randomness.seed import Seed
-from fedsvd.sealing.framing import framed, refusal
+from fedsvd.sealing.sign import framed, refusal
 
 VERSION = 1
 MAX_MESSAGES = 1 << 32
 MAX_BYTES = (1 << 31) - (1 << 16)  # the library underneath takes less than 2^31 bytes, tag included
 _DOMAIN = b"fedsvd/seal/1"
-_HEADER = 9
+_HEADER = 9  # version, number
+OVERHEAD = _HEADER + 16  # bytes that a seal adds: header and tag
 
 
 def seal(key: Seed, number: int, plaintext: bytes, associated: bytes = b"") -> bytes:

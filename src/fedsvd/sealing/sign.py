@@ -3,6 +3,10 @@
 What is signed is never the bare message but (domain, purpose, message), each with its length, so that a
 signature given for one purpose is worth nothing for another. In step 1 users sign their session keys so that
 the CSP, which relays them, cannot sit in the middle; the message there must name the session and the signer.
+
+What ``agree``, ``seal`` and this file share is here too: an unambiguous way to join byte strings, and the one refusal.
+Law of this package: a failure to open or to verify shows a peer nothing but that it failed. There is one error
+with one text for a wrong key, a flipped bit, a replay, a short message and a bad point alike.
 """
 
 from typing import NoReturn
@@ -10,9 +14,22 @@ from typing import NoReturn
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from fedsvd.errors import ConfigError
+from fedsvd.errors import ConfigError, NotSealed
 from fedsvd.randomness.seed import Seed
-from fedsvd.sealing.framing import framed, refusal
+
+
+def framed(*parts: bytes) -> bytes:
+    """The parts joined, each after its length, so that no two different lists give the same bytes."""
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def refusal() -> NotSealed:
+    """The one error of this package; it carries no detail, for a detail would be an oracle."""
+    return NotSealed(
+        "a key, seal or signature does not verify",
+        "start a new session; if it happens again, compare certificate fingerprints with the sender",
+    )
+
 
 _DOMAIN = b"fedsvd/sign/1"
 

@@ -1,8 +1,8 @@
 """How a payload is cut: into mini-batches that fit a memory budget, and into chunks that fit a cache.
 
 Mini-batch secure aggregation is in section 3.2 of the paper. Batches are public (they stand in the plan, and
-all parties cut alike); chunks are nobody's business but the loop's. A chunk follows C order whatever the
-memory layout, so that word number j of a pad meets entry j of the payload at every user.
+all parties cut alike); chunks are internal to the loop. A chunk follows C order whatever the
+memory layout, so that word number j of a pad is added to entry j of the payload at every user.
 """
 
 import itertools

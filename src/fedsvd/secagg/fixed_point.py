@@ -39,8 +39,8 @@ from fedsvd.secagg.batches import CHUNK, chunks
 from fedsvd.types import Float, Ring
 
 BITS = 62
-# A bound that is met with equality may be passed by the rounding of the masked product (relative 1e-12) and
-# of k encodings (k/2); 2^-30 of the range is room for both and costs nothing, because half the ring is spare.
+# A bound that is reached exactly may be passed by the rounding of the masked product (relative 1e-12) and
+# of k encodings (k/2); 2^-30 of the range is space for both and costs nothing, because half the ring is spare.
 RANGE = (1 << BITS) + (1 << 32)
 GUARD = (1 << BITS) + (1 << 33)
 TAIL = 64.0
@@ -57,7 +57,7 @@ def bound(c: float, F: float, w_m: int, w_n: int) -> float:
 
 
 def exponent(B: float, terms: int = 1) -> int:
-    """``62 - ceil(log2(terms B))``: the most fractional bits that leave room for the sum; 0 when B = 0.
+    """``62 - ceil(log2(terms B))``: the most fractional bits that leave space for the sum; 0 when B = 0.
 
     Leave ``terms`` at 1 when B bounds the sum and each share; give k when B bounds the shares only.
     """

@@ -20,8 +20,7 @@ from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.batches import chunks
 from fedsvd.secagg.keys import PadKeys
-from fedsvd.secagg.sums import TAG_WORDS
-from fedsvd.secagg.tags import tag_value, tag_words
+from fedsvd.secagg.sums import TAG_WORDS, tag_value, tag_words
 from fedsvd.secagg.words128 import add_into, subtract_into
 from fedsvd.types import Ring
 

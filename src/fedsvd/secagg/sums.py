@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
 from fedsvd.secagg.wide import WORDS
-from fedsvd.secagg.words128 import HALVES
+from fedsvd.secagg.words128 import HALVES, from_integers, to_integers
+from fedsvd.types import Ring
 
 TAG_WORDS = 3
 MOST_WORDS = 1 << 20  # of a batch: products of 16-bit limbs add up exactly in float64 as far as this, and further
@@ -92,3 +93,13 @@ def even_batches(kind: SumKind, length: int) -> tuple[int, ...]:
     count = max(1, -(-length // kind.most))
     least, longer = divmod(length, count)
     return tuple(least + (number < longer) for number in range(count))
+
+
+def tag_words(value: int) -> Ring:
+    """A tag modulo 2^192 as it travels: three uint64, low first, shape (3,)."""
+    return from_integers([value], TAG_WORDS).reshape(TAG_WORDS)
+
+
+def tag_value(words: Ring) -> int:
+    """The integer 0 .. 2^192 - 1 behind three uint64."""
+    return to_integers(words.reshape(1, TAG_WORDS))[0] % (1 << (64 * TAG_WORDS))

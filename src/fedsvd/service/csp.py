@@ -32,9 +32,9 @@ from fedsvd.service.handlers import CspHandlers
 from fedsvd.service.jobs import Jobs
 from fedsvd.service.progress import CspProgress
 from fedsvd.service.records import Failure, JobRecord, JobState, Progress, ProposedPlan
-from fedsvd.storage.access import Access
 from fedsvd.storage.block_store import BlockStore
 from fedsvd.storage.journal import AuditLog, Journal, Sessions
+from fedsvd.storage.layout import Access
 from fedsvd.transport.grpc_server import Exchange, Listening, SessionLinks
 from fedsvd.transport.metered import Meter, Metered
 from fedsvd.transport.session import GRACE

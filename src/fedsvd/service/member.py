@@ -17,8 +17,8 @@ from pathlib import Path
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import DataChanged, FedSVDError, LocalProtocolError
+from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.parties import Party, user
-from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey

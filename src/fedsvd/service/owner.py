@@ -9,7 +9,7 @@ from fedsvd.engine.player import Played
 from fedsvd.errors import FedSVDError
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.roles.user.agreement import Agreement
-from fedsvd.roles.user.sink import Sink
+from fedsvd.roles.user.work import Sink
 from fedsvd.service.enlist import OpenedData
 from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.studies.job_file import Job

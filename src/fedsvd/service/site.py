@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from fedsvd.engine.device import Engine
     from fedsvd.engine.player import Played
     from fedsvd.results.write import Draw
-    from fedsvd.roles.user.sink import Sink
+    from fedsvd.roles.user.work import Sink
     from fedsvd.service.owner import Finished
 
 _CALLERS = (KitRole.PARTY, KitRole.AUTHORITY, KitRole.RESEARCHER)

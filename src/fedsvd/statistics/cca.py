@@ -1,4 +1,4 @@
-"""Canonical correlations of split columns: each party orthonormalises at home, and the SVD runs on the stacked bases.
+"""Canonical correlations of split columns: each party orthonormalises locally, and the SVD runs on the stacked bases.
 
     X_i = Q_i R_i (centred),    [Q_1 ... Q_k] = U diag(s) [V_1 ... V_k]
 
@@ -61,7 +61,7 @@ class WilksTest:
 
 
 def basis(X: Float) -> Basis:
-    """The basis of own columns, at home."""
+    """The basis of own columns, made locally."""
     mean = X.mean(axis=0)
     centred = X - mean
     norms = np.linalg.norm(centred, axis=0)

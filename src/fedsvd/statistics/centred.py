@@ -15,10 +15,10 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from fedsvd.errors import ShapeError
+from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.inference import LinearInference, Totals, infer
 from fedsvd.statistics.triangle import largest_value
 from fedsvd.statistics.undefined import NO_FREEDOM, NO_VARIATION, PENALISED, Number, is_array, is_number
-from fedsvd.statistics.wald import wald
 from fedsvd.types import Float
 
 

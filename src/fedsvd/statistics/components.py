@@ -14,7 +14,7 @@ from scipy.special import gammaln
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.types import Float
 
-_TINY = 1e-15  # scikit-learn's floor of an eigenvalue
+_TINY = 1e-15  # scikit-learn's least eigenvalue
 
 
 def by_share(values: Float, share: float, total: float | None = None) -> int:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import Family
 from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, iterate
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
-from fedsvd.statistics.wald import wald
 from fedsvd.types import Float
 
 

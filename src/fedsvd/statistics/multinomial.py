@@ -15,9 +15,9 @@ import numpy as np
 from scipy import special
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, iterate
 from fedsvd.statistics.undefined import PENALISED, RANK_LOST, Number, Numbers, is_array
-from fedsvd.statistics.wald import wald
 from fedsvd.types import Float
 
 

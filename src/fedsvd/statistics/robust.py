@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.statistics.distributions import chi2_tail, f_tail
+from fedsvd.statistics.distributions import chi2_tail, f_tail, wald
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.undefined import NO_FEATURES, Number, Undefined, is_array
-from fedsvd.statistics.wald import wald
 from fedsvd.types import Float
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")

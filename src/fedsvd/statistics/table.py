@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import ShapeError
+from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.inference import LinearInference, Totals
 from fedsvd.statistics.summary import INTERCEPT
 from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
-from fedsvd.statistics.wald import wald
 from fedsvd.types import Float
 
 COLUMNS = ("term", "coef", "se", "t", "p", "low", "high")

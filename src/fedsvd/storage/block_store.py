@@ -1,4 +1,4 @@
-"""A matrix kept in blocks, somewhere: what every store promises.
+"""A matrix stored in blocks, in memory, on disk or on a device: what every store promises, the stores, the choice.
 
 Section 3.4 of the paper, part 2 (X, P X Q, U, Vt when they are larger than the memory). A store is filled
 block by block and read back block by block or panel by panel; a reader does not know whether the
@@ -7,16 +7,33 @@ numbers lie in memory or on a disk, and the store does not know what the matrix 
 Laws, held for every store by one conformance suite: what was never written reads as zero; the last write
 wins; what is read cannot be written to, and is a view where the layout allows it, good until the next write
 or ``close``; a closed store answers nothing. Threads may read, and write to separate places, at once.
+
+``MemoryStore`` is for matrices within the memory budget. ``MappedStore`` is on disk: the matrix lies in a private file
+in the order it will be read, and a map of the file brings in what is touched. Touched pages count as our memory until
+the system wants them back, so the store hands them back itself, every ``resident`` bytes: the numbers stay in the file.
+``DeviceStore`` is for a matrix that fits on a device, independent of the budget of the host. It holds the one array it
+was given and hands out views of it. The library behind the array has no read-only views, so that a reader must not
+write; the CSP, the only reader, does not.
+
+``choose_store`` has one rule: what fits its memory budget stays in memory, the rest goes to the scratch folder. The
+budget is the caller's: this file neither asks the machine how much memory it has nor adds up several stores.
 """
 
+import mmap
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.storage.access import Access, Layout, spans, whole
-from fedsvd.types import Float, expect_shape
+from fedsvd.storage.layout import Access, Layout, full_slice, spans
+from fedsvd.storage.scratch import PrivateFile
+from fedsvd.types import Array, Float, byte_size, expect_shape
 
 
 class BlockStore(ABC):
@@ -75,7 +92,7 @@ class BlockStore(ABC):
         if self._closed:
             raise StorageError(f"the store of shape {self.shape} is closed", "read before close()")
         m, n = self.shape
-        return whole("rows", rows, m), whole("columns", cols, n)
+        return full_slice("rows", rows, m), full_slice("columns", cols, n)
 
     @abstractmethod
     def _write(self, rows: slice, cols: slice, block: Float) -> None:
@@ -88,3 +105,125 @@ class BlockStore(ABC):
     @abstractmethod
     def _release(self) -> None:
         """``close`` after the checks: called once."""
+
+
+class MemoryStore(BlockStore):
+    """An m x n matrix in memory; pages that were never written cost nothing."""
+
+    def __init__(self, shape: tuple[int, int], access: Access) -> None:
+        super().__init__(shape, access)
+        self._cells: Float = self.layout.arrange(np.zeros(self.layout.size))
+
+    def _write(self, rows: slice, cols: slice, block: Float) -> None:
+        self.layout.write(self._cells, rows, cols, block)
+
+    def _read(self, rows: slice, cols: slice) -> Float:
+        return self.layout.read(self._cells, rows, cols)
+
+    def _release(self) -> None:
+        del self._cells
+
+
+RESIDENT = 1 << 26
+
+
+class MappedStore(BlockStore):
+    """An m x n matrix in a private file under ``directory``, about ``resident`` bytes of it in memory.
+
+    Read across its layout it takes more: the system brings in many pages for every few numbers.
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        access: Access,
+        directory: str | os.PathLike[str],
+        resident: int = RESIDENT,
+    ) -> None:
+        super().__init__(shape, access)
+        self._resident = resident
+        self._touched = 0
+        self._file = PrivateFile(Path(directory))
+        try:
+            self._file.reserve(self.layout.nbytes)
+            self._map = mmap.mmap(self._file.file.fileno(), self.layout.nbytes)
+        except BaseException:
+            self._file.close()
+            raise
+        self._cells: Float = self.layout.arrange(np.frombuffer(self._map, np.float64))
+
+    def _write(self, rows: slice, cols: slice, block: Float) -> None:
+        self._release_pages(block.nbytes)
+        self.layout.write(self._cells, rows, cols, block)
+
+    def _read(self, rows: slice, cols: slice) -> Float:
+        self._release_pages(8 * (rows.stop - rows.start) * (cols.stop - cols.start))
+        return self.layout.read(self._cells, rows, cols)
+
+    def _release(self) -> None:
+        # The map is not closed by hand: a view a caller still holds keeps it, and would else read nowhere.
+        del self._cells, self._map
+        self._file.close()
+
+    def _release_pages(self, size: int) -> None:
+        self._touched += size
+        if self._touched > self._resident:
+            self._touched = size
+            if hasattr(mmap, "MADV_DONTNEED"):
+                # On a shared map this only unmaps pages: changed ones stay with the file and are written out.
+                self._map.madvise(mmap.MADV_DONTNEED)
+
+
+class DeviceStore(BlockStore):
+    """An m x n matrix in ``cells``, an array of zeros of that shape; ``put`` brings a NumPy array to it."""
+
+    def __init__(
+        self, shape: tuple[int, int], access: Access, cells: Array, put: Callable[[NDArray[Any]], Array]
+    ) -> None:
+        super().__init__(shape, access)
+        expect_shape("cells", cells, *shape)
+        self._cells, self._put = cells, put
+
+    def read(self, rows: slice, cols: slice) -> Array:
+        """The block at ``rows`` x ``cols``: a view on the device."""
+        return self._read(*self._inside(rows, cols))
+
+    def there(self, block: Array) -> Array:
+        """A block on the device of the store, wherever it comes from."""
+        return self._put(block) if isinstance(block, np.ndarray) else block
+
+    def _write(self, rows: slice, cols: slice, block: Array) -> None:
+        self._cells[rows, cols] = block
+
+    def _read(self, rows: slice, cols: slice) -> Float:
+        view: Float = self._cells[rows, cols]
+        return view
+
+    def _release(self) -> None:
+        del self._cells
+
+
+def choose_store(
+    shape: tuple[int, int], access: Access, budget: int, directory: str | os.PathLike[str] | None = None
+) -> BlockStore:
+    """A store for a matrix of this shape that takes about ``budget`` bytes of memory at most."""
+    if _fits(Layout(shape, access).nbytes, budget):
+        return MemoryStore(shape, access)
+    folder = _scratch(f"a {shape[0]} x {shape[1]} matrix", budget, directory)
+    # A quarter of it: what a pass has left behind in memory is of no use to the next, which starts at the other end.
+    return MappedStore(shape, access, folder, budget // 4)
+
+
+def _fits(nbytes: int, budget: int) -> bool:
+    if budget < 0:
+        raise ConfigError(f"a memory budget is at least 0 bytes, got {budget}")
+    return nbytes <= budget
+
+
+def _scratch(what: str, budget: int, directory: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
+    if directory is None:
+        raise StorageError(
+            f"{what} does not fit the memory budget of {byte_size(budget)}",
+            "name a scratch folder or raise the budget",
+        )
+    return directory

@@ -2,7 +2,7 @@
 
 A line counts once it is whole: a kill in the middle of writing leaves a last line without an end, which is as if it had
 never been; a full disk takes back what it had begun. Records are only added. The audit log is a journal whose lines
-are chained by hashes, so that a line changed or removed later is found; its *head*, a file beside it, holds number and
+are chained by hashes, so that a line changed or removed later is found; its *head*, a file next to it, holds number and
 hash of the last line, so that lines cut off at the end are missed, too. Who can write both files can cut both: number
 and hash noted elsewhere show that. The log holds no values and no column names.
 """
@@ -64,7 +64,7 @@ class Journal:
 
 
 def last_records(path: Path, count: int) -> list[dict[str, Any]]:
-    """The last whole records of a journal that somebody else may be writing to."""
+    """The last whole records of a journal that another process may be writing to."""
     return list(deque(_lines(path), maxlen=count))
 
 
@@ -166,7 +166,7 @@ def verify_audit(path: Path) -> int:
         last, count = str(found), count + 1
         hashes.append(last)
     if hashes and not _head(path).exists():
-        raise StorageError(f"there is no {_head(path).name} beside {path.name}", "it shows whether lines were cut off")
+        raise StorageError(f"there is no {_head(path).name} next to {path.name}", "it shows whether lines were cut off")
     _expect_head(path, hashes)
     return count
 

@@ -1,11 +1,11 @@
 """An array on disk that is used like one in memory: for scratch, or a result, as long as the data.
 
-What a block store holds is met panel by panel, through its interface. This one is an array over a map of a private
+What a block store holds is read panel by panel, through its interface. This one is an array over a map of a private
 file. Pages that were touched count as memory of the process until the system wants them back, so the array hands them
-back itself: it counts what is met by slices, and after so many bytes unmaps all of it; the numbers stay in the file.
+back itself: it counts what slices touch, and after so many bytes unmaps all of it; the numbers stay in the file.
 
 A slice across the layout would map up to 2 MiB for each of its runs, however short they are. It is read as a copy, and
-written, by system calls instead. What meets the whole array at once, without slices, has all of it in memory.
+written, by system calls instead. What touches the whole array at once, without slices, has all of it in memory.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.storage.private_file import PrivateFile
+from fedsvd.storage.scratch import PrivateFile
 from fedsvd.types import Float
 
 _RESIDENT = 4  # of the budget that the array does not fit, the part that may stay in memory: a fourth
@@ -34,7 +34,7 @@ class Pages:
         self._start = self.cells.__array_interface__["data"][0]
 
     def touch(self, size: int) -> None:
-        """Count bytes that are about to be met; unmap what was met before where both are too much."""
+        """Count bytes that are about to be touched; unmap what was touched before where both are too much."""
         self._touched += size
         if self._touched > self._resident:
             self._touched = size
@@ -98,7 +98,7 @@ class MappedArray(np.ndarray[Any, Any]):
             super().__setitem__(index, value)
 
 
-def room_for(shape: tuple[int, int], budget: int, directory: str | os.PathLike[str] | None) -> Float:
+def scratch_array(shape: tuple[int, int], budget: int, directory: str | os.PathLike[str] | None) -> Float:
     """Zeros of this shape: in memory within ``budget`` bytes or without a scratch folder, else on disk."""
     size = 8 * math.prod(shape)
     if directory is None or size <= budget or size == 0:

@@ -23,7 +23,7 @@ _POSIX = os.name == "posix"
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, there and closed to everybody else."""
+    """The folder, made if it is missing, and closed to all other users of the machine."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.stat().st_mode & 0o077:

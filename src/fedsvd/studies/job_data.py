@@ -14,19 +14,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.numbered import NumberedNames
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
-from fedsvd.data.views import Without
+from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_at_home, renamed, under_own_names
 from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import Extent, PartyData, label_user, misfits
-from fedsvd.studies.problems import Problems
+from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -107,7 +105,7 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
 
 
 def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
-    """One party's table without labels and ids, and these beside it; its rows in the order of their ids if asked."""
+    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked."""
     ids = None if id is None else row_ids(source, id)
     aside = (*labels, *(() if id is None else (id,)))
     table = source.without([name for name in aside if name in (source.names or ())])

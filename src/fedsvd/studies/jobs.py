@@ -10,9 +10,8 @@ from fedsvd.protocol.parties import named as named
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.job_data import Prepared
-from fedsvd.studies.parties import expect_readable, expect_shapes
+from fedsvd.studies.parties import Problems, expect_readable, expect_shapes
 from fedsvd.studies.planning import Planned
-from fedsvd.studies.problems import Problems
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
 
 
@@ -87,7 +86,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
 def all_faults_named(prepared: Prepared) -> Iterator[None]:
     """Where a party's process refused its table, every table is read here: the error names all that is wrong.
 
-    Each process meets the faults of its own table, and the first of them ends the job.
+    Each process finds the faults of its own table, and the first of them ends the job.
     """
     try:
         yield

@@ -4,26 +4,70 @@ Here are the one rule of who holds the labels and the one check of whether the p
 an estimator, a simulation and a CSP with the members' shapes all ask these. Each fault gets one error with a code and a
 fix, and no key, hash or share has left the site by then. What can only be known together (whether the parties' ids
 agree) is found inside the session.
+
+``Problems`` collects all that is wrong with the parties' data in one run: three faulty files should not take three
+runs. A problem that is found is noted and the next party is looked at; at the end they are one error, in the order in
+which they were found.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedsvd.data.beside import Beside
 from fedsvd.data.source import MatrixSource
+from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
-from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.studies.problems import Problems
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
-_ONE_ORDER = "columns = [...] under [prepare], or --columns, puts them in one order"
+
+class Problems:
+    """What was found so far, each with the party and the file it is about."""
+
+    def __init__(self) -> None:
+        self._found: list[FedSVDError] = []
+
+    @contextmanager
+    def of(self, party: str, file: str = "") -> Iterator[None]:
+        """An error in this block is a problem of this party's, and no more than that."""
+        try:
+            yield
+        except FedSVDError as error:
+            self.note(error, party, file)
+
+    def note(self, error: FedSVDError, party: str = "", file: str = "") -> None:
+        """One more problem; the text says whose it is, and in which file unless it does already."""
+        if error.problems:
+            for each in error.problems:
+                self.note(each, party, file)
+            return
+        where = f"party {party}" if party else ""
+        if file and file not in error.fault:
+            where = f"{where}, {file}"
+        error.fault = f"{where}: {error.fault}" if where else error.fault
+        self._found.append(error)
+
+    def read(self, tables: Iterable[tuple[str, str, MatrixSource]]) -> None:
+        """Read every (party, file, table) once: what would stop a pass in the middle of a session is noted."""
+        for party, file, table in tables:
+            for fault in table.faults():
+                self.note(fault, party, file)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def expect_none(self) -> None:
+        """Raise all of them as one error, if there are any."""
+        if self._found:
+            raise together(self._found) from None
+
+
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 
 
@@ -36,8 +80,6 @@ class PartyData:
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
     file: str = ""  # where the table was read from, for texts about it
-    prepared: HomeReport | None = None  # what was done to it at home; never sent
-    remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:
         return f"PartyData(table={self.table.shape}, labels={self.labels is not None})"
@@ -50,12 +92,12 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     if study.task is Task.LR:
         if party.labels is None:
             raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
-        return Beside(party.table, party.labels).T
+        return Stacked(party.table, party.labels).T
     return party.table.T
 
 
 def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
-    """Refuse parties that do not fit together, as far as shapes tell; all that is wrong is one error."""
+    """Refuse parties that do not fit together, as far as shapes show; all that is wrong is one error."""
     if len(parties) < 2:
         raise ConfigError(f"a federation needs at least two parties, got {len(parties)}", "add another party")
     found = [*_shape_faults(study, parties)]
@@ -122,13 +164,12 @@ def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
 def _other_names(first: str, ours: Sequence[str], name: str, theirs: Sequence[str]) -> Iterator[ShapeError]:
     fix = "give every party the same columns in the same order"
     if isinstance(ours, str) or isinstance(theirs, str):  # digests: which names differ is not known
-        fault = f"party {name} has columns of other names than party {first}, or in another order"
-        yield ShapeError(fault, f"{fix}. {_ONE_ORDER}")
+        yield ShapeError(f"party {name} has columns of other names than party {first}, or in another order", fix)
         return
     places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
     if places:
         fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
-        yield ShapeError(fault, f"{fix}; the first that differs is {theirs[places[0]]!r}. {_ONE_ORDER}")
+        yield ShapeError(fault, f"{fix}; the first that differs is {theirs[places[0]]!r}")
 
 
 def _only(ours: Extent, theirs: Extent) -> str:

@@ -6,7 +6,7 @@ family; and in the sum family mode A, where users open the joint Gram matrix, wh
 
 from dataclasses import dataclass, replace
 
-from fedsvd.cost.floor import sum_floor
+from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
@@ -17,7 +17,7 @@ from fedsvd.studies.study import Study, expect_legal
 from fedsvd.types import SessionId, byte_size, enough_bytes
 
 DEFAULT_MEMORY = 2 << 30
-"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``sum_floor``)."""
+"""Bytes a role may use where a study does not say, but for the sum family's Gram matrices (``least_memory``)."""
 
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
@@ -105,7 +105,7 @@ def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
         return 0
     if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
         return 0
-    return sum_floor(_session_plan(study, m, counts, Scheme.SUM, _choose_mode(study, Scheme.SUM, m, counts)[0], 1))
+    return least_memory(_session_plan(study, m, counts, Scheme.SUM, _choose_mode(study, Scheme.SUM, m, counts)[0], 1))
 
 
 def other_family(study: Study, planned: Planned) -> Planned | None:
@@ -157,7 +157,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
     width = sum(min(n_i, rows) for n_i in counts)
     within = rows <= width and rows <= _LONGEST_SUMMED
     if not within and (split_columns or rows > _SHORT_SIDE):
-        return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} beside it)"
+        return Scheme.MASK, f"the common side is long ({rows}, parties hold {width} along the other)"
     if not fits and study.mode is not None:
         raise _too_little(needed, memory, rows)
     if not fits:

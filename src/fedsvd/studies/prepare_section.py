@@ -72,7 +72,7 @@ class PrepareSection(BaseModel):
 
     @model_validator(mode="after")
     def _heeded(self) -> Self:
-        """A key that would have no effect is refused: somebody relies on it."""
+        """A key that would have no effect is refused: its author relies on it."""
         if self.missing is not Missing.CONSTANT:
             idle = [key for key in ("constant", "indicators") if getattr(self, key) not in (0.0, False, ())]
             if idle:

@@ -1,7 +1,7 @@
 """What an interrupted run leaves behind, so that the same command goes on where it stopped.
 
 Compression is the one long pass whose state is small: a factor, kept every million columns (``compress.checkpoint``).
-The checkpoints of a job lie in a private folder beside its results, ``.NAME.resume``, and are named by a digest of
+The checkpoints of a job lie in a private folder next to its results, ``.NAME.resume``, and are named by a digest of
 what the pass depends on: the job's task and the party's data. A job that changed finds nothing, and what it finds is
 compared with the data before it is used. The folder goes when the results are there.
 """

@@ -23,18 +23,18 @@ from fedsvd.linalg.device import Device
 from fedsvd.linalg.pools import one_pool, threads
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
+from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.protocol.views import Views
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
-from fedsvd.storage.mapped_array import room_for
+from fedsvd.storage.mapped_array import scratch_array
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.studies.planning import Planned, guard, plan_study
 from fedsvd.studies.study import Study
@@ -43,7 +43,7 @@ from fedsvd.types import Float, SessionId
 
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
-    from fedsvd.roles.user.sink import Sink
+    from fedsvd.roles.user.work import Sink
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,7 +240,7 @@ def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:
 
 def allocation(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, int]], Float]:
     """Where a user puts a result as long as its data: on disk, where half of its budget does not hold it."""
-    return lambda shape: room_for(shape, plan.memory // 2, scratch)
+    return lambda shape: scratch_array(shape, plan.memory // 2, scratch)
 
 
 def _secrets(random_state: int | None) -> Callable[[str], Seed]:

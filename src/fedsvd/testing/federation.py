@@ -19,11 +19,10 @@ from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import LocalProtocolError
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.machine import Machine
-from fedsvd.protocol.messages import Message
+from fedsvd.protocol.messages import Message, Views
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
 from fedsvd.studies.parties import PartyData

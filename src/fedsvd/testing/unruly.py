@@ -25,8 +25,7 @@ from time import sleep
 from typing import Any
 
 from fedsvd.identity.names import KitRole
-from fedsvd.protocol.effects import Effect
-from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.machine import Effect, Machine
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan

@@ -3,7 +3,7 @@
     magic "FSVD" | version u8 | type u8 | plan digest 32 bytes | fields in order
 
 A field's type follows from the message's type, so the bytes carry values only: fixed-width integers and floats,
-length-prefixed text and bytes, arrays with a header (``arrays.py``), counted tuples, and a presence byte where a value
+length-prefixed text and bytes, arrays with a header (``reader.py``), counted tuples, and a presence byte where a value
 may be missing. Types that a role says only to itself have no number and cannot be sent.
 """
 
@@ -16,8 +16,7 @@ from fedsvd.protocol import messages as said
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party, Role
 from fedsvd.types import Digest
-from fedsvd.wire.arrays import decode_array, encode_array
-from fedsvd.wire.reader import Reader, malformed
+from fedsvd.wire.reader import Reader, decode_array, encode_array, malformed
 
 VERSION = 2
 _MAGIC = b"FSVD"
@@ -114,15 +113,15 @@ def _many(inner: Field) -> Field:
 
 
 _INT, _FLOAT, _TEXT, _PARTY = _number("<q", int), _number("<d", float), _text(), _party()
-_KEY, _LETTER = _blob(4096), _blob(1 << 40)
+_KEY, _SEALED = _blob(4096), _blob(1 << 40)
 _VECTOR, _MATRIX = _array("f", 1), _array("f", 2)
 _HASHES, _TAG, _PADDED = _array("u", 1), _array("u", 1), _array("u", 2)
 
 _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.KeyOffer: (1, (_KEY, _KEY, _KEY)),
     said.KeyBook: (2, (_many(_record(_PARTY, _KEY, _KEY, _KEY)),)),
-    said.Relay: (3, (_PARTY, _LETTER)),
-    said.Relayed: (4, (_PARTY, _LETTER)),
+    said.Relay: (3, (_PARTY, _SEALED)),
+    said.Relayed: (4, (_PARTY, _SEALED)),
     said.RowIds: (5, (_HASHES,)),
     said.RowsAgree: (6, ()),
     said.SumShare: (7, (_TEXT, _INT, _PADDED, _TAG, _KEY)),

@@ -6,10 +6,10 @@
 All frames of a message but the last are of one length, at least 1 KiB. A frame that arrives again is the same bytes or
 it is malformed; which frames have come is all a receiver must remember.
 
-The checksum is the AES-128-GMAC of the body under a key that everybody knows; its nonce is the first 12 bytes of the
-SHA-256 of what stands before it. It finds what software damages and authenticates nobody: TLS does that, and what users
-say to each other is sealed besides. Who could forge it is who wrote the body. SHA-256 of all bytes would take as long
-as TLS itself.
+The checksum is the AES-128-GMAC of the body under a fixed key that is not secret; its nonce is the first 12 bytes of
+the SHA-256 of what stands before it. It finds what software damages and does not authenticate: TLS does that, and what
+users send each other is sealed as well. Who could forge it is who wrote the body. SHA-256 of all bytes would take as
+long as TLS itself.
 """
 
 import hashlib

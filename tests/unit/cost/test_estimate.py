@@ -6,11 +6,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from fedsvd.cost.estimate import masks_of, predict, table
-from fedsvd.cost.floor import sum_floor
+from fedsvd.cost.estimate import least_memory, masks_of, predict, table
 from fedsvd.cost.rates import DEFAULT, Machine, Work
 from fedsvd.cost.traffic import Expected, full_rank, said
-from fedsvd.protocol.effects import Compute
+from fedsvd.protocol.machine import Compute
 from fedsvd.protocol.messages import Begin, Computed, SumReply
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
@@ -356,8 +355,8 @@ def test_memory_of_the_sum_family_goes_with_the_square_of_the_common_side_whatev
     asked = {"task": Task.SVD, "components": components, "release": FACTORS}
     for m in (1000, 4096):
         few, many = (planned(m, (n,) * 2, **asked) for n in (2 * m, 100 * m))
-        least = sum_floor(few)
-        assert sum_floor(many) == least
+        least = least_memory(few)
+        assert least_memory(many) == least
         assert predict(replace(many, memory=least)).memory == predict(replace(few, memory=least)).memory <= least
         assert 56 * m * m <= least <= 112 * m * m  # the words and their factor alone; with an SVD of it
 
@@ -366,7 +365,7 @@ def test_memory_of_the_sum_family_goes_with_the_square_of_the_common_side_whatev
 def test_the_least_memory_of_the_sum_family_is_what_its_own_plan_takes(task, asked):
     for m, counts in ((300, (2000, 900)), (2000, (500, 70_000, 3000))):
         plan = plan_study(Study(task, H, **asked), m, counts, SessionId("00" * 16)).plan
-        least = sum_floor(plan)
+        least = least_memory(plan)
         takes = predict(replace(plan, memory=least), in_memory=False).memory
         # Wider panels wait for each other no longer and may take less; what does not grow with m comes on top.
         assert 0.8 * least <= takes <= 1.01 * least + (16 << 20)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from tests.tolerances import product
 
-from fedsvd.compress.panels import column_panels, columns_of, row_panels, rows_of
+from fedsvd.compress.reduce import column_panels, columns_of, row_panels, rows_of
 from fedsvd.data.arrays import ArraySource
 from fedsvd.data.open import open_source
 from fedsvd.data.sparse import SparseSource

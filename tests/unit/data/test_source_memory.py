@@ -63,7 +63,7 @@ class TestMemory:
         assert self.peak_of(tmp_path / "t.npy", X) < self.MOST
 
     def test_of_compressed_arrays_is_bounded_by_the_chunk(self, tmp_path, X, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.npz._CHUNK_BYTES", 1 << 18)
+        monkeypatch.setattr("fedsvd.data.npy._CHUNK_BYTES", 1 << 18)
         np.savez_compressed(tmp_path / "t.npz", X)
         assert self.peak_of(tmp_path / "t.npz", X) < self.MOST
 

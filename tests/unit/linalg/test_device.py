@@ -88,10 +88,10 @@ def test_the_next_panel_is_on_its_way_before_one_is_worked_on(device):
 
 
 def test_room_is_writeable_memory_of_the_asked_type(device):
-    room = device.room((3, 4), np.int64)
-    room[:] = 7
-    assert room.dtype == np.int64
-    assert room.shape == (3, 4)
+    buffer = device.buffer((3, 4), np.int64)
+    buffer[:] = 7
+    assert buffer.dtype == np.int64
+    assert buffer.shape == (3, 4)
 
 
 def test_a_device_shows_its_name_alone(device):

@@ -174,7 +174,7 @@ def test_it_is_orthogonal_to_rounding_also_across_the_border_of_a_block(n):
 def test_where_the_blocks_are_cut_does_not_matter(monkeypatch):
     whole = draw(23, normals(6)).explicit()
     for block in (1, 2, 5, 22, 23, 24):
-        monkeypatch.setattr(householder, "_BLOCK", block)
+        monkeypatch.setattr(householder, "REFLECTORS", block)
         Q = draw(23, normals(6))
         assert len(Q.blocks) == -(-23 // block)
         np.testing.assert_allclose(Q.explicit(), whole, rtol=0, atol=tolerances.product(23, 4))

@@ -6,7 +6,7 @@ from tests import tolerances
 
 from fedsvd.errors import NumericalError
 from fedsvd.linalg import backend
-from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
+from fedsvd.linalg.dense_svd import corrected, correction, needs_correction
 
 
 @pytest.mark.parametrize("condition", [1e3, 1e8, 1e12])

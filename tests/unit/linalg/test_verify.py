@@ -253,7 +253,7 @@ def test_orthonormal_columns_are_measured_in_blocks(monkeypatch):
     Q[4, 4] += 1e-14
     expected = np.linalg.norm(Q.T @ Q - np.eye(30))
     for panel in (1, 100, 10_000):
-        monkeypatch.setattr(verify, "_PANEL", panel)
+        monkeypatch.setattr(verify, "PANEL", panel)
         assert verify_orthonormal(Q) == pytest.approx(expected, abs=digits_lost(1))
 
 
@@ -261,7 +261,7 @@ def test_orthonormal_columns_are_measured_in_blocks(monkeypatch):
 def test_small_panels_measure_the_same(monkeypatch, panel):
     A = _random((23, 31))
     whole = verify_svd(A, *_svd(A))
-    monkeypatch.setattr(verify, "_PANEL", panel)
+    monkeypatch.setattr(verify, "PANEL", panel)
     for matrix in _as_everything(A).values():
         quality = verify_svd(matrix, *_svd(A))
         assert quality.residual == pytest.approx(whole.residual, abs=digits_lost(1))
@@ -285,7 +285,7 @@ def test_shapes_that_do_not_belong_together_are_refused():
 
 
 def test_verification_needs_only_the_array_api_standard(monkeypatch):
-    monkeypatch.setattr(verify, "_PANEL", 50)
+    monkeypatch.setattr(verify, "PANEL", 50)
     A = _random((30, 20))
     strict = array_api_strict.asarray(A)
     U, sigma, Vt = (array_api_strict.asarray(part) for part in _svd(A))

@@ -9,7 +9,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.masks.in_passes import Passes
 from fedsvd.masks.orthogonal import draw_form
 from fedsvd.masks.permute import Mixing, groups_of_blocks
-from fedsvd.storage.mapped_array import room_for
+from fedsvd.storage.mapped_array import scratch_array
 
 
 def rows_of(P, n, count):
@@ -20,7 +20,7 @@ def rows_of(P, n, count):
 
 def through(P, X, memory, scratch):
     """``P X`` with X on disk, columns as lines."""
-    lines = room_for((X.shape[1], X.shape[0]), 0, scratch)
+    lines = scratch_array((X.shape[1], X.shape[0]), 0, scratch)
     lines[:] = X.T
     passes = Passes(P, memory)
     passes.forward(lines)
@@ -36,7 +36,7 @@ def test_passes_over_a_file_are_the_product_in_memory(form, n, columns, tmp_path
     for memory in (1, 8 * 4 * n * 3, 1 << 30):
         masked, passes = through(P, X, memory, tmp_path)
         np.testing.assert_allclose(masked, P.left(X), rtol=0, atol=tolerances.product(n, 8))
-        lines = room_for((columns, n), 0, tmp_path)
+        lines = scratch_array((columns, n), 0, tmp_path)
         for rows in rows_of(P, n, 100):
             lines[:, rows] = passes.last_t(rows, masked[rows]).T
         passes.backward(lines)
@@ -54,7 +54,7 @@ def test_a_million_rows_go_through_a_file_and_back(n, tmp_path):
     masked, passes = through(P, X, 32 * n, tmp_path)
     scale = np.linalg.norm(X, axis=0)
     np.testing.assert_allclose(np.linalg.norm(masked, axis=0), scale, rtol=tolerances.ORTHOGONAL_BAR)
-    lines = room_for((3, n), 0, tmp_path)
+    lines = scratch_array((3, n), 0, tmp_path)
     for rows in rows_of(P, n, 100_000):
         lines[:, rows] = passes.last_t(rows, masked[rows]).T
     passes.backward(lines)

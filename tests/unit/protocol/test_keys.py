@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from fedsvd.errors import NotSealed
-from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
+from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals, spelt_prekey
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.prekeys import spelt_prekey
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey

@@ -5,8 +5,7 @@ from enum import Enum, auto
 import pytest
 
 from fedsvd.errors import FedSVDError, LocalProtocolError, NumericalError, PeerLost, RepeatedShare
-from fedsvd.protocol.effects import Abort, Send
-from fedsvd.protocol.machine import Machine, table
+from fedsvd.protocol.machine import Abort, Machine, Send, table
 from fedsvd.protocol.messages import Aborted, Begin, Finished, Ready
 from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan

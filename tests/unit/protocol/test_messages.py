@@ -17,10 +17,10 @@ from fedsvd.protocol.messages import (
     Solution,
     SumReply,
     SumShare,
+    Views,
     size,
 )
 from fedsvd.protocol.parties import CSP, TA, user
-from fedsvd.protocol.views import Views
 from fedsvd.types import Digest
 
 DIGEST = Digest("d" * 64)

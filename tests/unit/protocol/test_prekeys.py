@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from fedsvd.errors import NotSealed
+from fedsvd.protocol.keys import expect_own_prekey, expect_prekeys, spelt_prekey
 from fedsvd.protocol.parties import user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.prekeys import expect_own_prekey, expect_prekeys, spelt_prekey
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey

@@ -1,4 +1,4 @@
-"""Batches and the CSP's keeping follow from shapes and the memory budget alone."""
+"""Batches and what the CSP retains follow from shapes and the memory budget alone."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from fedsvd.errors import StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Scheme, Split, Task, Trust
-from fedsvd.protocol.upload import Keeping, batches, folds, keeping
+from fedsvd.protocol.upload import Retention, batches, folds, retention
 from fedsvd.studies.run import PartyData, run_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
@@ -44,10 +44,11 @@ def test_batches_cover_every_panel_once(memory):
 
 def test_a_matrix_that_does_not_fit_is_folded_along_its_long_side_and_its_rows_are_stored_beside():
     tall = {"m": 200, "counts": (12, 8)}
-    assert keeping(plan(**tall)) is Keeping.WHOLE
-    assert keeping(plan(**tall, memory=SMALL)) is Keeping.BOTH
-    assert keeping(plan(**tall, memory=SMALL - 1)) is Keeping.WHOLE  # not even the factor fits: its top, from a store
-    assert keeping(plan(memory=SMALL)) is Keeping.WHOLE  # wide: likewise
+    assert retention(plan(**tall)) is Retention.STORED
+    assert retention(plan(**tall, memory=SMALL)) is Retention.BOTH
+    # Not even the factor fits: its top, from a store.
+    assert retention(plan(**tall, memory=SMALL - 1)) is Retention.STORED
+    assert retention(plan(memory=SMALL)) is Retention.STORED  # wide: likewise
 
 
 def test_a_regression_is_folded_whatever_fits():
@@ -72,7 +73,7 @@ def test_equation_6_is_answered_from_a_second_pass_where_x_does_not_fit(tmp_path
     parties = [PartyData(open_source(part)) for part in np.split(table, [120])]
     study = Study(Task.SVD, scheme="paper", memory=SMALL, block_size=50)
     found = run_study(study, parties, scratch=tmp_path, random_state=0)
-    assert keeping(found.plan) is Keeping.BOTH
+    assert retention(found.plan) is Retention.BOTH
     for part, own in zip(np.split(table, [120]), found.parties, strict=True):
         assert_close((own.U * own.sigma @ own.Vt_i).T, part, digits_lost(3))
     Vt = np.hstack([own.Vt_i for own in found.parties])

@@ -14,7 +14,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Scheme, Split, Task, Trust, Write
 from fedsvd.results import vector_files
 from fedsvd.results.vector_files import NpyFile, ParquetFile, file_for, folder_next_to
-from fedsvd.roles.user.sink import Nowhere
+from fedsvd.roles.user.work import Nowhere
 from fedsvd.studies.job_file import job_from
 from fedsvd.studies.resume import Resumable
 from fedsvd.types import SessionId

@@ -10,11 +10,11 @@ from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
-from fedsvd.roles.user.masked_rows import Beside, RowsUnderP
+from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
 from fedsvd.roles.user.masking import Masks
 from fedsvd.roles.user.upload import panels_of_operand
 from fedsvd.roles.user.work import Dense, Streamed, Work
-from fedsvd.storage.mapped_array import room_for
+from fedsvd.storage.mapped_array import scratch_array
 from fedsvd.types import SessionId
 
 COUNTS = (6, 11)
@@ -41,7 +41,7 @@ def plan(m, *, task=Task.SVD, scheme=Scheme.MASK, memory=1 << 30, targets=0, **c
 def work_of(agreed, i, scratch=None):
     masks = Masks(agreed, i, GROUP, OWN)
     source = open_source(np.random.default_rng(i).normal(size=(agreed.m, COUNTS[i])))
-    allocate = np.empty if scratch is None else lambda shape: room_for(shape, agreed.memory // 2, scratch)
+    allocate = np.empty if scratch is None else lambda shape: scratch_array(shape, agreed.memory // 2, scratch)
     return Work(agreed, i, source, masks, OWN, GROUP, allocate=allocate)
 
 
@@ -83,7 +83,7 @@ def test_a_row_panel_has_its_labels_beside_it(memory, tmp_path):
     A_i, y_i = rng.normal(size=(40, COUNTS[1])), rng.normal(size=(40, 2))
     P = explicit.left(masks.P)
     expected = masks.c * np.hstack((P @ A_i @ right_side(masks), P @ y_i))
-    under = RowsUnderP(work, Beside(work, Dense(A_i), y_i), COUNTS[1] + 2)
+    under = RowsUnderP(work, Stacked(work, Dense(A_i), y_i), COUNTS[1] + 2)
     close(np.vstack([masks.under_right(under.panel(w)) for w in range(len(work.plan.row_panels))]), expected)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedsvd.errors import LocalProtocolError, RepeatedIds
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user.row_ids import hashed_ids
+from fedsvd.roles.user.seeding import hashed_ids
 
 KEY = Seed(bytes(range(32)))
 IDS = np.array(["p1", "p2", "p33"])

@@ -9,7 +9,7 @@ from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
 from fedsvd.randomness.keystream import Keystream, fill_words
 from fedsvd.randomness.seed import Seed
-from fedsvd.secagg import device_dither, fixed_point, on_device
+from fedsvd.secagg import dither, fixed_point, on_device
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.pads import PadsOnce, pad
 
@@ -63,7 +63,7 @@ def test_dice_move_an_entry_within_half_a_unit_of_its_last_place(device, library
     f = 55
     codes = on_device.encode(device.put(Y), f)
     before = library.numpy(codes).copy()
-    device_dither.fill(codes, least, SEED, device, map)
+    dither.fill_on_device(codes, least, SEED, device, map)
     moved = library.numpy(codes) - before
     units = np.maximum(np.spacing(np.abs(before.astype(np.float64))), 2.0**least)
     assert np.all(np.abs(moved) <= units / 2)
@@ -73,7 +73,7 @@ def test_dice_move_an_entry_within_half_a_unit_of_its_last_place(device, library
 
 def test_dice_are_even_over_the_places_that_are_filled(device, library):
     codes = on_device.encode(device.put(np.zeros((400, 50))), 0)
-    device_dither.fill(codes, 2, SEED, device, map)
+    dither.fill_on_device(codes, 2, SEED, device, map)
     counts = np.bincount(library.numpy(codes).ravel() + 2, minlength=4)
     assert len(counts) == 4
     # Four equal classes of 20,000: the deviation of a count is 61, and five of them are allowed.

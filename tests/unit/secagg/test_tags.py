@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedsvd.errors import ShapeError
-from fedsvd.secagg.sums import MOST_WORDS
-from fedsvd.secagg.tags import tag, tag_value, tag_words
+from fedsvd.secagg.sums import MOST_WORDS, tag_value, tag_words
+from fedsvd.secagg.tagged import tag
 from fedsvd.secagg.words128 import add_into, from_integers, to_integers
 
 keys = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**64 - 1, 2**63])

@@ -9,8 +9,7 @@ from statsmodels.stats.outliers_influence import variance_inflation_factor
 from tests.tolerances import STATISTIC_BAR, assert_close, assert_each_close, digits_lost
 
 from fedsvd.errors import ConfigError, NotFinite, ShapeError
-from fedsvd.statistics.inference import Totals, infer, infer_block
-from fedsvd.statistics.prediction import predict
+from fedsvd.statistics.inference import Totals, infer, infer_block, predict
 from fedsvd.statistics.undefined import (
     EXACT_FIT,
     NO_FEATURES,

@@ -6,8 +6,7 @@ import statsmodels.api as sm
 from tests.tolerances import STATISTIC_BAR, assert_close, assert_each_close
 
 from fedsvd.errors import ConfigError, ShapeError
-from fedsvd.statistics.inference import infer
-from fedsvd.statistics.prediction import predict
+from fedsvd.statistics.inference import infer, predict
 from fedsvd.statistics.robust import cluster_rows, robust, score_rows
 from fedsvd.statistics.undefined import RANK_LOST, Undefined
 

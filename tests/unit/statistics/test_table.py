@@ -9,7 +9,7 @@ from tests.unit.statistics.test_centred import drawn, opened
 
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.statistics.centred import infer_centred
-from fedsvd.statistics.prediction import predict
+from fedsvd.statistics.inference import predict
 from fedsvd.statistics.table import COLUMNS, at_level, columns, model_from, values
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, is_array
 

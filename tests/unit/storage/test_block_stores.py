@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import StorageError
-from fedsvd.storage import private_file
-from fedsvd.storage.access import Access
-from fedsvd.storage.mapped_store import MappedStore
-from fedsvd.storage.memory_store import MemoryStore
+from fedsvd.storage import scratch
+from fedsvd.storage.block_store import MappedStore, MemoryStore
+from fedsvd.storage.layout import Access
 from fedsvd.testing.stores import EVERYTHING
 
 
@@ -49,7 +48,7 @@ def test_an_open_file_has_no_name_in_the_scratch_folder(make_on_disk, tmp_path):
 
 
 def test_where_a_file_must_keep_its_name_it_is_private_until_closed(make_on_disk, tmp_path, monkeypatch):
-    monkeypatch.setattr(private_file, "_NAMELESS", False)
+    monkeypatch.setattr(scratch, "_NAMELESS", False)
     made = make_on_disk(tmp_path)
     (folder,) = tmp_path.iterdir()
     (file,) = folder.iterdir()
@@ -61,7 +60,7 @@ def test_where_a_file_must_keep_its_name_it_is_private_until_closed(make_on_disk
 
 
 def test_a_named_file_goes_with_its_owner(make_on_disk, tmp_path, monkeypatch):
-    monkeypatch.setattr(private_file, "_NAMELESS", False)
+    monkeypatch.setattr(scratch, "_NAMELESS", False)
     made = make_on_disk(tmp_path)
     assert len(list(tmp_path.rglob("*"))) == 2
     del made

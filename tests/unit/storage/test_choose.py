@@ -3,10 +3,8 @@
 import pytest
 
 from fedsvd.errors import ConfigError, StorageError
-from fedsvd.storage.access import Access
-from fedsvd.storage.choose import choose_store
-from fedsvd.storage.mapped_store import MappedStore
-from fedsvd.storage.memory_store import MemoryStore
+from fedsvd.storage.block_store import MappedStore, MemoryStore, choose_store
+from fedsvd.storage.layout import Access
 
 
 @pytest.mark.parametrize("access", Access)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsvd.storage.mapped_array import MappedArray, room_for
+from fedsvd.storage.mapped_array import MappedArray, scratch_array
 
 MIB = 1 << 20
 
@@ -20,13 +20,13 @@ def mapped_bytes():
 @pytest.fixture
 def lines(tmp_path):
     """Sixty-four lines of a megabyte, of which one may stay in memory."""
-    return room_for((64, MIB // 8), 4 * MIB, tmp_path)
+    return scratch_array((64, MIB // 8), 4 * MIB, tmp_path)
 
 
 def test_an_array_within_its_budget_or_without_a_scratch_folder_is_in_memory(tmp_path):
-    assert type(room_for((3, 4), 96, tmp_path)) is np.ndarray
-    assert type(room_for((3, 4), 95, None)) is np.ndarray
-    assert isinstance(room_for((3, 4), 95, tmp_path), MappedArray)
+    assert type(scratch_array((3, 4), 96, tmp_path)) is np.ndarray
+    assert type(scratch_array((3, 4), 95, None)) is np.ndarray
+    assert isinstance(scratch_array((3, 4), 95, tmp_path), MappedArray)
 
 
 def test_passes_along_and_across_the_layout_leave_little_in_memory(lines):
@@ -69,7 +69,7 @@ def test_what_is_computed_from_it_is_a_plain_array(lines):
 
 
 def test_the_file_goes_with_the_array_and_not_before_a_view_of_it(tmp_path):
-    view = room_for((16, MIB // 8), MIB, tmp_path)[:3].T
+    view = scratch_array((16, MIB // 8), MIB, tmp_path)[:3].T
     view[:, 1] = 7.0
     assert np.all(view[:, 1] == 7.0)
     assert not list(tmp_path.iterdir())  # nameless from the start

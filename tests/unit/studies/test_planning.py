@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsvd.cost.floor import sum_floor
+from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError, StorageError
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import what_each_role_learns
@@ -54,7 +54,7 @@ def test_a_vertical_regression_is_masked_and_a_horizontal_one_summed():
 
 
 def test_a_gram_matrix_that_does_not_fit_the_memory_is_not_summed():
-    least = sum_floor(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA))
+    least = least_memory(plan(3000, (9000, 9000), memory=1 << 40, components=3, task=Task.LSA))
     assert plan(3000, (9000, 9000), memory=least, components=3, task=Task.LSA).scheme is Scheme.SUM
     assert plan(3000, (9000, 9000), memory=least - 1, components=3, task=Task.LSA).scheme is Scheme.MASK
     for asked in ({"scheme": "sum"}, {"mode": Mode.B}):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.wire.said import arrays
 
 from fedsvd.errors import MalformedFrame
-from fedsvd.wire.arrays import decode_array, encode_array
-from fedsvd.wire.reader import Reader
+from fedsvd.wire.reader import Reader, decode_array, encode_array
 
 
 def again(array):

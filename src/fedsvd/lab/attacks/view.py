@@ -18,13 +18,12 @@ from fedsvd.data.open import open_source
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.masks.right import RightMask
-from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch
+from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Views
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import GRAM_STEP
 from fedsvd.protocol.tasks import Mode, Split, Task, Trust
 from fedsvd.protocol.upload import batches
-from fedsvd.protocol.views import Views
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
 from fedsvd.secagg import fixed_point, words128

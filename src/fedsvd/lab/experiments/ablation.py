@@ -30,9 +30,8 @@ from fedsvd.errors import FedSVDError, PrivacyWarning
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.randomness.seed import Seed
-from fedsvd.storage.access import Access
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.mapped_store import MappedStore
+from fedsvd.storage.block_store import BlockStore, MappedStore
+from fedsvd.storage.layout import Access
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import assemble
 from fedsvd.studies.study import Study
@@ -158,9 +157,9 @@ class _Laid(Engine):
 class Starved(MappedStore):
     """A mapped store on a machine whose memory is no larger than its resident part: what was read is not cached."""
 
-    def _make_room(self, size: int) -> None:
+    def _release_pages(self, size: int) -> None:
         full = self._touched + size > self._resident
-        super()._make_room(size)
+        super()._release_pages(size)
         if full and hasattr(os, "posix_fadvise"):
             descriptor = self._file.file.fileno()
             os.fdatasync(descriptor)

@@ -18,11 +18,10 @@ from fedsvd.linalg.backend import namespace, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Mode
-from fedsvd.protocol.upload import Batch, Keeping, keeping
+from fedsvd.protocol.upload import Batch, Retention, retention
 from fedsvd.secagg import fixed_point, on_device
-from fedsvd.storage.access import Access
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.device_store import DeviceStore
+from fedsvd.storage.block_store import BlockStore, DeviceStore
+from fedsvd.storage.layout import Access
 from fedsvd.types import Array, Float, Ring
 
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
@@ -72,7 +71,7 @@ class Whole:
 class Folded:
     """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped.
 
-    Beside the factor runs a probe, ``G omega`` for the Gram matrix G of everything taken in and a few fixed vectors
+    Along with the factor runs a probe, ``G omega`` for the Gram matrix G of everything taken in and a few fixed vectors
     omega. It costs nothing and finds a factor that has gone wrong without the data being there any more.
     """
 
@@ -126,15 +125,15 @@ class Both:
 
 def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
     """What this plan's panels go to."""
-    kept = keeping(plan)
-    if kept is Keeping.EXACT:
+    kept = retention(plan)
+    if kept is Retention.EXACT:
         return Exact()
-    if kept is Keeping.FOLDED:
+    if kept is Retention.FOLDED:
         return Folded(plan.N + plan.targets if plan.by_rows else plan.M, plan.by_rows)
     access = Access.BY_ROWS if plan.by_rows else Access.BY_COLUMNS
     # The other half of the budget is for what is computed from it.
     store = storage((plan.M, plan.N), access, plan.memory // 2)
-    return Both(plan, store) if kept is Keeping.BOTH else Whole(plan, store)
+    return Both(plan, store) if kept is Retention.BOTH else Whole(plan, store)
 
 
 class Collected:

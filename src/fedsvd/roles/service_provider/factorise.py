@@ -14,9 +14,8 @@ import numpy as np
 
 from fedsvd.errors import LocalProtocolError, VerificationFailed
 from fedsvd.linalg.backend import gram, namespace, norm, qr_r, to_numpy
-from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, rank, tall_svd
+from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, least_squares, rank, tall_svd
 from fedsvd.linalg.device import Device
-from fedsvd.linalg.least_squares import least_squares
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
 from fedsvd.linalg.truncated_svd import truncated_svd
 from fedsvd.linalg.two_pass import two_pass_svd
@@ -33,8 +32,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
-from fedsvd.storage.block_store import BlockStore
-from fedsvd.storage.device_store import DeviceStore
+from fedsvd.storage.block_store import BlockStore, DeviceStore
 from fedsvd.types import Array, Float, Ring
 
 _TOLERANCE = 1e-12
@@ -125,11 +123,11 @@ def _top(plan: SessionPlan, operator: Operator, start: Array) -> Factorised:
     found = truncated_svd(operator, r, start, tolerance=_TOLERANCE, basis=basis, block=block)
     quality = verify_truncated(operator, found.U, found.sigma, found.Vt, _TOLERANCE)
     kept = min(r, rank(found.sigma, plan.m, plan.n))
-    return _told(found.U[:, :kept], found.sigma[:kept], quality, found.Vt[:kept, :])
+    return _in_host_memory(found.U[:, :kept], found.sigma[:kept], quality, found.Vt[:kept, :])
 
 
-def _told(U: Array, sigma: Array, quality: Quality, Vt: Array) -> Factorised:
-    """What was found, in host memory, whence it is told."""
+def _in_host_memory(U: Array, sigma: Array, quality: Quality, Vt: Array) -> Factorised:
+    """What was found, in host memory, from which it is sent."""
     return Factorised(to_numpy(U), to_numpy(sigma), quality.residual, quality.orthogonality, to_numpy(Vt))
 
 
@@ -158,7 +156,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     A = _near(A)
     tall = A.shape[0] >= 2 * A.shape[1] and not plan.full_matrices
     if not recovers(plan) and not plan.full_matrices and A.shape[1] >= 2 * A.shape[0]:
-        # Nobody asks for V': the factor of A^T has the U' and S' of A.
+        # No party asks for V': the factor of A^T has the U' and S' of A.
         R = qr_r(A.T)
         verify_factor(R, A)
         A = _near(R.T)
@@ -171,7 +169,7 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     kept = rank(sigma, plan.m, plan.n)
     if plan.components is not None:
         kept = min(kept, plan.components)
-    return _told(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
+    return _in_host_memory(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
 
 
 def _with_null_spaces(A: Array) -> SVD:

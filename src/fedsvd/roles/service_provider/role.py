@@ -12,8 +12,7 @@ from typing import ClassVar
 
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.effects import Compute, Effect, Finish, Send
-from fedsvd.protocol.machine import Machine, Step, Table, table
+from fedsvd.protocol.machine import Compute, Effect, Finish, Machine, Send, Step, Table, table
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
@@ -44,8 +43,7 @@ from fedsvd.protocol.tasks import Item, Mode, Task
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
-from fedsvd.roles.service_provider.multiply import Multiplied
-from fedsvd.roles.service_provider.recover import blinded_factor, factor_rows, planned_size
+from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.types import Ring
 
@@ -103,7 +101,7 @@ class ServiceProvider(Machine):
     # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
     def _on_offer(self, sender: Party, message: KeyOffer) -> Step:
-        """Step 1: gather the signed keys, hand everybody the book of them."""
+        """Step 1: gather the signed keys, send the directory of them to every party."""
         if sender in self._offers:
             raise RepeatedShare(f"{sender} offered a key twice")
         self._offers[sender] = (message.public, message.commitment, message.signature)
@@ -252,7 +250,7 @@ class ServiceProvider(Machine):
     # --- the answer -----------------------------------------------------------------------------------------------
 
     def _on_factorised(self, sender: Party, message: Computed) -> Step:
-        """Step 6's result, verified: sent to the users, each thing only where the plan releases it."""
+        """Step 3's result, verified: sent to the users, each part only where the plan releases it."""
         del self._upload
         found, digest = message.value, self.plan.digest
         if isinstance(found, Solved):

@@ -23,9 +23,8 @@ from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import planned_sums
 from fedsvd.randomness.seed import Seed
-from fedsvd.sealing.framing import framed
 from fedsvd.sealing.seal import open_sealed, seal
-from fedsvd.sealing.sign import SigningKey, sign, verify
+from fedsvd.sealing.sign import SigningKey, framed, sign, verify
 from fedsvd.types import Float, Ring
 
 FORMAT = "fedsvd-certificate/2"

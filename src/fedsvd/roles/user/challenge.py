@@ -18,11 +18,10 @@ from fedsvd.errors import VerificationFailed
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING
 from fedsvd.roles.user.columns import Columns
-from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masked_rows import RowsUnderP
 from fedsvd.roles.user.requests import Local, Multiply, Script
 from fedsvd.roles.user.sums import SPECTRUM_WIDTH, total_sum
-from fedsvd.roles.user.upload import power_above
+from fedsvd.roles.user.upload import encoded, power_above
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.secagg.dither import least_filled
 from fedsvd.secagg.fixed_point import exponent

@@ -130,7 +130,7 @@ class _Products:
 
 
 def _products(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
-    """One pass over A_i by columns; two by rows, where U may lie on disk and is met in the same panels."""
+    """One pass over A_i by columns; two by rows, where U may lie on disk and is read in the same panels."""
     if not work.plan.reads_rows or isinstance(A_i, Dense):
         return _by_columns(work, A_i, U, g)
     W, squares = np.zeros((work.n_i, U.shape[1])), []

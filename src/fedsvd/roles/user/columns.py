@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from fedsvd.compress.centre import unit_scales
-from fedsvd.compress.panels import rows_of
+from fedsvd.compress.reduce import rows_of
 from fedsvd.errors import NumericalError
 from fedsvd.linalg.backend import matmul, namespace, to_numpy
 from fedsvd.roles.user.work import Work
@@ -147,7 +147,7 @@ def _energy(X: Array) -> Float:
 def penalised(deviation: Float, alpha: float, count: int) -> Float:
     """Deviations of the columns with their rows of the ridge, which outweighs a small column; zero stays zero.
 
-    Scaled by its own deviation alone, a column of 1e-6 would carry a ridge of 1e6 beside columns of unit size.
+    Scaled by its own deviation alone, a column of 1e-6 would carry a ridge of 1e6 next to columns of unit size.
     """
     return np.where(deviation > 0, np.hypot(deviation, np.sqrt(alpha / count)), 0.0)
 

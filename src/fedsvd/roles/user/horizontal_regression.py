@@ -2,7 +2,7 @@
 
 In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
 users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released,
-every user computes it at home from its factor, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that user
+every user computes it locally from its factor, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that user
 1 folds into its factor.
 """
 
@@ -14,15 +14,15 @@ import numpy as np
 from fedsvd.compress.centre import unit_scales
 from fedsvd.errors import UnexpectedMessage, VerificationFailed
 from fedsvd.linalg.backend import namespace, norm, qr_r, to_numpy
-from fedsvd.linalg.least_squares import Fit, least_squares
+from fedsvd.linalg.dense_svd import Fit, least_squares
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Solution
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
-from fedsvd.roles.user.fit import RegressionResult, lasting_directions
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import joint_factor, rest_in_zeros, upload_gram
+from fedsvd.roles.user.prediction import RegressionResult, lasting_directions
 from fedsvd.roles.user.requests import Common, Local, Script
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
@@ -65,7 +65,7 @@ def script(work: Work) -> Script:
     fit, R = yield from routes[plan.mode](work, prepared, rows)
     scale = 1.0 / np.where(rows.inverse > 0, rows.inverse, 1.0)
     w = fit.w * rows.inverse[:f, None] * scale[f:]
-    w[:, deviation[f:] == 0] = 0.0  # constant labels are met by the intercept alone
+    w[:, deviation[f:] == 0] = 0.0  # constant labels are fitted by the intercept alone
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
     inference: tuple[LinearInference, ...] = ()
     if plan.releases(Item.INFERENCE):
@@ -143,7 +143,7 @@ class Blinded:
 
 
 def _under_masks(work: Work, prepared: Prepared, rows: _Rows) -> Script:
-    """The paper's scheme: ``[X y]^T`` goes up under masks, label rows beside P's rows."""
+    """The paper's scheme: ``[X y]^T`` goes up under masks, label rows below P's rows."""
     B = entry_bound(work, prepared.F1)
     solution: Solution = yield masked_upload(work, panels_of_operand(work, prepared.A_i, B))
     w = to_numpy(unmask_left(work.put(solution.w_masked), work.masks.P)) - rows.a

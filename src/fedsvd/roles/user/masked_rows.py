@@ -86,8 +86,8 @@ def _transpose(rows: Float, lines: Float) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class Beside:
-    """``[A_i, y_i]``: labels, in memory, beside the columns of an operand."""
+class Stacked:
+    """``[A_i, y_i]``: labels, in memory, to the right of the columns of an operand."""
 
     work: Work
     A_i: Operand

@@ -4,15 +4,22 @@
 
 P, Q and c follow from the mask seed, T_i from this user's own; P, Q and T_i stand over whole sides. In the ``paper``
 scheme there is no T_i and no c, P and Q are blocks, and the slices Q_i come from the TA.
+
+A Trusted Authority deals, in the paper's scheme, Q_i as slices, and P too where it is dealt as a dense matrix. They
+follow the group seed in the TA's sealed message, as bytes: the slices of Q window after window, then P.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Protocol
 
+import numpy as np
+
+from fedsvd.errors import NotSealed
 from fedsvd.linalg.backend import matmul
-from fedsvd.linalg.block_diagonal import Orthogonal
+from fedsvd.linalg.block_diagonal import Orthogonal, Written
 from fedsvd.masks import apply
 from fedsvd.masks.left import LeftMask
 from fedsvd.masks.orthogonal import local_rotation, secret_scale
@@ -22,7 +29,48 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.upload import writes_out
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.types import Array
+from fedsvd.types import Array, Float
+
+Allocate = Callable[[tuple[int, int]], Float]
+
+
+@dataclass(frozen=True, repr=False)
+class Dealt:
+    """What was delivered of the masks; None for what is drawn from the group seed."""
+
+    Q: DealtRightMask | None = None
+    P: Written | None = None
+
+    def __repr__(self) -> str:
+        return f"Dealt(Q={self.Q is not None}, P={self.P is not None})"
+
+
+NOTHING = Dealt()
+
+
+def dealt_masks(plan: SessionPlan, i: int, content: bytes, allocate: Allocate = np.empty) -> Dealt:
+    """User i's masks, i from 0, from what follows the seed in the TA's sealed message.
+
+    Where half of the memory does not hold them they are written to scratch at once and read block by block (section
+    3.4, 1).
+    """
+    shapes = [(window.columns[i].stop - window.columns[i].start, window.width) for window in plan.right_windows]
+    m = plan.masked_rows if plan.dense_masks else 0
+    if 8 * (sum(rows * width for rows, width in shapes) + m * m) != len(content):
+        raise NotSealed("the sealed message of masks has another length")
+    numbers = np.frombuffer(content, "<f8")
+    if len(content) > plan.memory // 2:
+        aside = allocate((1, numbers.size))[0]
+        aside[:] = numbers
+        numbers = aside
+    blocks: list[Float | None] = []
+    start = 0
+    for rows, width in shapes:
+        blocks.append(numbers[start : start + rows * width].reshape(rows, width) if rows else None)
+        start += rows * width
+    P = Written(numbers[start:].reshape(m, m)) if plan.dense_masks else None
+    return Dealt(DealtRightMask(i, plan.right_windows, tuple(blocks)), P)
+
 
 OF_MEMORY = 4
 """The drawn blocks of a mixing mask may take this part of the memory budget: a quarter."""
@@ -54,7 +102,7 @@ class Masks:
 
     @cached_property
     def P(self) -> LeftMask:
-        # By rows each of the paper's blocks is met once, and there may be many; else all are met again to take P off.
+        # By rows each of the paper's blocks is used once, and there may be many; else all are used again to remove P.
         plan, seed = self.plan, self.seed.derive("P")
         keep = not (plan.published and plan.by_rows)
         left = LeftMask(plan.left, plan.masked_rows, seed, plan.block, self.on, keep, self.each, stored=self._stored)
@@ -103,7 +151,7 @@ class Masks:
             self.__dict__.pop(drawn, None)
 
     def under_right(self, rows: Array) -> Array:
-        """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that P has met already."""
+        """``c [A T_i Q_i, y]`` of rows ``[A, y]`` that are under P already."""
         if self.written_out is not None:
             return matmul(rows, self.written_out[: rows.shape[1], : self._outputs(rows.shape[1])])
         return apply.mask_right(rows, self.Q, self.i, self.c, self.T_i)

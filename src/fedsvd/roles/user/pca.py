@@ -14,7 +14,6 @@ from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, open_factors
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.sink import InMemory, Nowhere, Sink
 from fedsvd.roles.user.statistics import (
     Prepared,
     at_unit_variance,
@@ -25,7 +24,7 @@ from fedsvd.roles.user.statistics import (
     with_norm,
 )
 from fedsvd.roles.user.upload import open_masked
-from fedsvd.roles.user.work import Work
+from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Work
 from fedsvd.types import Float
 
 

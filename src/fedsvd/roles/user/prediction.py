@@ -1,6 +1,7 @@
-"""Prediction on split columns: each user's partial score, added up for the label holder alone.
+"""What a user holds after a regression, and prediction with it on split columns.
 
-With two users the label holder learns the partner's partial scores, and the ledger says so.
+Each user's partial scores are added up for the label holder alone. With two users the label
+holder learns the partner's partial scores, and the release note says so.
 """
 
 import math
@@ -14,7 +15,36 @@ from fedsvd.protocol.sums import FINE_STEP
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import bound_sum, total_sum
 from fedsvd.roles.user.work import Work
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.types import Float
+
+
+@dataclass(frozen=True, repr=False)
+class RegressionResult:
+    """What a user holds: coefficients (targets, features), its own when columns are split; intercept (targets,)."""
+
+    coefficients: Float
+    intercept: Float
+    rank: int
+    residual: float
+    constant: tuple[int, ...]  # own columns without variance, whose coefficients are zero
+    fitted: Float | None = None  # the label holder's: fitted values on the training rows
+    inference: tuple[LinearInference, ...] = ()  # to each target, where the plan releases it
+
+    def __repr__(self) -> str:
+        return f"RegressionResult(coefficients={self.coefficients.shape}, rank={self.rank})"
+
+
+def lasting_directions(G: Float) -> Float:
+    """The combinations, (q, q'), of a null basis that outlast the undoing of scales.
+
+    A constant column is a zero column once centred, and a null direction of its own, which vanishes with its scale
+    of zero. Only rounding would be left of it, and w must not be projected along that. ``G`` is the Gram matrix of
+    the rows of the (orthonormal) basis that belong to columns with variance: its eigenvalues are 1 or 0.
+    """
+    values, vectors = np.linalg.eigh(G)
+    lasting: Float = vectors[:, values > 0.5]
+    return lasting
 
 
 @dataclass(frozen=True, repr=False)

@@ -20,9 +20,8 @@ from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user import horizontal_regression
 from fedsvd.roles.user.challenge import Sizes, check_solution, moved_along
 from fedsvd.roles.user.columns import Columns
-from fedsvd.roles.user.fit import RegressionResult, lasting_directions
-from fedsvd.roles.user.masked_rows import Beside, RowsUnderP
-from fedsvd.roles.user.prediction import summed_for_label_holder
+from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
+from fedsvd.roles.user.prediction import RegressionResult, lasting_directions, summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
 from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above
@@ -85,7 +84,7 @@ def _panels(work: Work, columns: Columns, y_i: Float) -> Callable[[int], Array]:
     """Rows of ``[A_i, y_i]`` under the masks, panel by panel."""
     plan, masks = work.plan, work.masks
     if not plan.published:
-        under = RowsUnderP(work, Beside(work, columns, y_i), columns.width + plan.targets)
+        under = RowsUnderP(work, Stacked(work, columns, y_i), columns.width + plan.targets)
         return lambda w: masks.under_right(under.panel(w))
 
     def panel(w: int) -> Array:
@@ -103,7 +102,7 @@ def _powers_of_two(noisy: Float) -> Float:
 
 
 def _biased(work: Work, w_i: Float, solution: Solution, columns: "Columns") -> Script:
-    """The paper's bias: the last row of the last user's coefficients, told to the others by a users-only sum."""
+    """The paper's bias: the last row of the last user's coefficients, sent to the others by a users-only sum."""
     last = work.i == work.plan.k - 1
     own = w_i[-1] if last else np.zeros(work.plan.targets)
     intercept = yield from wide_sum_of_floats("intercept", own, work.own)

@@ -21,11 +21,10 @@ import numpy as np
 
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg import backend
-from fedsvd.linalg.orthonormal import corrected, correction, needs_correction
+from fedsvd.linalg.dense_svd import corrected, correction, needs_correction
 from fedsvd.linalg.verify import bounds
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.sink import InMemory, Nowhere, Sink
 from fedsvd.roles.user.sums import (
     NORM_WIDTH,
     SPECTRUM_WIDTH,
@@ -34,7 +33,7 @@ from fedsvd.roles.user.sums import (
     upper_triangle,
     within_bounds,
 )
-from fedsvd.roles.user.work import Work
+from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Work
 from fedsvd.types import Array, Float
 
 _HANDED_OVER = 1 << 22  # numbers of Vt_i that a sink is given at once
@@ -81,7 +80,7 @@ def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
 
 
 def _fits(work: Work, r: int) -> bool:
-    """Whether Vt_i, beside the panels of a pass, fits the memory budget of a user that computes on the host."""
+    """Whether Vt_i, together with the panels of a pass, fits the memory budget of a user that computes on the host."""
     return work.device is None and 2 * 8 * r * work.n_i <= work.plan.memory
 
 
@@ -105,7 +104,7 @@ def _in_memory(work: Work, make: Callable[[], tuple[Float, Float | None]], ill: 
 
 
 def _by_rows(work: Work, U: Float, sigma: Float, ill: bool) -> Script:
-    """Of a tall matrix: Vt_i is short, and the data is met in panels of rows."""
+    """Of a tall matrix: Vt_i is short, and the data is read in panels of rows."""
     Vt_i = yield from _in_memory(work, lambda: _added_up(work, U, sigma, ill), ill)
     verified: Verified | None = None
     if work.plan.check is not Check.NONE:
@@ -219,8 +218,8 @@ def _looked_at(work: Work) -> Iterator[Array]:
 def _expect_reconstructed(work: Work, sigma: Float, error: float) -> Script:
     """Raise ``VerificationFailed``, at every user or at none, unless all users' errors together are rounding.
 
-    A user whose data is small beside the others' has none of its own digits in a result that is right normwise. Were
-    each user to stop by itself, the one that stops would show the CSP whose data that is.
+    A user whose data is small compared with the others' has none of its own digits in a result that is right normwise.
+    Were each user to stop by itself, the one that stops would show the CSP whose data that is.
     """
     plan = work.plan
     if plan.check is Check.NONE or plan.components is not None:

@@ -10,8 +10,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from fedsvd.errors import UnexpectedMessage
-from fedsvd.protocol.effects import Compute, Effect, Finish, Send
-from fedsvd.protocol.machine import Step, Table, table
+from fedsvd.protocol.machine import Compute, Effect, Finish, Send, Step, Table, table
 from fedsvd.protocol.messages import (
     BatchRequest,
     Begin,

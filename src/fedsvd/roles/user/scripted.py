@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, UnexpectedMessage
-from fedsvd.protocol.effects import Send
-from fedsvd.protocol.machine import Step
+from fedsvd.protocol.machine import Send, Step
 from fedsvd.protocol.messages import SumReply, SumShare
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan

@@ -2,8 +2,14 @@
 
 When all seeds are here the user has its pads, its end of the sums, its masks, its place among the users and the script
 of its task; ``role.py`` goes on from there.
+
+A keyed hash of a user's row ids is made here (step 2): the key is the users', so that the CSP can compare and not
+guess. One hash of the whole column, in order. Hashes of single rows would show the CSP which rows differ, and a count
+of them would answer a user's questions about membership; so neither is sent, and ids that occur twice are found here.
 """
 
+import hashlib
+import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -15,31 +21,41 @@ from numpy.typing import NDArray
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.compress.reduce import Spread
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import LocalProtocolError, UnexpectedMessage
+from fedsvd.errors import LocalProtocolError, RepeatedIds, UnexpectedMessage
 from fedsvd.linalg.device import Device
-from fedsvd.protocol.effects import Compute, Send
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
-from fedsvd.protocol.machine import Machine, Step
-from fedsvd.protocol.messages import Begin, Computed, KeyBook, Relay, Relayed, RowIds
+from fedsvd.protocol.machine import Compute, Machine, Send, Step
+from fedsvd.protocol.messages import ID_WORDS, Begin, Computed, KeyBook, Relay, Relayed, RowIds
 from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user import pca, prediction, regression, svd
 from fedsvd.roles.user.agreement import Group
-from fedsvd.roles.user.dealt import NOTHING, Allocate, dealt_masks
-from fedsvd.roles.user.masking import Masks
+from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
-from fedsvd.roles.user.row_ids import hashed_ids
-from fedsvd.roles.user.sink import Sink
 from fedsvd.roles.user.sums import SumsOfUser
-from fedsvd.roles.user.work import Progress, Work
+from fedsvd.roles.user.work import Progress, Sink, Work
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import pad_keys
 from fedsvd.secagg.pads import PadsOnce
 from fedsvd.secagg.tagged import tag_seed
 from fedsvd.types import Float, Ring
+
+
+def hashed_ids(ids: NDArray[Any] | None, users_seed: Seed) -> Ring:
+    """HMAC-SHA-256 of all row ids in order, each with its length, as four words."""
+    if ids is None:
+        raise LocalProtocolError("the plan compares row ids, and this party has none", "name the id column")
+    texts = [str(row).encode() for row in ids.tolist()]
+    if repeated := len(texts) - len(set(texts)):
+        raise RepeatedIds(f"{repeated} of {len(texts)} row ids occur more than once", "keep one row for each id")
+    code = hmac.new(users_seed.derive("row ids").reveal(), digestmod=hashlib.sha256)
+    for text in texts:
+        code.update(len(text).to_bytes(4, "big") + text)
+    return np.frombuffer(code.digest(), "<u8").astype(np.uint64)[:ID_WORDS]
+
 
 _SCRIPTS = {
     "svd": svd.script,

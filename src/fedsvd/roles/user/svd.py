@@ -1,6 +1,6 @@
 """SVD and LSA at a user: U, S for all, Vt_i for its owner.
 
-Vt_i is made at home (``right_vectors.py``); eq. 6, through the CSP, is for the paper's own scheme.
+Vt_i is made locally (``right_vectors.py``); eq. 6, through the CSP, is for the paper's own scheme.
 """
 
 from dataclasses import dataclass

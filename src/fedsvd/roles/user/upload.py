@@ -3,10 +3,14 @@
 Words of the upload are in units of B, a power of two that the CSP is not sent: it answers in these units. Masks stand
 over whole sides, and Y_i goes up by rows; U' comes as one message, or in panels of rows where it is long, and is
 unmasked into an array that may lie on disk. The paper's scheme goes by its blocks.
+
+``encoded`` is a batch of Y_i as words of the ring, its last bits filled: everything of step 4 but the pads. It happens
+where Y_i lies, on the host in slabs that stay in a cache, by as many threads as there are. A batch has two parts with
+an exponent each: the matrix, and the labels next to it.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,23 +18,62 @@ import numpy as np
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.answers import expect_energy, expect_orthonormal, rank_shown
 from fedsvd.linalg.backend import matmul, to_numpy
+from fedsvd.linalg.device import Device
 from fedsvd.linalg.signs import flip
 from fedsvd.linalg.widen import unit
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
 from fedsvd.protocol.tasks import Item, Task
 from fedsvd.protocol.upload import batches
+from fedsvd.randomness.keystream import Each, Keystream
+from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.checks import Checked, check_factors, joint_trace
-from fedsvd.roles.user.encoding import encoded
 from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs
 from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
 from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
 from fedsvd.roles.user.work import Work
-from fedsvd.secagg import fixed_point
+from fedsvd.secagg import dither, fixed_point, on_device
 from fedsvd.secagg.dither import least_filled
 from fedsvd.types import Array, Float, Ring
+
+Part = tuple[slice, int, int]  # columns, exponent, how many last bits are filled at least
+
+
+_SLAB = 1 << 17  # entries that are encoded and filled while they are in a cache
+
+
+def encoded(
+    Y: Array, parts: Sequence[Part], seed: Seed, device: Device | None, each: Each | None, *, spent: bool = False
+) -> Ring:
+    """These columns of Y side by side, as writeable words in host memory; in Y's own where it is ``spent``."""
+    if device is None:
+        return _on_host(Y, parts, seed, each or map, spent)
+    codes = []
+    for number, (columns, f, least) in enumerate(parts):
+        if columns.stop > columns.start:
+            words = on_device.encode(Y[:, columns], f)
+            dither.fill_on_device(words, least, seed.derive("part", number), device, each or map)
+            codes.append(words)
+    return on_device.words_of(codes[0] if len(codes) == 1 else device.xp.concat(codes, axis=1), device)
+
+
+def _on_host(Y: Float, parts: Sequence[Part], seed: Seed, each: Each, spent: bool) -> Ring:
+    first, stop = parts[0][0].start, parts[-1][0].stop
+    in_place = spent and (first, stop) == (0, Y.shape[1]) and Y.flags.c_contiguous and Y.flags.writeable
+    payload = Y.view(np.uint64) if in_place else np.empty((Y.shape[0], stop - first), np.uint64)
+    step = max(1, _SLAB // max(1, stop - first))
+
+    def slab(number: int) -> None:
+        rows, stream = slice(number * step, (number + 1) * step), Keystream(seed.derive("slab", number))
+        for columns, f, least in parts:
+            words = payload[rows, columns.start - first : columns.stop - first]
+            dither.fill(fixed_point.encode(Y[rows, columns], f, out=words), least, stream)
+
+    for _ in each(slab, range(-(-Y.shape[0] // step))):
+        pass
+    return payload
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,25 +2,73 @@
 
 A_i stands for X_i wherever a Gram matrix is all that matters: compressed to m columns, or the data itself, centred and
 scaled as it is read. Nothing here is ever sent.
+
+A ``Sink`` is where a user's own part of a result goes while it is made: Vt_i, or the scores, as large as its data. It
+is written panel by panel, in order of its columns. What ``close`` returns stands for it in the result. Sinks that
+write files are in ``results/vector_files.py``.
 """
 
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fedsvd.compress.checkpoint import Checkpoint
-from fedsvd.compress.panels import column_panels, columns_of, row_panels, rows_of
-from fedsvd.compress.reduce import Spread, compress, device_width, panel_width
+from fedsvd.compress.reduce import (
+    Spread,
+    column_panels,
+    columns_of,
+    compress,
+    device_width,
+    panel_width,
+    row_panels,
+    rows_of,
+)
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device, host_or
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
-from fedsvd.roles.user.sink import Sink
 from fedsvd.types import Array, Float, Ring
+
+
+class Sink(Protocol):
+    """Takes the panels of one matrix."""
+
+    def open(self, rows: int, columns: int) -> None: ...
+    def write(self, panel: Float) -> None: ...
+    def close(self) -> Any:
+        """What stands for the matrix in the result."""
+
+
+class InMemory:
+    """One array."""
+
+    def open(self, rows: int, columns: int) -> None:
+        self._array, self._done = np.empty((rows, columns)), 0
+
+    def write(self, panel: Float) -> None:
+        self._array[:, self._done : self._done + panel.shape[1]] = panel
+        self._done += panel.shape[1]
+
+    def close(self) -> Float:
+        return self._array
+
+
+class Nowhere:
+    """Made, checked, dropped."""
+
+    def open(self, rows: int, columns: int) -> None:
+        pass
+
+    def write(self, panel: Float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
@@ -90,7 +138,7 @@ class Work:
         )
 
     def panel(self, across: int) -> int:
-        """How many columns of this height, or rows of this width, are met at once."""
+        """How many columns of this height, or rows of this width, are read at once."""
         device = self.device
         return panel_width(across, self.plan.memory) if device is None else device_width(across, device.memory)
 

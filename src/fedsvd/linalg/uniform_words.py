@@ -17,7 +17,7 @@ from fedsvd.types import Array, Ring
 _SIGN = np.uint64(1 << 63)
 
 
-def room_for_words(count: int, on: Array) -> Ring:
+def pinned_words(count: int, on: Array) -> Ring:
     """An uninitialised array of words in host memory, from which they reach the device of ``on`` fastest."""
     if getattr(getattr(on, "device", None), "type", None) == "cuda":
         import torch

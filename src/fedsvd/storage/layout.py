@@ -60,7 +60,7 @@ class Layout:
         return cells[rows, cols]
 
 
-def whole(name: str, span: slice, length: int) -> slice:
+def full_slice(name: str, span: slice, length: int) -> slice:
     """``span`` with both ends written out; ``ConfigError`` unless it lies inside ``0 .. length``.
 
     Python's own slices are cut short without a word, which would turn a wrong index into a missing row.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import ConfigError
-from fedsvd.storage.access import Access, Layout, spans, whole
+from fedsvd.storage.layout import Access, Layout, full_slice, spans
 
 NUMBERS = np.arange(6.0).reshape(2, 3)
 
@@ -26,15 +26,15 @@ def test_a_matrix_read_by_columns_lies_column_after_column():
 
 
 def test_a_whole_slice_has_both_its_ends():
-    assert whole("rows", slice(None), 7) == slice(0, 7)
-    assert whole("rows", slice(3, None), 7) == slice(3, 7)
-    assert whole("rows", slice(None, 0), 7) == slice(0, 0)
-    assert whole("rows", slice(2, 5, 1), 7) == slice(2, 5)
+    assert full_slice("rows", slice(None), 7) == slice(0, 7)
+    assert full_slice("rows", slice(3, None), 7) == slice(3, 7)
+    assert full_slice("rows", slice(None, 0), 7) == slice(0, 0)
+    assert full_slice("rows", slice(2, 5, 1), 7) == slice(2, 5)
 
 
 def test_a_slice_that_python_would_cut_short_is_refused_by_name():
     with pytest.raises(ConfigError, match="rows 5:9"):
-        whole("rows", slice(5, 9), 7)
+        full_slice("rows", slice(5, 9), 7)
 
 
 def test_spans_cover_the_length_once():

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from fedsvd.errors import StorageError
-from fedsvd.storage import private_file
-from fedsvd.storage.private_file import PrivateFile
+from fedsvd.storage import scratch
+from fedsvd.storage.scratch import PrivateFile
 
 OPEN_ONE = """
 import os, signal, sys
 from pathlib import Path
-from fedsvd.storage import private_file
-private_file._NAMELESS = sys.argv[2] == "nameless"
-kept = private_file.PrivateFile(Path(sys.argv[1]))
+from fedsvd.storage import scratch
+scratch._NAMELESS = sys.argv[2] == "nameless"
+kept = scratch.PrivateFile(Path(sys.argv[1]))
 kept.reserve(4096)
 print(len(list(Path(sys.argv[1]).rglob("*"))), flush=True)
 if sys.argv[3] == "killed":
@@ -58,7 +58,7 @@ def test_a_forked_child_does_not_take_its_parents_file_away(tmp_path):
 
 
 def test_a_strangers_file_in_the_private_folder_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(private_file, "_NAMELESS", False)
+    monkeypatch.setattr(scratch, "_NAMELESS", False)
     file = PrivateFile(tmp_path)
     (folder,) = tmp_path.iterdir()
     (folder / "stranger").write_text("mine")
