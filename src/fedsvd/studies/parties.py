@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
+from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.study import Study
@@ -68,6 +69,7 @@ class Problems:
             raise together(self._found) from None
 
 
+_ONE_ORDER = "columns = [...] under [prepare], or --columns, puts them in one order"
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
 
 
@@ -80,6 +82,8 @@ class PartyData:
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
     file: str = ""  # where the table was read from, for texts about it
+    prepared: HomeReport | None = None  # what was done to it at home; never sent
+    remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:
         return f"PartyData(table={self.table.shape}, labels={self.labels is not None})"
@@ -164,12 +168,13 @@ def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
 def _other_names(first: str, ours: Sequence[str], name: str, theirs: Sequence[str]) -> Iterator[ShapeError]:
     fix = "give every party the same columns in the same order"
     if isinstance(ours, str) or isinstance(theirs, str):  # digests: which names differ is not known
-        yield ShapeError(f"party {name} has columns of other names than party {first}, or in another order", fix)
+        fault = f"party {name} has columns of other names than party {first}, or in another order"
+        yield ShapeError(fault, f"{fix}. {_ONE_ORDER}")
         return
     places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
     if places:
         fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
-        yield ShapeError(fault, f"{fix}; the first that differs is {theirs[places[0]]!r}")
+        yield ShapeError(fault, f"{fix}; the first that differs is {theirs[places[0]]!r}. {_ONE_ORDER}")
 
 
 def _only(ours: Extent, theirs: Extent) -> str:
