@@ -39,12 +39,12 @@ class Opened:
         self.own: dict[tuple[int, str], np.ndarray] = {}
         self.works: dict[int, object] = {}
         self.received: dict[tuple[int, str], np.ndarray] = {}  # totals for one receiver
-        witness, share, ask, summed = Group.witness, opening.share, User._ask, User._summed
+        witness, share, ask, advance = Group.witness, opening.share, User._ask, User._advance
 
-        def received(role, total):
-            if total is not None:
-                self.received[role.me.index, role._request.name] = np.array(total)
-            return summed(role, total)
+        def advanced(role, answer):
+            if isinstance(role._request, Sum):
+                self.received[role.me.index, role._request.name] = np.array(answer)
+            return advance(role, answer)
 
         def witnessed(group, name, content):
             if isinstance(content, np.ndarray):
@@ -65,7 +65,7 @@ class Opened:
         monkeypatch.setattr(Group, "witness", witnessed)
         monkeypatch.setattr(opening, "share", shared)
         monkeypatch.setattr(User, "_ask", asked)
-        monkeypatch.setattr(User, "_summed", received)
+        monkeypatch.setattr(User, "_advance", advanced)
 
     def run(self, tables: Sequence[np.ndarray], task: Task = Task.SVD, seed: int = 1, **study) -> Federation:
         self.works.clear()

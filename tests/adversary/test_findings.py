@@ -68,7 +68,7 @@ PLANS = [
     {"k": 5, "unit_variance": True},
     {"k": 10, "memory": 1 << 20},
     {"k": 3, "scheme": "mask"},
-    {"k": 10, "scheme": "mask", "memory": 1 << 23},
+    {"k": 10, "scheme": "mask", "memory": 1 << 25},
 ]
 SLOW = [pytest.param(plan, marks=pytest.mark.slow) if plan["k"] == 10 else plan for plan in PLANS]
 

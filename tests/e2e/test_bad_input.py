@@ -287,7 +287,7 @@ def test_parties_that_are_constant_each_in_its_own_way_are_fine():
 def test_a_budget_that_holds_no_panel_is_refused():
     message = refused(
         StorageError,
-        "a memory budget of 50000 bytes holds no room for",
+        "a memory budget of 50000 bytes has no space for",
         lambda: Federation([table(60, 600)] * 2, memory=50_000),
     )
     assert "allow at least" in message

@@ -135,7 +135,7 @@ def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch)
         if label == "factorise":
             computing.set()
             go_on.wait(GENEROUS)
-        compute(player, label, work)
+        return compute(player, label, work)
 
     monkeypatch.setattr(Player, "_compute", held)
     with two(tmp_path) as house, csp_here(house, grace=1.5) as node, member_here(house, "party/a"):

@@ -102,7 +102,7 @@ CASES: dict[str, Callable[..., Federation]] = {
     ),
     "lr vertical of lost rank": lr_lost_rank,
     "lr vertical in panels of two rows": lambda k=2: lr_vertical(
-        k, memory=192 * (sum(WIDTHS[i % 2] for i in range(k)) + 1)
+        k, memory=48 * (k + 2) * (sum(WIDTHS[i % 2] for i in range(k)) + 1)
     ),
     "lr vertical as published": lambda k=2: lr_vertical(k, scheme="paper", block_size=3),
     "lr horizontal": lr_horizontal,

@@ -11,10 +11,11 @@ pointers in the form known here, ``found`` is False and the caller uses NumPy.
 """
 
 import ctypes
+from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_blas, cython_lapack, lapack
+import scipy
 
 from fedsvd.errors import NumericalError
 from fedsvd.types import Float
@@ -42,19 +43,29 @@ def _routine(module: Any, name: str, kinds: str) -> Any:
     return ctypes.CFUNCTYPE(None, *types)(take_pointer(capsule, signature))  # a call lets other threads run
 
 
-_GEMM = _routine(cython_blas, "dgemm", "cciiiddididdi")
-_SYRK = _routine(cython_blas, "dsyrk", "cciiddiddi")
-_TRSM = _routine(cython_blas, "dtrsm", "cccciiddidi")
-_GESDD = _routine(cython_lapack, "dgesdd", "ciididdididiii")
-_ORMQR = _routine(cython_lapack, "dormqr", "cciiididdidii")
-_ORMLQ = _routine(cython_lapack, "dormlq", "cciiididdidii")
+@cache
+def _routines() -> dict[str, Any]:
+    """The routines by name, looked up when first needed: SciPy's linear algebra takes a while to load."""
+    blas, lapack = scipy.linalg.cython_blas, scipy.linalg.cython_lapack
+    return {
+        "gemm": _routine(blas, "dgemm", "cciiiddididdi"),
+        "syrk": _routine(blas, "dsyrk", "cciiddiddi"),
+        "trsm": _routine(blas, "dtrsm", "cccciiddidi"),
+        "gesdd": _routine(lapack, "dgesdd", "ciididdididiii"),
+        "ormqr": _routine(lapack, "dormqr", "cciiididdidii"),
+        "ormlq": _routine(lapack, "dormlq", "cciiididdidii"),
+    }
 
-found = all(routine is not None for routine in (_GEMM, _SYRK, _TRSM, _GESDD, _ORMQR, _ORMLQ))
+
+@cache
+def found() -> bool:
+    """Whether SciPy has all of them in the form known here."""
+    return all(routine is not None for routine in _routines().values())
 
 
 def fits(*arrays: Any) -> bool:
     """Whether these are matrices of float64 whose sides these routines can count."""
-    return found and all(
+    return found() and all(
         isinstance(A, np.ndarray) and A.dtype == np.float64 and A.ndim == 2 and A.size > 0 and max(A.shape) <= _MOST
         for A in arrays
     )
@@ -85,7 +96,9 @@ def gemm(A: Float, B: Float, out: Float | None = None, *, add: bool = False) -> 
         return out
     (A, a), (B, b) = _lying(A), _lying(B)
     one, beta = ctypes.c_double(1.0), ctypes.c_double(1.0 if add else 0.0)
-    _GEMM(a, b, _i(m), _i(n), _i(k), _d(one), _at(A), _step(A), _at(B), _step(B), _d(beta), _at(out), _step(out))
+    _routines()["gemm"](
+        a, b, _i(m), _i(n), _i(k), _d(one), _at(A), _step(A), _at(B), _step(B), _d(beta), _at(out), _step(out)
+    )
     return out
 
 
@@ -97,7 +110,7 @@ def syrk(X: Float, K: Float | None = None) -> Float:
         K = np.zeros((m, m), order="F")
     X, form = _lying(X)
     one, beta = ctypes.c_double(1.0), ctypes.c_double(1.0 if add else 0.0)
-    _SYRK(b"U", form, _i(m), _i(k), _d(one), _at(X), _step(X), _d(beta), _at(K), _step(K))
+    _routines()["syrk"](b"U", form, _i(m), _i(k), _d(one), _at(X), _step(X), _d(beta), _at(K), _step(K))
     return K
 
 
@@ -117,7 +130,9 @@ def trsm(R: Float, B: Float, *, lower: bool, transposed: bool, out: Float | None
     if not by_columns(X):
         np.copyto(out, trsm(R, np.asfortranarray(B), lower=lower, transposed=transposed))
         return out
-    _TRSM(side, uplo, trans, b"N", _i(X.shape[0]), _i(X.shape[1]), _d(one), _at(R), _step(R), _at(X), _step(X))
+    _routines()["trsm"](
+        side, uplo, trans, b"N", _i(X.shape[0]), _i(X.shape[1]), _d(one), _at(R), _step(R), _at(X), _step(X)
+    )
     return out
 
 
@@ -129,15 +144,17 @@ def reflect_into(V: Float, rows: bool, tau: Float, X: Float, *, transposed: bool
     (n, columns), k = X.shape, len(tau)
     if not found:
         trans, V = "T" if transposed else "N", np.asfortranarray(V.T if rows else V)[:k, :k]
-        X[...] = lapack.dormqr("L", trans, V, tau, X, columns * _REFLECTED + (_REFLECTED + 1) * _REFLECTED)[0]
+        X[...] = scipy.linalg.lapack.dormqr(
+            "L", trans, V, tau, X, columns * _REFLECTED + (_REFLECTED + 1) * _REFLECTED
+        )[0]
         return
     width = min(_REFLECTED, k)
     size = max(1, columns) * width + (_REFLECTED + 1) * _REFLECTED
     work, info = np.empty(size), ctypes.c_int(0)
     # Of rows LAPACK has the product in the other order, hence transposed.
-    routine, how = (_ORMLQ, b"N" if transposed else b"T") if rows else (_ORMQR, b"T" if transposed else b"N")
+    routine, how = ("ormlq", b"N" if transposed else b"T") if rows else ("ormqr", b"T" if transposed else b"N")
     sides = (_i(n), _i(columns), _i(k), _at(V), _step(V), _at(tau), _at(X), _step(X))
-    routine(b"L", how, *sides, _at(work), _i(size), ctypes.byref(info))
+    _routines()[routine](b"L", how, *sides, _at(work), _i(size), ctypes.byref(info))
     if info.value != 0:
         raise NumericalError(f"LAPACK ormqr failed with info = {info.value}")
 
@@ -155,7 +172,9 @@ def gesdd(A: Float) -> tuple[Float, Float, Float, int]:
     def call(work: Float, size: int) -> None:
         factors = (_at(sigma), _at(U), _i(m), _at(Vt), _i(k))
         integers = pivots.ctypes.data_as(_INT)
-        _GESDD(b"S", _i(m), _i(n), _at(work_on), _i(m), *factors, _at(work), _i(size), integers, ctypes.byref(info))
+        _routines()["gesdd"](
+            b"S", _i(m), _i(n), _at(work_on), _i(m), *factors, _at(work), _i(size), integers, ctypes.byref(info)
+        )
 
     asked = np.empty(1)
     call(asked, -1)

@@ -74,10 +74,15 @@ def small_products(*sides: int) -> AbstractContextManager[None]:
 _limits: list[dict[Any, int]] = []  # those that hold now
 
 
-@cache
+_counted: dict[str, dict[Any, int]] = {}
+
+
 def _natural() -> dict[Any, int]:
     """How many threads each library has without a limit of ours: those it had when first asked."""
-    return {library: int(library.num_threads) for library in _libraries()}
+    # Of threads that count at the same time the first one wins: the others may have met its limit already.
+    if not _counted:
+        _counted.setdefault("threads", {library: int(library.num_threads) for library in _libraries()})
+    return _counted["threads"]
 
 
 @contextmanager
@@ -96,8 +101,11 @@ def _limited(limits: dict[Any, int]) -> Iterator[None]:
 
 
 def _apply() -> None:
-    holding = tuple(_limits)
-    for library, natural in _natural().items():
-        wanted = min((limits[library] for limits in holding if library in limits), default=natural)
-        if int(library.num_threads) != wanted:
-            library.set_num_threads(wanted)
+    """Set what the limits say; once more where they changed meanwhile, so that no thread leaves an old count behind."""
+    holding: tuple[dict[Any, int], ...] | None = None
+    while holding != (now := tuple(_limits)):
+        holding = now
+        for library, natural in _natural().items():
+            wanted = min((limits[library] for limits in holding if library in limits), default=natural)
+            if int(library.num_threads) != (wanted := min(wanted, natural)):
+                library.set_num_threads(wanted)

@@ -6,7 +6,6 @@ family; and in the sum family mode A, where users open the joint Gram matrix, wh
 
 from dataclasses import dataclass, replace
 
-from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
@@ -105,6 +104,9 @@ def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
         return 0
     if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
         return 0
+    # Imported here: the cost model reads the constants of the kernels, and following a job need not load them.
+    from fedsvd.cost.estimate import least_memory
+
     return least_memory(_session_plan(study, m, counts, Scheme.SUM, _choose_mode(study, Scheme.SUM, m, counts)[0], 1))
 
 

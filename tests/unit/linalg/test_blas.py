@@ -25,7 +25,7 @@ SHAPES = [(1, 1, 1), (3, 4, 5), (1, 7, 2), (7, 1, 3), (5, 6, 1), (20, 30, 10)]
 
 
 def test_scipy_publishes_the_routines_in_the_form_that_is_known_here():
-    assert blas.found
+    assert blas.found()
 
 
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedsvd.errors import NotSealed
-from fedsvd.linalg.backend import matmul
+from fedsvd.linalg.backend import matmul, namespace
 from fedsvd.linalg.block_diagonal import Orthogonal, Written
 from fedsvd.masks import apply
 from fedsvd.masks.left import LeftMask
@@ -110,7 +110,8 @@ class Masks:
             return replace(left, dealt=self.dealt_left)
         if self.memo is None:
             return left
-        shared: LeftMask = self.memo.setdefault(sha256(b"P" + seed.reveal()).digest(), left)
+        place = "numpy" if self.on is None else f"{namespace(self.on).__name__} {self.on.device}"
+        shared: LeftMask = self.memo.setdefault(sha256(f"P {place} ".encode() + seed.reveal()).digest(), left)
         return shared
 
     @cached_property
