@@ -19,14 +19,14 @@ from benchmarks.macro.memory import well_conditioned
 from benchmarks.macro.shapes import Shape, shapes
 from benchmarks.measure import Row
 from fedsvd.cost.calibration import calibrate
-from fedsvd.cost.estimate import Cost, masks_of, predict, readable, table
+from fedsvd.cost.estimate import Cost, masks_of, predict, table
 from fedsvd.errors import PrivacyWarning
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study
-from fedsvd.types import SessionId
+from fedsvd.types import SessionId, byte_size
 
 
 def rows() -> Iterator[Row]:
@@ -81,7 +81,7 @@ def many_users(m: int = 1000, n_i: int = 50_000) -> None:
         plan = plan_study(Study(Task.SVD), m, (n_i,) * k, SessionId("table")).plan
         cost = predict(plan, machine)
         user, csp = cost.roles["user-1"], cost.roles["csp"]
-        amounts = [readable(count) for count in (user.sent, cost.bytes_total, user.memory, csp.memory)]
+        amounts = [byte_size(count) for count in (user.sent, cost.bytes_total, user.memory, csp.memory)]
         shown.add_row(str(k), masks_of(plan), *amounts, f"{cost.seconds_side_by_side:.0f} s")
         if k == 5:
             before = before_a_run(plan, cost)
