@@ -78,6 +78,7 @@ MENTION_RULES = (
         ("protocol", "roles", "masks", "secagg", "linalg", "statistics"),
         ("asyncio", "socket", "ssl", "threading", "time", "logging", "os"),
         "the core is a function of its inputs",
+        but=("linalg.pools",),  # counts and limits threads of the BLAS, from several threads
     ),
     Forbidden(
         ALL,

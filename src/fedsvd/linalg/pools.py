@@ -5,9 +5,10 @@ is another library, has one thread and does not spin on a core. How many threads
 affair: it honours OPENBLAS_NUM_THREADS, OMP_NUM_THREADS and the affinity of the process.
 
 A limit holds for all threads of the process. Of several limits at the same time, in one thread or in several, the
-lowest holds; when the last one ends, every library has the threads that it had when it was first asked.
+lowest holds; when the last one ends, all is as it was before the first. This is the one file of the core with a lock.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
@@ -71,41 +72,30 @@ def small_products(*sides: int) -> AbstractContextManager[None]:
     return one_thread() if min(sides) < WORTH_SHARING else nullcontext()
 
 
+_lock = threading.Lock()
 _limits: list[dict[Any, int]] = []  # those that hold now
-
-
-_counted: dict[str, dict[Any, int]] = {}
-
-
-def _natural() -> dict[Any, int]:
-    """How many threads each library has without a limit of ours: those it had when first asked."""
-    # Of threads that count at the same time the first one wins: the others may have met its limit already.
-    if not _counted:
-        _counted.setdefault("threads", {library: int(library.num_threads) for library in _libraries()})
-    return _counted["threads"]
+_natural: dict[Any, int] = {}  # threads of a library before the first limit
 
 
 @contextmanager
 def _limited(limits: dict[Any, int]) -> Iterator[None]:
     # Not threadpoolctl's own ``limit``, which looks through all libraries again: this stands around calls of 100 us.
-    # Threads come here at the same time without a lock: every step on the shared list is a single one, and the last
-    # thread to leave finds the list empty.
-    _natural()
-    _limits.append(limits)
-    _apply()
+    libraries = _libraries()
+    with _lock:
+        if not _limits:
+            _natural.update({library: int(library.num_threads) for library in libraries})
+        _limits.append(limits)
+        _apply()
     try:
         yield
     finally:
-        _limits.remove(limits)  # this one or an equal one, which is the same
-        _apply()
+        with _lock:
+            _limits.remove(limits)  # this one or an equal one, which is the same
+            _apply()
 
 
 def _apply() -> None:
-    """Set what the limits say; once more where they changed meanwhile, so that no thread leaves an old count behind."""
-    holding: tuple[dict[Any, int], ...] | None = None
-    while holding != (now := tuple(_limits)):
-        holding = now
-        for library, natural in _natural().items():
-            wanted = min((limits[library] for limits in holding if library in limits), default=natural)
-            if int(library.num_threads) != (wanted := min(wanted, natural)):
-                library.set_num_threads(wanted)
+    for library, natural in _natural.items():
+        wanted = min((limits[library] for limits in _limits if library in limits), default=natural)
+        if int(library.num_threads) != (wanted := min(wanted, natural)):
+            library.set_num_threads(wanted)
