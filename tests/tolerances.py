@@ -6,7 +6,7 @@ the size itself) a sound implementation is. The last digits differ from one BLAS
 for more. All bars are relative: a test multiplies them by the norm of the data it compares, or calls ``assert_close``,
 which does. ``tests/architecture/test_tolerances.py`` finds tolerances that are typed anywhere else.
 
-The bars that the design states as plain numbers are named constants. Tests of distributions use
+The bars that the specification states as plain numbers are named constants. Tests of distributions use
 p-values: ``REJECTED`` and ``ACCEPTED`` are far apart, and the seeds are fixed, so that a test always passes or always
 fails.
 """

@@ -48,7 +48,7 @@ def main() -> None:
     arguments = parser.parse_args()
     started, rows = process_time(), []
 
-    def told(what: str, done: int, total: int) -> None:
+    def report(what: str, done: int, total: int) -> None:
         print(f"{process_time() - started:7.0f} s  {what}  {done}{f' of {total}' if total else ''}", flush=True)
 
     for subject in subjects(arguments.full):
@@ -58,11 +58,13 @@ def main() -> None:
             continue  # all films say the same with more of them
         if arguments.what == "table":
             repeats = arguments.repeats or 2
-            rows += [row.record() for row in ica_table(subject, repeats=repeats, quick=not arguments.full, told=told)]
+            rows += [
+                row.record() for row in ica_table(subject, repeats=repeats, quick=not arguments.full, report=report)
+            ]
         else:
             halves = np.array_split(subject.X, 2)
             for scheme in (arguments.scheme,) if arguments.scheme else ("blocks", "sum", "mask"):
-                found = calibrate(subject.name, halves, scheme, repeats=arguments.repeats or 24, told=told)
+                found = calibrate(subject.name, halves, scheme, repeats=arguments.repeats or 24, report=report)
                 rows.append({**found.record(), "shape": list(subject.X.shape)})
                 print(rows[-1]["uniformity"], "leaks" if found.leaks else "nothing seen", flush=True)
         only = "".join(f"-{word}" for word in (arguments.only, arguments.scheme) if word)

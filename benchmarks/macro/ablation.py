@@ -25,9 +25,9 @@ def main(words: list[str]) -> int:
     console = Console()
     first, second = ([*words, *SHAPES[len(words) :]])[:2]
     (m, n), (tall, wide) = (tuple(map(int, shape.split("x"))) for shape in (first, second))
-    steps = ablation(m, n, budget(m), tell=console.print)
+    steps = ablation(m, n, budget(m), report=console.print)
     console.print(_table(steps))
-    layouts = offloading(tall, wide, budget(tall), tell=console.print)
+    layouts = offloading(tall, wide, budget(tall), report=console.print)
     console.print(_offloading(layouts))
     record = {
         "ablation": [asdict(step) for step in steps],

@@ -3,7 +3,7 @@
 The CSP is honest but for one message, altered at random (``alterations.py``) to one user or in the same way to all; its
 place is drawn by the kind of message first, so that rare ones are met as often as sums. A user that ends must hold what
 it holds in the undisturbed session with the same seeds. What may differ is stated: the quality that the CSP reports of
-its own work, and in mode B without a spectrum the order of the vectors (specification, 5.2.4).
+its own work, and in mode B without a spectrum the order of the vectors (specification, step 7).
 """
 
 import warnings

@@ -1,4 +1,4 @@
-"""The corrections C1 to C12 of 02-protocol, section 5: each with the paper's way failing, and ours holding.
+"""The corrections C1 to C12 of SECURITY.md: each with the paper's way failing, and ours holding.
 
 Where the paper's way is our own ``paper`` scheme it is run as it is; C2, C6, C7 and C9 are corrected even there, so the
 paper's way is a few lines of NumPy.

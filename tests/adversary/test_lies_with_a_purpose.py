@@ -105,7 +105,7 @@ def test_rows_that_differ_and_are_called_equal_are_found_before_anything_is_rele
 
 
 def test_true_vectors_that_do_not_lead_pass_in_mode_b_and_the_result_says_that_order_is_not_proved():
-    """Stated in the specification, 5.2.4: mode A is for those to whom the order matters."""
+    """Stated in the specification, step 7: mode A is for those to whom the order matters."""
     T = rows(3, 9, 8, 7, m=5)
     session = Federation(T, Task.SVD, Split.HORIZONTAL, components=2)
     session.run()

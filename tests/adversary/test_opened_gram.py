@@ -98,7 +98,7 @@ def test_one_sum_divided_as_5_and_0_or_as_3_and_4_has_one_law_because_dither_is_
 
 
 def test_the_rounding_of_shares_shows_a_little_of_the_division_of_a_known_gram_and_this_is_stated(opened, capsys):
-    """A whole-number table, whose exact joint Gram matrix an attacker may know: specification, end of section 3.4."""
+    """A whole-number table, whose exact joint Gram matrix an attacker may know: specification, step 4."""
     B = np.random.default_rng(2).integers(-9, 10, (6, 4)).astype(float)
     exact, deviations = (B.T @ B)[np.triu_indices(4)], {}
     for division in ((5, 0), (3, 4)):

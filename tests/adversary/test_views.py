@@ -1,4 +1,4 @@
-"""What the CSP's view of a session of the sum family depends on (specification, sections 5.1 and 10, 13 to 19).
+"""What the CSP's view of a session of the sum family depends on (docs/threat-model.md).
 
 Mode A: on the plan. Mode B: on the ratios of singular values, and not on their scale, however often a study is run.
 With users beside it: on the sum over the honest users, not on its division. With the Trusted Authority: on no more.

@@ -1,4 +1,4 @@
-"""Masks of the mask family against the attacks that read windows (specification, 6.4, tests 24 and 26).
+"""Masks of the mask family against the attacks that read windows (specification, section 4).
 
 A window is a block, whether its rows are neighbours or drawn at random: the Gram matrices of slices of Y, which Q turns
 all alike, are read by joint diagonalisation, and sparse whole numbers by alternating ICA. Under masks over whole sides

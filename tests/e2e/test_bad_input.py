@@ -1,6 +1,6 @@
 """Bad input gets one clear error, with a code and a fix and nothing of the data in it, before anything is sent.
 
-One section for each kind that 01-product names. What only all parties together can know (ids that differ, a joint table
+One section for each kind of bad input. What only all parties together can know (ids that differ, a joint table
 without variance) is found before anything is uploaded.
 """
 

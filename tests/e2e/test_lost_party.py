@@ -33,8 +33,8 @@ class LateCsp(HeldCsp):
 
     late = False
 
-    def _tell(self, caller, asked):
-        answer = CspNode._tell(self, caller, asked)
+    def _report(self, caller, asked):
+        answer = CspNode._report(self, caller, asked)
         if caller == "party/b" and asked.progress.bytes_by_link and self.hold is not None:
             self.late = True
             self.gate.wait(GENEROUS)

@@ -45,8 +45,8 @@ class HeldCsp(CspNode):
         self.hold, self.gate, self.told = None, threading.Event(), []
         super().__init__(*how, **more)
 
-    def _tell(self, caller, asked):
-        answer = super()._tell(caller, asked)
+    def _report(self, caller, asked):
+        answer = super()._report(caller, asked)
         progress = asked.progress
         self.told.append((self.jobs.get(asked.id).attempt, caller, progress.stage, progress.total or None))
         if self.hold == (caller, progress.stage):

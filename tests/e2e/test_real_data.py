@@ -1,4 +1,4 @@
-"""The paper's data sets as its code builds them (06-experiments, 3a): its numbers, with more digits than it had.
+"""The paper's data sets as its code builds them (docs/reproduce.md): its numbers, with more digits than it had.
 
 Columns are dealt evenly to two users; the paper's column of ones stands with the last user in its SVDs. The regression
 errors are known: 0.5397 on Wine, 3.1905 on all of MNIST, 43.957 on ML-100K. Where the paper's tables show 1e-10, 1e-12

@@ -1,4 +1,4 @@
-"""Compressing first changes nothing: ``[L_1 ... L_k]`` has the U and S of ``[X_1 ... X_k]`` (02-protocol, section 3).
+"""Compressing first changes nothing: ``[L_1 ... L_k]`` has the U and S of ``[X_1 ... X_k]`` (ADR 0015).
 
 So does ``[L_1 T_1 ... L_k T_k]`` for any rotations T_i, masked or not, and each user finds its Vt_i at home.
 """

@@ -1,4 +1,4 @@
-"""The Haar theorem (02-protocol, section 3): under Haar masks the CSP's view depends on A only through cS.
+"""The Haar theorem (docs/threat-model.md): under Haar masks the CSP's view depends on A only through cS.
 
 Two matrices with the same singular values and otherwise nothing in common, one dense and one diagonal with a single
 huge entry, are masked under many seeds. Entries, tile energies and leverages of what the CSP sees have one law; under

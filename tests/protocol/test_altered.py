@@ -1,7 +1,7 @@
 """Every alteration of every sum, in real sessions: FSVD-417 at the user that reads it, and nothing else changes.
 
 The CSP is dishonest: it adds to payloads or tags, swaps batches, replays totals, answers users differently. Tags are
-compared before anything else, so that it can stop a session and do nothing more (specification, sections 2.2 to 2.4).
+compared before anything else, so that it can stop a session and do nothing more (specification, section 2).
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """What the CSP, or user 1, answers: crafted answers fail by structure, wrong ones by sums, split views by digests.
 
-Nothing that depends on an answer is sent before it has passed step 7 (specification, section 5.2), and nothing is
-released before all users hold equal digests (section 8).
+Nothing that depends on an answer is sent before it has passed step 7 (specification), and nothing is
+released before all users hold equal digests (step 9).
 """
 
 from dataclasses import replace

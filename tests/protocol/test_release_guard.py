@@ -1,4 +1,4 @@
-"""The release guard (05-privacy): a test for each rule and what it says; a refusal comes before anything is sent."""
+"""The release guard: a test for each rule and what it says; a refusal comes before anything is sent."""
 
 from dataclasses import replace
 

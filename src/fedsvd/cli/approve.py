@@ -43,9 +43,9 @@ def approve(
         record = connection.job(job)
         considered = consider(connection.site, record, connection.csp(), connection.certificates(record.id))
         site = connection.site
-    told = _record(considered, link)
+    summary = _record(considered, link)
     if format is Format.TEXT:
-        output.answer(told, lambda console: _show(console, considered, link))
+        output.answer(summary, lambda console: _show(console, considered, link))
     considered.expect_all_known()
     considered.expect_allowed()
     compared = {ungrouped(text) for text in pin or ()}
@@ -57,7 +57,7 @@ def approve(
     agree(site, considered, compared)
     enlisted = enlist and enlist_now(site, record, csp)
     if format is Format.JSON:
-        output.answer({**told, "approved": True, "enlisted": enlisted}, lambda console: None)
+        output.answer({**summary, "approved": True, "enlisted": enlisted}, lambda console: None)
     else:
         output.line(f"approved{' and enlisted' if enlisted else ''}: {record.name} ({record.short})")
     if enlist and not enlisted:
@@ -78,7 +78,7 @@ def _opens_gram(plan: SessionPlan) -> bool:
 def _record(considered: Considered, link: str | None) -> dict[str, Any]:
     record, plan = considered.record, considered.plan
     names = tuple(party.name for party in considered.job.parties)
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "job": record.id,
         "name": record.name,
         "task": considered.job.study.task,
@@ -91,9 +91,9 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         ],
     }
     if plan is None:
-        return told
+        return summary
     return {
-        **told,
+        **summary,
         "size": size_of(plan),
         "scheme": plan.scheme,
         "mode": plan.mode,

@@ -49,7 +49,7 @@ def audit(
     template()  # what is missing for the page is said before the work
     asked = read_job(job)
     source = open_source(data, scratch=scratch)
-    found = run_audit(source, asked, budget=budget or BUDGET, include_data=include_data, seed=seed, told=output.line)
+    found = run_audit(source, asked, budget=budget or BUDGET, include_data=include_data, seed=seed, report=output.line)
     names = tuple(party.name for party in asked.parties)
     record = _named(found.record(), names)
     out.write_text(render(found, record, include_data), encoding="utf-8")

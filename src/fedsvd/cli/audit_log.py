@@ -14,7 +14,7 @@ audit_log = typer.Typer(no_args_is_help=True, help="A role's audit log: JSON lin
 
 @audit_log.callback()
 def _group() -> None:
-    """Keeps ``verify`` a word of its own."""
+    """Makes ``verify`` a command of its own."""
 
 
 @audit_log.command()

@@ -1,7 +1,7 @@
 """``fedsvd bench scale``: studies of growing size, how their time grows, and what the cost model estimated.
 
 Every size is predicted before it is run: by the cost model at this machine's measured rates and the time that making
-the data takes; after the first size also by what that one took beside its work, and how its work differed. JSON
+the data takes; after the first size also by what that one took in addition to its work, and how its work differed. JSON
 always, a plot where matplotlib is.
 """
 
@@ -86,16 +86,16 @@ def _lengths(text: str) -> list[int]:
 
 
 def _run(output: Output, cases: list[Case], alone: bool) -> list[Step]:
-    machine, factor, beside, steps = rated().machine, 1.0, 0.0, []
+    machine, factor, overhead, steps = rated().machine, 1.0, 0.0, []
     for case in cases:
         made = generation(case) / 2  # two parties make their halves at the same time
         model = modelled(case, machine)
-        estimated = beside + made + factor * model
+        estimated = overhead + made + factor * model
         output.line(f"{case.task} {case.short:,} x {case.long:,}: about {duration(estimated)} estimated")
         with watched(output) as seen:
             step = measured(case, estimated, alone=alone, seen=seen)
         output.line(f"{case.task} {case.short:,} x {case.long:,}: {duration(step.seconds)} measured")
-        beside, factor = step.seconds - step.busy, max(step.busy - made, 0.01) / model
+        overhead, factor = step.seconds - step.busy, max(step.busy - made, 0.01) / model
         steps.append(step)
     return steps
 

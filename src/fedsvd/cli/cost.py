@@ -88,7 +88,7 @@ def family_record(plan: SessionPlan, estimated: Estimate) -> dict[str, Any]:
     }
 
 
-def beside(plan: SessionPlan, estimated: Estimate) -> str:
+def compared_line(plan: SessionPlan, estimated: Estimate) -> str:
     """The same for a person."""
     cost = estimated.cost
     apart, together = roughly(cost.seconds_side_by_side), roughly(cost.seconds_on_one_machine)
@@ -103,7 +103,7 @@ def cost_table(plan: SessionPlan, cost: Cost, names: tuple[str, ...]) -> Table:
 
 
 def roughly(seconds: float) -> str:
-    """A time for a person, no finer than it is known: what a run takes beside its work is not estimated."""
+    """A time for a person, no finer than it is known: what a run takes in addition to its work is not estimated."""
     return "less than a second" if seconds < 0.5 else f"about {duration(seconds)}"
 
 

@@ -134,8 +134,8 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
         return Response(_part("js"), media_type="text/javascript", headers=_HEADERS)
 
     async def events(request: Request) -> Response:
-        told = refused(request)
-        return told or StreamingResponse(_told(state, stopping), media_type="text/event-stream", headers=_HEADERS)
+        refusal = refused(request)
+        return refusal or StreamingResponse(_events(state, stopping), media_type="text/event-stream", headers=_HEADERS)
 
     parts = {"": page, "board.css": style, "board.js": script, "events": events}
     routes = [Route("/", enter), *(Route(place + name, part) for name, part in parts.items())]
@@ -143,8 +143,8 @@ def application(state: Callable[[], dict[str, Any]], token: str, stopping: threa
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])])
 
 
-async def _told(state: Callable[[], dict[str, Any]], stopping: threading.Event) -> AsyncIterator[str]:
-    """Server-sent events: the whole state whenever it has changed."""
+async def _events(state: Callable[[], dict[str, Any]], stopping: threading.Event) -> AsyncIterator[str]:
+    """Server-sent events: the full state whenever it has changed."""
     last = ""
     while not stopping.is_set():
         now = await asyncio.to_thread(state)

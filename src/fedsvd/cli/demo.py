@@ -2,7 +2,7 @@
 
 The table is scikit-learn's breast cancer data, 569 patients with 30 measurements each. The hospitals run a PCA and an
 SVD together on the ``local`` rung: authority, CSP and each hospital in a process of its own, over mutual TLS; plain
-NumPy runs the same on all rows in one place. The default policy is kept to: this much data may be shown this way.
+NumPy runs the same on all rows in one place. The default policy is enforced: this much data may be shown this way.
 Results and reports stay in ``results/demo-pca`` and ``results/demo-svd``; another demo replaces them.
 """
 
@@ -42,7 +42,7 @@ def demo(
     quiet: Quiet = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Three hospitals factorise one table, each in a process of its own; nobody hands over a row."""
+    """Three hospitals factorise one table, each in a process of its own; no one hands over a row."""
     output, (D, names) = Output(format, quiet), _patients()
     for task in ("pca", "svd"):
         expect_free(out / f"demo-{task}", overwrite=True)
@@ -177,7 +177,7 @@ def _show(console: Console, record: dict[str, Any]) -> None:
     console.print(f"Breast cancer data: {what}.")
     console.print(
         f"{record['processes']} processes on this machine, over mutual TLS with certificates made for this run. The "
-        "roles are\nreal, but all keys were yours: this shows that the numbers are right, and protects nobody.\n"
+        "roles are\nreal, but all keys were yours: this shows that the numbers are right, and protects no one.\n"
     )
     rows = [(run["name"], name, f"{error:.1e}") for run in runs for name, error in run["errors"].items()]
     console.print(listing(("study", "federated against NumPy on the joint data", "largest error"), rows))

@@ -71,7 +71,7 @@ def approve(
     ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Sign a certificate for the role and name that you mean, and the fingerprint that you were told."""
+    """Sign a certificate for the role and name that you mean, and the fingerprint that you received out of band."""
     target = _free(out or Path(f"{role}-{name}.pem"))
     operator = Authority(directory)
     pem = operator.approve(
@@ -101,17 +101,17 @@ def revoke(
 ) -> None:
     """Put every certificate of this name on the revocation list."""
     Authority(directory).revoke(role, name, now=_now(), keep_newest=keep_newest)
-    _tell_list(directory, format, f"{role}/{name} is revoked. ")
+    _show_list(directory, format, f"{role}/{name} is revoked. ")
 
 
 @federation.command()
 def revocations(directory: Folder, format: FormatOption = Format.TEXT) -> None:
     """Sign the revocation list anew; kits warn when theirs is old."""
     Authority(directory).revocation_list(now=_now())
-    _tell_list(directory, format, "")
+    _show_list(directory, format, "")
 
 
-def _tell_list(directory: Path, format: Format, what: str) -> None:
+def _show_list(directory: Path, format: Format, what: str) -> None:
     path = directory / REVOKED
     count = sum(issued.revoked is not None for issued in Authority(directory).register())
     text = f"{what}Send {path} ({count} revoked) to every member, to the CSP first: fedsvd join revocations"

@@ -69,7 +69,7 @@ class Commands(Lazy):
         except KeyboardInterrupt as stopped:
             left = str(stopped) or "nothing was written"
             if _asks_for_json(sys.argv[1:]):
-                _tell(True, "interrupted", left, "", "KeyboardInterrupt")
+                _show_error(True, "interrupted", left, "", "KeyboardInterrupt")
             else:
                 typer.echo(f"interrupted: {left}", err=True)
             sys.exit(INTERRUPTED)
@@ -91,10 +91,10 @@ class Commands(Lazy):
             code = super().main(words, prog_name, complete_var, not as_json, windows_expand_args, **extra)
             sys.exit(code if isinstance(code, int) else OK)
         except FedSVDError as error:
-            _tell(as_json, error.code, error.fault, error.fix, type(error).__name__, error.problems)
+            _show_error(as_json, error.code, error.fault, error.fix, type(error).__name__, error.problems)
             sys.exit(FAILED)
         except _Misuse as error:
-            _tell(as_json, "usage", error.format_message(), f"fedsvd {' '.join(words[:1])} --help", "UsageError")
+            _show_error(as_json, "usage", error.format_message(), f"fedsvd {' '.join(words[:1])} --help", "UsageError")
             sys.exit(MISUSED)
         except typer.Abort:
             sys.exit(FAILED)
@@ -102,7 +102,7 @@ class Commands(Lazy):
             if os.environ.get("FEDSVD_DEBUG"):
                 traceback.print_exc()
             fault = f"unexpected {type(error).__name__}: this is a defect of fedsvd"
-            _tell(as_json, "FSVD-000", fault, "report it, with what FEDSVD_DEBUG=1 prints", type(error).__name__)
+            _show_error(as_json, "FSVD-000", fault, "report it, with what FEDSVD_DEBUG=1 prints", type(error).__name__)
             sys.exit(UNEXPECTED)
 
 
@@ -110,7 +110,9 @@ def _asks_for_json(words: Sequence[str]) -> bool:
     return "--format=json" in words or ("--format", "json") in pairwise(words)
 
 
-def _tell(as_json: bool, code: str, fault: str, fix: str, kind: str, problems: Sequence[FedSVDError] = ()) -> None:
+def _show_error(
+    as_json: bool, code: str, fault: str, fix: str, kind: str, problems: Sequence[FedSVDError] = ()
+) -> None:
     if as_json:
         record: dict[str, Any] = {"code": code, "fault": fault, "fix": fix, "kind": kind}
         if problems:

@@ -1,4 +1,4 @@
-"""``fedsvd job``: a study among institutions, asked for by a researcher and followed by everybody in it."""
+"""``fedsvd job``: a study among institutions, asked for by a researcher and followed by all its members."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -118,7 +118,7 @@ def results(job: JobId, kit: KitOption, csp: CspOption = None, format: FormatOpt
 def _show_results(output: Output, found: Results, record: JobRecord, failures: Sequence[Failure] = ()) -> None:
     rows = how_rows_belong(study_of(record.job))
     report = None if found.folder is None else drawn(found.folder)
-    told = {
+    shown_facts = {
         **_short(record),
         "rows": rows or None,
         "finished": list(found.finished),
@@ -142,7 +142,7 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
         shown["report"] = report
     for failure in failures:
         shown[f"failed: {failure.who}"] = f"{failure.code} in {failure.stage or 'starting'}: {failure.text}"
-    output.answer(told, lambda console: console.print(facts(shown)))
+    output.answer(shown_facts, lambda console: console.print(facts(shown)))
 
 
 def _short(record: JobRecord) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def request(
         made = request_of(kit, private.read(ca), fingerprint, role, name, address or ())
     else:
         made = make_request(kit, str(federation), role, name, address or ())
-    _tell_request(kit, made, format)
+    _show_request(kit, made, format)
 
 
 @join.command()
@@ -76,7 +76,7 @@ def accept(
     )
     if not (kit / SITE).exists():
         write_site(taken, csp)
-    _tell_kit(taken, format)
+    _show_kit(taken, format)
 
 
 @join.command()
@@ -87,7 +87,7 @@ def renew(
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Ask for this kit's next certificate; the identity stays, so no one has to pin it again."""
-    _tell_request(kit, requests.renew(kit, addresses=address or None, new_tls_key=not keep_tls_key), format)
+    _show_request(kit, requests.renew(kit, addresses=address or None, new_tls_key=not keep_tls_key), format)
 
 
 @join.command()
@@ -100,7 +100,7 @@ def pin(
 ) -> None:
     """Trust this key, and no other, to be that owner's."""
     pin_key(kit, name, fingerprint, instead=instead)
-    _tell_kit(Kit.read(kit), format)
+    _show_kit(Kit.read(kit), format)
 
 
 @join.command()
@@ -111,16 +111,16 @@ def revocations(
 ) -> None:
     """Take the operator's newest revocation list into the kit; it counts from the next connection on."""
     accept_revocations(kit, private.read(file))
-    _tell_kit(Kit.read(kit), format)
+    _show_kit(Kit.read(kit), format)
 
 
 @join.command()
 def show(kit: KitOption, format: FormatOption = Format.TEXT) -> None:
     """Who this kit is, whom it knows, and what its owner should see to."""
-    _tell_kit(Kit.read(kit), format)
+    _show_kit(Kit.read(kit), format)
 
 
-def _tell_request(kit: Path, made: Request, format: Format) -> None:
+def _show_request(kit: Path, made: Request, format: Format) -> None:
     record = {
         "role": str(made.claim.identity.role),
         "name": made.claim.identity.party_id,
@@ -130,7 +130,7 @@ def _tell_request(kit: Path, made: Request, format: Format) -> None:
     }
 
     def show(console: Console) -> None:
-        console.print(f"Send {kit / REQUEST} to the operator. Keep the rest: keys never leave {kit}.")
+        console.print(f"Send {kit / REQUEST} to the operator. Send nothing else: keys never leave {kit}.")
         console.print(
             facts(
                 {
@@ -143,7 +143,7 @@ def _tell_request(kit: Path, made: Request, format: Format) -> None:
     Output(format).answer(record, show)
 
 
-def _tell_kit(kit: Kit, format: Format) -> None:
+def _show_kit(kit: Kit, format: Format) -> None:
     warnings, revoked = kit.warnings(_now()), kit.revocations()
     record: dict[str, Any] = {
         "role": str(kit.identity.role),

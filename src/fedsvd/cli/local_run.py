@@ -19,8 +19,8 @@ from fedsvd.cli.study import (
     own_parts,
     point_out,
     show_estimate,
+    show_resumption,
     show_tables,
-    tell_of_resumption,
 )
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
@@ -44,7 +44,7 @@ _ROWS_SHOWN = 5
 def carry_out_locally(
     output: Output, job: Job, out: Path | None, overwrite: bool, scratch: Path | None, policy: Policy
 ) -> None:
-    """Run a job with one process to each role, write its results, and tell what came of it."""
+    """Run a job with one process to each role, write its results, and show what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)
     prepared = prepare(job, scratch)
@@ -61,7 +61,7 @@ def carry_out_locally(
     output.line(f"starting {len(planned.plan.parties)} processes on this machine")
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:
-        tell_of_resumption(output, resumable)
+        show_resumption(output, resumable)
         with local_federation(job, policy=policy, scratch=scratch) as federation:
             with watched(output) as seen, all_faults_named(prepared):
                 run = federation.run(job, seen, resumable)

@@ -12,7 +12,7 @@ from fedsvd import __version__
 from fedsvd.cli.group import Commands
 
 VERBS = {
-    "demo": "Three hospitals factorise one table, each in a process of its own; nobody hands over a row.",
+    "demo": "Three hospitals factorise one table, each in a process of its own; no one hands over a row.",
     "init": "Write a job.toml and a policy.toml to begin with; asks for what options do not say.",
     "run": "Run the study that a job file describes.",
     "svd": "Singular values and vectors of the joint table, without a job file.",

@@ -94,7 +94,7 @@ def _console(file: TextIO) -> Console:
 
 
 def facts(rows: Mapping[str, object]) -> Table:
-    """Names and values beside each other, without a frame."""
+    """Names and values side by side, without a frame."""
     table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
         table.add_row(Text(name, style="bold"), str(value))

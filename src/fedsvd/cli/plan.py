@@ -32,7 +32,7 @@ def plan(
 ) -> None:
     """Say what a job will do, what it reveals and what it costs, before anything is sent."""
     # Imported here: --help needs neither the cost model nor what opens data.
-    from fedsvd.cli.cost import beside, cost_record, cost_table, estimate, family_record, in_words
+    from fedsvd.cli.cost import compared_line, cost_record, cost_table, estimate, family_record, in_words
     from fedsvd.cli.study import point_out
     from fedsvd.studies.job_data import prepare
     from fedsvd.studies.job_file import read_job
@@ -51,7 +51,7 @@ def plan(
         output.notice(named(str(finding), prepared.names))
     point_out(output, prepared)
     costs = cost_table(planned.plan, estimated.cost, prepared.names)
-    totals = in_words(estimated.cost, estimated.basis) + ([] if compared is None else [beside(*compared)])
+    totals = in_words(estimated.cost, estimated.basis) + ([] if compared is None else [compared_line(*compared)])
     output.answer(record, lambda console: _show(console, record, totals, costs))
 
 

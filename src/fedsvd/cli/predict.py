@@ -1,7 +1,7 @@
 """``fedsvd predict``: what a result says of new data.
 
-Scores of a PCA, coordinates of an SVD or LSA and predictions of a regression on split rows need nobody else: they are
-computed here, table by table. A regression on split columns is predicted by all parties together, for the label
+Scores of a PCA, coordinates of an SVD or LSA and predictions of a regression on split rows need no other party: they
+are computed here, table by table. A regression on split columns is predicted by all parties together, for the label
 holder. With split columns, an SVD or LSA folds new columns in: their places among the columns it was made from.
 """
 
@@ -30,7 +30,7 @@ _ROWS_SHOWN = 5
 
 
 def predict(
-    results: Annotated[Path, typer.Argument(help="A results folder: of a party, or of a whole job.")],
+    results: Annotated[Path, typer.Argument(help="A results folder: of a party, or of a job.")],
     party: Parties,
     ids: IdsOption = Ids.COMPARE,
     out: Annotated[Path | None, typer.Option("--out", help="A folder for what is predicted.")] = None,
@@ -59,7 +59,7 @@ def _together(
     """Predictions for the label holder, by all parties of a regression on split columns."""
     parts = [read_result(path) for path in party_folders(results)]
     if len(parts) < model.plan.k:
-        fix = "name the folder of the whole job; between institutions every party runs its own part"
+        fix = "name the folder of the job with all parties; between institutions every party runs its own part"
         raise ConfigError("a prediction on split columns needs the results of all parties", fix)
     names = tuple(part.party or "" for part in parts)
     if len(named) != len(parts):

@@ -1,4 +1,4 @@
-"""``fedsvd federation rehearse`` and ``start``: a whole federation on one machine, to try the commands out.
+"""``fedsvd federation rehearse`` and ``start``: a federation on one machine, to try the commands out.
 
 From nothing to the results of a first job among institutions that are all one person: five commands, of which the
 first prints the other four. A real federation is founded with ``fedsvd federation init``; nothing here touches one.

@@ -1,4 +1,4 @@
-"""``fedsvd reproduce``: the paper's tables and figures, run here and put beside the paper's own numbers."""
+"""``fedsvd reproduce``: the paper's tables and figures, run here and put next to the paper's own numbers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ Names = Annotated[list[str], typer.Argument(help="Experiments, or 'all'; without
 
 
 def reproduce(
-    names: Names = [],  # noqa: B006  (typer wants a list, and nobody changes it)
+    names: Names = [],  # noqa: B006  (typer wants a list, and no code changes it)
     quick: Annotated[bool, typer.Option("--quick", help="Sizes that take minutes on two cores.")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", hidden=True, help="Sizes that take seconds.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder with wine/, mnist/ and ml-100k/.")] = None,
@@ -72,7 +72,7 @@ def _chosen(names: list[str], known: list[str]) -> list[str]:
 def _record(summary: "Summary", out: Path) -> dict[str, object]:
     return {
         "ran": summary.ran,
-        "finished_before": summary.kept,
+        "finished_before": summary.finished_before,
         "not_run": summary.missing,
         "comparisons": len(summary.verdicts),
         "comparisons_that_hold": sum(verdict.holds for verdict in summary.verdicts),
@@ -86,7 +86,7 @@ def _show(console: Console, summary: "Summary", out: Path) -> None:
     console.print(
         facts(
             {
-                "cases": f"{summary.ran} run, {summary.kept} finished before",
+                "cases": f"{summary.ran} run, {summary.finished_before} finished before",
                 "comparisons": f"{held} of {len(summary.verdicts)} hold",
                 "time": duration(summary.seconds),
                 "page": out / "reproduce.html",

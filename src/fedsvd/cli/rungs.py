@@ -29,7 +29,7 @@ Env = Annotated[
     ),
 ]
 PolicyOption = Annotated[
-    Path | None, typer.Option("--policy", help="local: the policy.toml that every party keeps to; the default's rules.")
+    Path | None, typer.Option("--policy", help="local: the policy.toml that every party enforces; the default's rules.")
 ]
 Consent = Annotated[
     bool,
@@ -49,7 +49,7 @@ def carry_out_on(
     policy: Path | None,
     consent: bool,
 ) -> None:
-    """Run a job on a rung, write its results, and tell what came of it."""
+    """Run a job on a rung, write its results, and show what came of it."""
     rules = _policy_of(policy, consent)
     # Imported here: --help needs neither, and they bring all of the computation along.
     if env is Environment.LOCAL:
@@ -65,7 +65,7 @@ def carry_out_on(
 
 
 def _policy_of(policy: Path | None, consent: bool) -> Policy:
-    """The policy that the parties of a local run keep to."""
+    """The policy that the parties of a local run enforce."""
     if policy is not None and consent:
         raise ConfigError("--policy and --consent exclude each other", "leave one of them out")
     if consent:

@@ -3,7 +3,7 @@
 A signal handler of Python's runs in the main thread alone, when that thread comes back to Python. The system may give
 the signal to any other thread, and does so under load; a main thread that waits for a lock is then not woken, and would
 wait for ever. Therefore it is the byte which the signal leaves in a socket that counts, and a thread of its own that
-reads it. Setting the event there also keeps a handler out of a lock that the thread it interrupts is holding.
+reads it. Setting the event there also avoids a handler that takes a lock that the thread it interrupts is holding.
 
 That is for services. A command that is interrupted says what it has written and what not (``Interrupted``).
 """

@@ -1,8 +1,8 @@
 """``fedsvd csp|authority|party start``: a role as a long-running process.
 
 One line on standard output when it is ready; one log line to an event on standard error, ``key=value``. SIGTERM and
-SIGINT end it cleanly with exit code 0: sessions under way are told, files are whole. It never takes longer than 45
-seconds: what hangs is left, with exit code 1 and a trace of where it hung.
+SIGINT end it cleanly with exit code 0: sessions under way are ended and reported, files are complete. It never takes
+longer than 45 seconds: what hangs is left, with exit code 1 and a trace of where it hung.
 """
 
 import json
@@ -36,7 +36,7 @@ party = typer.Typer(no_args_is_help=True, help="A party, which owns data.")
 @authority.callback()
 @party.callback()
 def _role() -> None:
-    """Keeps ``start`` a word of its own: a group of one command would swallow it."""
+    """Makes ``start`` a command of its own: a group of one command would swallow it."""
 
 
 @csp.command("start")

@@ -1,4 +1,4 @@
-"""What ``run`` and the task verbs share: a job from options, its run, and how its outcome is told."""
+"""What ``run`` and the task verbs share: a job from options, its run, and how its outcome is shown."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ _ROWS_SHOWN = 5
 
 
 def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scratch: Path | None) -> None:
-    """Run a job in this process, write its results, and tell what came of it."""
+    """Run a job in this process, write its results, and show what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
     prepared = prepare(job, scratch)
@@ -41,7 +41,7 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
     show_estimate(output, prepared)
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), resumable, folder_next_to(target) as folder:
-        tell_of_resumption(output, resumable)
+        show_resumption(output, resumable)
 
         def files(plan: SessionPlan, i: int) -> UserFiles:
             own = folder / str(i + 1)
@@ -80,7 +80,7 @@ def left_behind(target: Path, resumable: Resumable) -> str:
     return f"no results were written to {target}; nothing else was stored"
 
 
-def tell_of_resumption(output: Output, resumable: Resumable) -> None:
+def show_resumption(output: Output, resumable: Resumable) -> None:
     """That an earlier run was interrupted, and is gone on with."""
     if resumable.found:
         output.line("an earlier run was interrupted: going on from what it compressed")
@@ -103,13 +103,13 @@ def show_estimate(output: Output, prepared: Prepared, apart: bool = False) -> No
 
 def own_parts(verified: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """What the parties measured of their own parts, where the job asked them to, for a person."""
-    told = {}
+    figures_of = {}
     for name, part in verified.items():
         looked_at = "all" if part["columns"] == part["of"] else f"{part['columns']:,} of"
         measures = [(word, part[word]) for word in ("residual", "orthogonality") if part[word] is not None]
         figures = "".join(f", {word} {value:.1e}" for word, value in measures)
-        told[f"verified by {name}"] = f"{looked_at} {part['of']:,} of its own{figures}"
-    return told
+        figures_of[f"verified by {name}"] = f"{looked_at} {part['of']:,} of its own{figures}"
+    return figures_of
 
 
 def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:

@@ -139,7 +139,7 @@ class _Lines:
     """A line when a role stays in a stage for a while or is done, and one for every ten per cent of a stage."""
 
     def __init__(self, output: Output, pace: Pace) -> None:
-        self._voice = output
+        self._output = output
         self._pace = pace
         self._state = ""
         self._since: dict[str, tuple[str, float]] = {}  # which stage a role is in, and from when
@@ -150,14 +150,14 @@ class _Lines:
         state = f"{record.state}{_attempt(record)}"
         if state != self._state:
             self._state = state
-            self._voice.line(f"{record.name} ({record.short}): {state}")
+            self._output.line(f"{record.name} ({record.short}): {state}")
         for row in self._pace.rows(record, now):
             stage, began = self._since.get(row.role, ("", now))
             if row.stage != stage:
                 self._since[row.role] = row.stage, now
             lasts = row.stage == stage != "" and now - began >= _WORTH_A_LINE
             if (lasts or row.stage == "done") and self._is_news(row):
-                self._voice.line(str(row))
+                self._output.line(str(row))
 
     def _is_news(self, row: Row) -> bool:
         key, tenth = (row.role, row.stage), int(10 * (row.share or 0.0))

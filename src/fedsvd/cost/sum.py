@@ -1,4 +1,4 @@
-"""What a session of the sum family costs a user: compress, share, open or upload, check (specification, section 4)."""
+"""What a session of the sum family costs a user: compress, share, open or upload, check (steps 3 to 8)."""
 
 from fedsvd.compress.centre import SHIFT_COLUMNS
 from fedsvd.cost.common import User

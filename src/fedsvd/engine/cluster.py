@@ -1,12 +1,12 @@
 """A cluster of one institution's own (Dask), put to work inside one role: never between institutions.
 
 A party's data is compressed where it lies: every worker factors some columns, and the factors merge in a tree. The CSP
-keeps a matrix that is long on both sides as blocks on the workers (``cluster_store.py``). A worker that dies takes
+stores a matrix that is long on both sides as blocks on the workers (``cluster_store.py``). A worker that dies takes
 nothing with it: what it had is computed again from the data, or loaded again from the scratch folder.
 
-Dask's own messages are pickled Python, which whoever can speak to the scheduler can have executed. So the scheduler is
-reached over mutual TLS or not at all: a cluster started here makes throw-away certificates, and the address of a
-running one must begin with ``tls://`` (its certificates are those of Dask's own configuration).
+Dask's own messages are pickled Python, and any process that reaches the scheduler can have them executed. So the
+scheduler is reached over mutual TLS or not at all: a cluster started here makes throw-away certificates, and the
+address of a running one must begin with ``tls://`` (its certificates are those of Dask's own configuration).
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class Cluster:
 
     @property
     def client(self) -> Any:
-        """Dask's own client, for whoever keeps blocks on the workers."""
+        """Dask's own client, for a store of blocks on the workers."""
         return self._client
 
     @property
@@ -75,7 +75,7 @@ class Cluster:
         """The running factor of all columns of a source, computed by the workers."""
         futures = self._parts(source, shift, panel)
         if progress is not None:
-            self._tell(futures, source.shape[1], progress)
+            self._report(futures, source.shape[1], progress)
         while len(futures) > 1:
             pairs = [futures[i : i + 2] for i in range(0, len(futures), 2)]
             futures = [self._submit(merged, pair) if len(pair) == 2 else pair[0] for pair in pairs]
@@ -130,7 +130,7 @@ class Cluster:
     def _submit(self, work: Callable[..., bytes], *args: Any) -> Any:
         return self._client.submit(work, *args, pure=False, retries=_RETRIES)
 
-    def _tell(self, futures: Sequence[Any], n: int, progress: Progress) -> None:
+    def _report(self, futures: Sequence[Any], n: int, progress: Progress) -> None:
         done = 0
 
         def count(future: Any, total: int) -> None:

@@ -1,7 +1,7 @@
 """A block store whose blocks are worked on by a cluster: X' of the CSP where it is long on both sides.
 
 The matrix lies in panels of whole columns, a private file each, in a scratch folder that the workers see too. A worker
-loads a panel when the first product asks for it and keeps it in memory for the passes to come; a worker that dies is
+loads a panel when the first product asks for it and caches it in memory for the passes to come; a worker that dies is
 replaced by another that loads the same file. A product sends the narrow block and brings back its share: X' itself
 does not travel. Dask spills what does not fit the workers' memory.
 """

@@ -1,7 +1,7 @@
-"""What a role computes with: a device and the threads that make pads beside it, or a cluster.
+"""What a role computes with: a device and the threads that make pads meanwhile, or a cluster.
 
-All are this process's own affair: no plan names them, and nobody else hears of them. On the CPU a role needs neither
-device nor cluster; what it computes outside of BLAS (masks, encoding, pads) it shares out by ``each_over``.
+All are local to this process: no plan names them, and no other party learns of them. On the CPU a role needs
+neither device nor cluster; what it computes outside of BLAS (masks, encoding, pads) it shares out by ``each_over``.
 """
 
 import os
@@ -58,7 +58,7 @@ class Engine:
         return cls(cluster=Cluster.open(None if engine == "dask" else engine))
 
     def storage(self, scratch: Path | None) -> Storage:
-        """Where the CSP keeps X': in memory, in the scratch folder, or with the cluster where it is beyond memory."""
+        """Where the CSP stores X': in memory, in the scratch folder, or with the cluster where it is beyond memory."""
         cluster = self.cluster
 
         def store(shape: tuple[int, int], access: Access, budget: int) -> BlockStore:

@@ -71,7 +71,7 @@ class Player:
 
     @property
     def failure(self) -> FedSVDError | None:
-        """What stopped the session here, or kept its end from being sent."""
+        """What stopped the session here, or prevented its end from being sent."""
         return self.machine.failure or self._not_sent
 
     def play(self) -> Played:

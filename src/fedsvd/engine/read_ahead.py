@@ -2,8 +2,8 @@
 
 A thread of its own reads one panel ahead of a pass that goes forward; reading and generating give up the interpreter's
 lock, as BLAS and AES do, so the two overlap where a core or a disk has time. Never more than one panel waits, and the
-source underneath is never read by two threads at once. Whoever jumps about reads as before. The core knows nothing of
-this: it is handed a source like any other.
+source underneath is never read by two threads at once. A caller that jumps about reads as before. The core knows
+nothing of this: it is handed a source like any other.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -80,5 +80,5 @@ class ReadAhead(MatrixSource):
 
 
 def read_ahead(source: MatrixSource) -> MatrixSource:
-    """The source with a reader of its own; a sparse one as it is, for whoever asks it for sparse panels."""
+    """The source with a reader of its own; a sparse one as it is, for callers that ask it for sparse panels."""
     return source if isinstance(source, SparsePanels) else ReadAhead(source)

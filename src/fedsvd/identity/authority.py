@@ -1,4 +1,4 @@
-"""The operator of a federation: signs certificates, keeps the register, revokes.
+"""The operator of a federation: signs certificates, writes the register, revokes.
 
 Not a role of the protocol: the operator takes part in no study, and must not be the CSP, which could then pose as any
 party whose key no one pinned. Nothing is signed unless the operator gives the fingerprint that the applicant read out.
@@ -42,7 +42,7 @@ DAYS = 397
 
 
 class Authority:
-    """A federation's operator at work in its folder; its key is read when something is signed, and not kept."""
+    """A federation's operator at work in its folder; its key is read when something is signed, and not cached."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -61,7 +61,7 @@ class Authority:
 
     @property
     def fingerprint(self) -> str:
-        """What applicants are told out of band, in groups."""
+        """What applicants receive out of band, in groups."""
         return grouped(fingerprint_of(self.ca))
 
     def approve(
@@ -76,7 +76,7 @@ class Authority:
         renew: bool = False,
         organisation: str | None = None,
     ) -> bytes:
-        """A certificate in PEM, for the role and id that the operator names and the fingerprint it was told."""
+        """A certificate in PEM, for the role and id that the operator names and the fingerprint that it was given."""
         now = utc(now)
         if days < 1:
             raise ConfigError(f"a certificate for {days} days", "give it a day or more")

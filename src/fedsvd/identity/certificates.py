@@ -1,7 +1,7 @@
 """X.509: the operator's own certificate, those it signs, the list of those it revoked, and what each must look like.
 
 Keys are ECDSA on P-256, because the TLS of gRPC takes no Ed25519 certificates. A certificate is for servers (the CSP,
-the one role that listens) or for clients (all others), never for both, so TLS itself keeps the CSP's apart from the
+the one role that listens) or for clients (all others), never for both, so TLS itself separates the CSP's from the
 rest. The operator signs roles directly and no one in between. Files and registers are not here; the clock is an
 argument.
 """

@@ -77,7 +77,7 @@ class Kit:
         """The kit in a folder; its keys, certificate and federation belong together, or this raises."""
         if not (directory / CERTIFICATE).exists():
             raise _without_certificate(directory)
-        _expect_whole(directory)
+        _expect_complete(directory)
         certificate, ca = (load_certificate(private.read(directory / name)) for name in (CERTIFICATE, CA))
         claim = expect_issued(certificate, ca)
         expect_apart_from_operator(directory, claim.identity.role)
@@ -104,7 +104,7 @@ class Kit:
         return is_rehearsal(self.ca)
 
     def tls_key_pem(self) -> bytes:
-        """The private TLS key, for the TLS library and for nothing else; read when asked for, and not kept."""
+        """The private TLS key, for the TLS library and for nothing else; read when asked for, and not cached."""
         return private.read_secret(self.key_path)
 
     def pins(self) -> dict[str, str]:
@@ -241,7 +241,7 @@ def _accepted_ca(kit_dir: Path, ca_pem: bytes | None, fingerprint: str | None) -
     ca = load_certificate(ca_pem)
     if fingerprint is not None and fingerprint_of(ca) != ungrouped(fingerprint):
         raise NotAuthenticated(
-            "the operator's certificate does not have the fingerprint that was told",
+            "the operator's certificate does not have the fingerprint that was given",
             "ask again; if it differs still, another person is posing as the operator",
         )
     if ours is not None and fingerprint_of(ours) != fingerprint_of(ca):
@@ -250,7 +250,7 @@ def _accepted_ca(kit_dir: Path, ca_pem: bytes | None, fingerprint: str | None) -
 
 
 def _without_certificate(kit_dir: Path) -> StorageError:
-    """Why this folder has no certificate, as far as the folder tells."""
+    """Why this folder has no certificate, as far as the folder shows."""
     if not kit_dir.is_dir():
         return StorageError(f"there is no folder {kit_dir}", "check --kit, or make a kit: fedsvd join request")
     fault = f"there is no certificate in {kit_dir}"
@@ -260,7 +260,7 @@ def _without_certificate(kit_dir: Path) -> StorageError:
     return StorageError(fault, fix)
 
 
-def _expect_whole(kit_dir: Path) -> None:
+def _expect_complete(kit_dir: Path) -> None:
     """Raise ``StorageError`` for a file that every kit has and this one has not."""
     again = f"fedsvd join accept --kit {kit_dir} --certificate {kit_dir / CERTIFICATE} --ca FILE --fingerprint DIGITS"
     accepted = f"ask the operator for ca.pem, and take it in: {again}"

@@ -68,7 +68,7 @@ def add_revoked(folder: Path, issued: Issued, now: datetime, barred: bool) -> No
 
 
 def expect_may_issue(register: list[Issued], claim: Claim, tls: str, now: datetime, renew: bool) -> None:
-    """Raise unless a certificate for this claim keeps one key to a name and one name to a key."""
+    """Raise unless a certificate for this claim leaves one key to a name and one name to a key."""
     identity, key = claim.identity, key_fingerprint(claim.identity.signing_public)
     for old in register:
         same_name = (old.role, old.party_id) == (identity.role, identity.party_id)
@@ -108,5 +108,5 @@ def _replay(found: dict[int, Issued], record: dict[str, object]) -> None:
 
 def _add(folder: Path, record: dict[str, object]) -> None:
     line = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in record.items()}
-    # A serial number has more digits than a number in JSON is sure to keep.
+    # A serial number has more digits than a number in JSON is sure to preserve.
     private.append_line(folder / REGISTER, json.dumps({**line, "serial": str(line["serial"])}).encode())

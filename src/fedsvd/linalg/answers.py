@@ -1,4 +1,4 @@
-"""Factors that were computed elsewhere, checked before anything is done with them (specification, 4.2 and 5.2).
+"""Factors that were computed elsewhere, checked before anything is done with them (specification, steps 6 and 7).
 
 An answer is U, (m, r), and where it is released sigma, (r,), with r as planned. Where the rank is lower, only the first
 columns are nonzero: their number is called rho, and the columns and values after them are exactly zero. Two questions

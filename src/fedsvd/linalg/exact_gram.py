@@ -1,4 +1,4 @@
-"""``A A^T`` without any rounding, as words of Z_2^128 in units of 2^-126 (specification, 3.4).
+"""``A A^T`` without any rounding, as words of Z_2^128 in units of 2^-126 (specification, step 4).
 
 The entries of A, at most 1/2 in magnitude, are put on the grid 2^-63 and cut into three signed slices of 21 bits,
 

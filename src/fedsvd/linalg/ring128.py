@@ -1,4 +1,4 @@
-"""Arithmetic of the ring Z_2^128 on arrays: exact Gram matrices are numbers of this ring (specification, 2.1).
+"""Arithmetic of the ring Z_2^128 on arrays: exact Gram matrices are numbers of this ring (specification, section 2).
 
 An array of words has a last axis of length two: the low 64 bits, then the high ones, read together as one signed
 integer in two's complement. NumPy's words are uint64, which is how they travel; every other library has them as int64

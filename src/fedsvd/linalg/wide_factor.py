@@ -1,4 +1,4 @@
-"""A float64 factor R of an exact Gram matrix, ``R^T R = G`` to a few eps of ``s_1^2`` (specification, 3.5).
+"""A float64 factor R of an exact Gram matrix, ``R^T R = G`` to a few eps of ``s_1^2`` (specification, step 6).
 
 G is known to 126 bits, a float64 Cholesky factor of it to 53: where G has condition 1e32 (a table of condition 1e16)
 rounding alone makes it indefinite. Here a first factor R_0 of the rounded, slightly shifted G only preconditions:

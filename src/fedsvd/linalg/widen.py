@@ -1,4 +1,4 @@
-"""From a factor L to the matrix A whose exact Gram matrix is shared: unit, width and dither (specification, 3.3, 3.4).
+"""From a factor L to the matrix A whose exact Gram matrix is shared: unit, width and dither (specification, step 4).
 
     A = (c / F) P [L 0] T,    P (m, m) and T (q, q) Haar-random, L (m, p), q = max(p, floor(m / 2) + 32)
 

@@ -1,4 +1,4 @@
-"""``P X`` and ``P^T X`` of a matrix that memory does not hold (specification, section 6.2).
+"""``P X`` and ``P^T X`` of a matrix that memory does not hold (specification, section 4).
 
 The matrix lies in ``lines``, (columns, n): a column of X is a line there, in memory or on a disk. What stands before a
 round of blocks takes whole columns, some at a time; blocks take rows of all columns at once, some at a time. Every pass

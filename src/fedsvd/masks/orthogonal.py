@@ -55,7 +55,7 @@ def draw_form(
 def local_rotation(
     n: int, seed: Seed, on: Array | None = None, each: Each | None = None, stored: int = STORED, b: int = 0
 ) -> Orthogonal:
-    """T_i: the rotation known to user i alone, built like Q (specification, section 6.1)."""
+    """T_i: the rotation known to user i alone, built like Q (specification, section 4)."""
     return draw_form(Form.HAAR if n <= HAAR_RIGHT_LIMIT else Form.MIXING, n, b, seed, on, each, stored)
 
 

@@ -3,7 +3,7 @@
     P = (B_2 Pi_2) (B_1 Pi_1) (C D_2) (C D_1)
 
 D are random signs, C the orthonormal DCT-II, Pi secret permutations of *all* rows, and B block-diagonal Haar
-(specification, section 6.1). The DCT has a length of small prime factors; the first takes the first rows, the second
+(specification, section 4). The DCT has a length of small prime factors; the first takes the first rows, the second
 the last ones, and every row is in one of them at least. Bare blocks leave tile spectra, empty tiles and order in plain
 sight (C4). Unlike ``haar`` this is a heuristic: not distinguished from Haar by the attacks of ``tests/adversary``.
 

@@ -1,4 +1,4 @@
-"""Who can compute what from a plan's run: the ledger of 05-privacy in sentences, with this plan's numbers.
+"""Who can compute what from a plan's run: the ledger of docs/threat-model.md in sentences, with this plan's numbers.
 
 Read by ``fedsvd plan`` and shown to every owner before approval. Each sentence is held by a test in
 ``tests/adversary``; docs/threat-model.md says which. "Party" is the word for a user that the reader knows.
@@ -18,8 +18,8 @@ def determines_gram(plan: SessionPlan) -> bool:
     """Whether what is released determines the joint Gram matrix: all of U and S, or a regression's covariance."""
     if plan.task is Task.LR:
         return plan.releases(Item.INFERENCE) and plan.alpha == 0.0
-    whole = plan.components is None or plan.components >= min(plan.m, plan.n)
-    return plan.task in _FACTORS and plan.releases(Item.SPECTRUM) and whole
+    full = plan.components is None or plan.components >= min(plan.m, plan.n)
+    return plan.task in _FACTORS and plan.releases(Item.SPECTRUM) and full
 
 
 def gram_by_consent(plan: SessionPlan) -> bool:
@@ -196,7 +196,7 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
     if plan.task is Task.LR and plan.stacks_labels:
         yield "Each party alone gets the coefficients of its own columns; all get the intercept."
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
-        yield "Where rank is lost, every party learns which part of what cannot be told apart lies with the others."
+        yield "Where rank is lost, every party learns which part of what cannot be separated lies with the others."
     elif plan.task is Task.LR:
         if plan.mode is Mode.A:
             yield _joint_gram(plan)
@@ -227,8 +227,8 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
         return
     if full_outputs(plan):
-        whole = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)
-        exact = "exactly" if whole else f"in its top {components(plan)} directions"
+        full = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)
+        exact = "exactly" if full else f"in its top {components(plan)} directions"
         yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
     elif plan.task is Task.PCA:
         yield f"With two parties, each learns the other's Gram matrix times U, but for {components(plan)} numbers."

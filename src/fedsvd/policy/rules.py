@@ -1,7 +1,7 @@
 """The release guard (docs/threat-model.md): what a plan lets others derive, and whether an owner's policy allows it.
 
 What a task releases leaks more than any mask can hide (C12), so every plan is judged before anything is sent. Judging
-needs the plan alone, no data; the sentences that tell an owner what each role will learn are in ``ledger.py``.
+needs the plan alone, no data; the sentences that show an owner what each role will learn are in ``learned.py``.
 
 The last part judges a study against earlier ones: two studies that differ by one record, or by one party, give that
 record or that party's Gram matrix away. What a party remembers for this is in ``earlier_studies.py`` and is

@@ -131,7 +131,7 @@ class Computed(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Factors(Message):
-    """U' and, where the plan releases it, S' (step 3); what was verified of them."""
+    """U' and, where the plan releases it, S' (step 6); what was verified of them."""
 
     U_masked: Float
     sigma_scaled: Float | None

@@ -161,7 +161,7 @@ class SessionPlan:
 
     @property
     def challenges(self) -> bool:
-        """Whether the CSP's solution is checked by a product under P (specification, section 5.2.5)."""
+        """Whether the CSP's solution is checked by a product under P (specification, step 7)."""
         return self.stacks_labels and self.scheme is Scheme.MASK
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The sums of a plan (specification, section 2.6): names, kinds, lengths, order; all known before the session begins.
+"""The sums of a plan (specification, section 2): names, kinds, lengths, order; all known before the session begins.
 
 The CSP adds up these and no others, and a user opens them in this order. ``wide`` sums hold numbers of any magnitude,
 ``total`` sums hold words of 128 bits in a public unit, ``bound`` is the OR that finds the common unit. The sum ``gram``
@@ -11,10 +11,10 @@ from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 
 EIGEN_VECTORS = 3
-"""Secret vectors g of the eigen-check (specification, section 5.2)."""
+"""Secret vectors g of the eigen-check (specification, step 7)."""
 
 CLASSES = 133
-"""Powers of two among which ``bound`` finds the common unit (specification, section 2.4)."""
+"""Powers of two among which ``bound`` finds the common unit (specification, section 2)."""
 
 GRAM_STEP, FINE_STEP, CHECK_STEP = 126, 100, 70
 """A last digit counts 2^-126 of F^2 in the Gram matrix, 2^-100 of its unit in most totals, 2^-70 in checks."""

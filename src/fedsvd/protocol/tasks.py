@@ -33,7 +33,7 @@ RENAMED = {"compressed": Scheme.SUM, "mixing": Scheme.MASK, "aligned": Scheme.MA
 
 
 class Mode(StrEnum):
-    """Who opens the exact sum of Gram matrices (specification, section 4)."""
+    """Who opens the exact sum of Gram matrices (specification, section 1)."""
 
     A = "A"  # the users; the CSP learns the plan
     B = "B"  # the CSP, under P and c; it learns ratios of singular values

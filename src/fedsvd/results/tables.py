@@ -1,10 +1,10 @@
 """What a role computed, as the result of a party: arrays and tables under names a person knows.
 
-The letters end here. A table has samples in rows, whichever way it was split, and the names say what they would on the
-joint table: ``components`` (r, features) and ``left_vectors`` (samples, r) of an SVD, ``mean``, ``scores``,
-``coefficients``. Only the split decides which of them all users share and which one party alone gets: with split rows
-the components are shared and every party has the left vectors of its rows; with split columns it is the other way
-round.
+The names of the formulas end here. A table has samples in rows, whichever way it was split, and the names say what they
+would on the joint table: ``components`` (r, features) and ``left_vectors`` (samples, r) of an SVD, ``mean``,
+``scores``, ``coefficients``. Only the split decides which of them all users share and which one party alone gets: with
+split rows the components are shared and every party has the left vectors of its rows; with split columns it is the
+other way round.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Keys that two parties share: X25519 (RFC 7748), then HKDF-SHA256 (RFC 5869); step 1 of the protocol.
+"""Keys that two parties share: X25519 (RFC 7748), then HKDF-SHA256 (RFC 5869); step 1 of the specification.
 
 A pair key belongs to one session, one plan, one pair of parties and one purpose: all four enter the derivation together
 with both public keys, in an order that does not depend on who computes. Public keys are taken as given; that they are

@@ -1,4 +1,4 @@
-"""A power of two above every user's number, found by an OR in the ring (specification, 2.4).
+"""A power of two above every user's number, found by an OR in the ring (specification, section 2).
 
 For each class 2^t, t = -1088, -1072 .. 1024, a user sends a word with a random high half, and with a low half that is
 random if its number reaches 2^t, else zero. In the total a low half is zero when no user reaches the class, else

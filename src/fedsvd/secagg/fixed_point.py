@@ -1,4 +1,4 @@
-"""Floats as integers modulo 2^64, the ring in which pads cancel exactly (step 4 of the protocol, C6, ADR 0005).
+"""Floats as integers modulo 2^64, the ring in which pads cancel exactly (step 5 of the specification, C6, ADR 0005).
 
 ``encode(a, f) = round(2^f a) mod 2^64``, round half to even; ``decode`` reads the word as a signed integer and
 divides by 2^f. The laws, for entries within the bound that gave f:

@@ -1,4 +1,4 @@
-"""Noise of secure sums: integers in steps of the sum, from the sender's own stream (specification, 2.5).
+"""Noise of secure sums: integers in steps of the sum, from the sender's own stream (specification, section 2).
 
 Law of this file: noise is an integer, drawn as an integer, and added to the integer that is sent. Noise that is drawn
 as float64 lies on a grid of its own, and n_i times it is a multiple of n_i on that grid: a record of a small party

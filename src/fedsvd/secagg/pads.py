@@ -1,4 +1,4 @@
-"""Pads that hide a share and cancel in the sum (steps 4 and 6 of the protocol; section 3.2 of the paper).
+"""Pads that hide a share and cancel in the sum (steps 3 and 5 of the specification; section 3.2 of the paper).
 
 Every pair i < j of users shares a stream of words per (stream, batch): user i adds it and user j subtracts it,
 modulo 2^64, so that a payload alone is uniform and the sum of all k is the sum of the encodings, bit for bit.

@@ -1,4 +1,4 @@
-"""What a secure sum is: its kind, its name and its batches, as the plan lists them (specification, 2.2 to 2.4, 2.6).
+"""What a secure sum is: its kind, its name and its batches, as the plan lists them (specification, section 2).
 
     kind    a payload of n numbers      tag modulo   what it is for
     WIDE    (n, 67) signed digits       2^128        exact sums of numbers without a public unit

@@ -1,4 +1,4 @@
-"""A user's side of authenticated sums: its share with a tag, and the total, opened or refused (specification, 2.2-2.4).
+"""A user's side of authenticated sums: share and tag, and the total, opened or refused (specification, section 2).
 
     share       tag the integers, add the group pad (one user), add the pair pads
     open_total  remove the group pad, compare the tag, and only then hand out the total

@@ -1,4 +1,4 @@
-"""Words of the ring Z_2^128: two uint64, low half first, read as signed integers (specification, 2.1).
+"""Words of the ring Z_2^128: two uint64, low half first, read as signed integers (specification, section 2).
 
 An array of n words has shape (n, 2). ``add_into`` and ``subtract_into`` serve any number of halves on the last axis, so
 that a tag of three (modulo 2^192) adds up by the same code. Numbers become words in fixed units,

@@ -41,7 +41,7 @@ from fedsvd.wire.reader import malformed
 
 LARGEST = 1 << 20  # bytes of a question
 LARGEST_ANSWER = LARGEST_CALL - 4096
-_LARGEST_FACTS = 16 << 10  # bytes of a question that says something of the member itself
+_LARGEST_FACTS = 16 << 10  # bytes of a question with facts about the member itself
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -99,7 +99,7 @@ class Enlist(About):
     facts: EnlistedFacts
 
 
-class Tell(About):
+class Report(About):
     progress: Progress
 
 
@@ -131,14 +131,14 @@ JOBS = Verb("jobs", ListJobs, JobPage)
 JOB = Verb("job", About, WatchedJob)
 WAIT = Verb("wait", Wait, WatchedJob)
 ENLIST = Verb("enlist", Enlist, JobRecord, _LARGEST_FACTS)
-TELL = Verb("tell", Tell, Nothing, _LARGEST_FACTS)
+REPORT = Verb("tell", Report, Nothing, _LARGEST_FACTS)
 ENDED = Verb("ended", Ended, JobRecord)
 RESUME = Verb("resume", About, JobRecord)
 STOP = Verb("stop", About, JobRecord)
 WHO = Verb("who", About, Certificates)
 NOW = Verb("now", Now, Clock)
 VERBS: dict[str, Verb[Any, Any]] = {
-    verb.name: verb for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, TELL, ENDED, RESUME, STOP, WHO, NOW)
+    verb.name: verb for verb in (SUBMIT, JOBS, JOB, WAIT, ENLIST, REPORT, ENDED, RESUME, STOP, WHO, NOW)
 }
 
 

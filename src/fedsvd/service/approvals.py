@@ -2,7 +2,7 @@
 
     KIT/approvals/JOB.json     the job's digest, the data's digest, every attempt that began, when it finished here
 
-A study that runs again shows the same data under new masks, and every repetition says a little more; so an approval
+A study that runs again shows the same data under new masks, and every repetition shows a little more; so an approval
 ends when the job has finished here, or after as many failed attempts as the policy allows. An attempt counts from the
 first sum on; one that failed while keys were exchanged does not, nor does the one that is repeated under the certain
 bound (FSVD-301).
@@ -57,7 +57,7 @@ class Approval:
     def history(self) -> str:
         """What became of it, in words; empty where no session has begun."""
         if self.finished:
-            return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go beside them"
+            return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go next to them"
         if not self.attempts:
             return ""
         return f"approved {self.when}, {len(self.attempts)} attempt(s) failed here, of which {self.failed} count"
@@ -92,7 +92,7 @@ class Approvals:
         return self._path(record.id).exists() and self.of(record) is None
 
     def of_or_given(self, record: JobRecord, always: bool) -> Approval | None:
-        """What the owner agreed to; with ``always`` a job that nothing was said of is agreed to now, once."""
+        """What the owner agreed to; with ``always`` a job without an approval is agreed to now, once."""
         found = self.of(record)
         if found is None and always and not self.changed(record):
             return self.give(record)

@@ -1,7 +1,7 @@
-"""Asking a CSP about jobs, and ``fedsvd.connect(kit)``: submits jobs, watches them, and says where results are.
+"""Asking a CSP about jobs, and ``fedsvd.connect(kit)``: submits jobs, watches them, and shows where results are.
 
 ``CspClient`` asks the questions of ``api.py``, under a kit's certificate. ``Connection`` is the same for people, from
-Python and behind the ``fedsvd job`` commands. Data and results stay where they are: a researcher is told how a job
+Python and behind the ``fedsvd job`` commands. Data and results stay where they are: a researcher sees how a job
 stands, a party also finds its own results in its own folder.
 """
 
@@ -50,7 +50,7 @@ class Carrier(Protocol):
         """The answer to one call."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
 
 
 class CspClient:
@@ -100,8 +100,8 @@ class CspClient:
     def enlist(self, job: JobRecord, facts: EnlistedFacts) -> JobRecord:
         return self.ask(api.ENLIST, api.Enlist(id=job.id, attempt=job.attempt, facts=facts))
 
-    def tell(self, id: str, progress: Progress) -> None:
-        self.ask(api.TELL, api.Tell(id=id, progress=progress))
+    def report(self, id: str, progress: Progress) -> None:
+        self.ask(api.REPORT, api.Report(id=id, progress=progress))
 
     def ended(self, job: JobRecord, failure: Failure | None = None) -> JobRecord:
         return self.ask(api.ENDED, api.Ended(id=job.id, attempt=job.attempt, failure=failure))
@@ -158,7 +158,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Hang up; jobs go on without us."""
+        """Disconnect; jobs go on without us."""
         self._client.close()
 
     def submit(self, job: Job | Mapping[str, Any] | Path | str) -> str:

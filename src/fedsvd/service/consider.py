@@ -1,6 +1,6 @@
 """What an owner looks at before it approves a job: what would leave the site, who the others are, what all can derive.
 
-The plan is not made yet: it follows from all parties' shapes, and the others may not have said theirs. Where one has
+The plan is not made yet: it follows from all parties' shapes, and the others may not have sent theirs. Where one has
 not, it is taken to be as large as ours, and the approval says so; the plan itself is judged by the owner's policy once
 more when all shapes are known, before anything of the data leaves.
 """
@@ -61,7 +61,7 @@ class Considered:
     plan: SessionPlan | None = None
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
     found: tuple[Finding, ...] = ()
-    doubts: tuple[str, ...] = ()  # about our own data, for our eyes
+    doubts: tuple[str, ...] = ()  # about our own data, for its owner alone
     brought: Brought | None = None  # the data as it was read for this look
     before: str = ""  # what became of an earlier approval of this job
     prepared: str = ""  # what was done to our own table, for our eyes
@@ -168,7 +168,7 @@ def agree(site: Site, considered: Considered, compared: Collection[str]) -> None
 
 
 def _csp(site: Site, certificate: bytes) -> Peer:
-    """The CSP, which computes for this job: a pin keeps the operator from putting another in its place."""
+    """The CSP, which computes for this job: a pin prevents the operator from putting another in its place."""
     identity = site.expect_csp(certificate)
     standing = Standing.PINNED if identity.party_id in site.kit.pins() else Standing.NEW
     return Peer(str(identity), standing, identity.fingerprint)
@@ -187,7 +187,7 @@ def _peer(site: Site, record: JobRecord, member: str, certificates: Mapping[str,
 
 
 def _assumed(job: Job, caller: str, own: EnlistedFacts) -> dict[str, EnlistedFacts]:
-    """Facts for members who have said none: as large as ours, and the label with one of them."""
+    """Facts for members who have sent none: as large as ours, and the label with one of them."""
     facts: dict[str, EnlistedFacts] = {}
     labelled = own.label or job.study.split is Split.HORIZONTAL
     for number, member in enumerate(member_callers(job)):

@@ -44,12 +44,12 @@ _log = logging.getLogger(__name__)
 # Writes what the CSP saw of a job that is done: its record, plan, what was played, and every role's last progress.
 WriteAccount = Callable[[JobRecord, SessionPlan, Played, Mapping[str, Progress]], None]
 _LOOK = 0.5  # seconds between looks at the members of a session
-_LAST_WORDS = 3.0  # seconds in which a member fetches something, or is not there any more
-_LONGEST_GOODBYE = 15.0  # a factorisation that takes longer is left: the others find the line dead
+_DRAIN = 3.0  # seconds in which a member fetches something, or is not there any more
+_LONGEST_STOP = 15.0  # a factorisation that takes longer is left: the others find the connection dead
 
 
 class CspNode(CspHandlers):
-    """One running CSP; ``state`` is the folder it remembers in."""
+    """One running CSP; ``state`` is the folder of its journal and audit log."""
 
     def __init__(
         self,
@@ -92,11 +92,11 @@ class CspNode(CspHandlers):
         self._note("started", port=self.port)
 
     def stop(self) -> None:
-        """End every session that is under way, tell its members, and hang up."""
+        """End every session that is under way, inform its members, and disconnect."""
         self._stopping.set()
         with self.jobs.changed:
             self.jobs.changed.notify_all()
-        deadline = monotonic() + min(self._patience, _LONGEST_GOODBYE)  # for all of them together
+        deadline = monotonic() + min(self._patience, _LONGEST_STOP)  # for all of them together
         for thread in self._threads:
             thread.join(max(deadline - monotonic(), 0.0))
         self._exchange.stop()
@@ -160,7 +160,7 @@ class CspNode(CspHandlers):
             self._broken(job, _failure(_unexpected(error)))
         finally:
             over.set()
-            links.drain(_LAST_WORDS)
+            links.drain(_DRAIN)
             links.close()
 
     def _await_members(self, job: JobRecord, links: SessionLinks) -> None:
@@ -181,10 +181,10 @@ class CspNode(CspHandlers):
         over: threading.Event,
         broken: threading.Event,
     ) -> None:
-        """Break a job off when a member is lost, also while this CSP computes; the others hear of it at once."""
+        """Break a job off when a member is lost, also while this CSP computes; the others are informed at once."""
         plan = machine.plan
         while not over.wait(_LOOK):
-            # A member that is done has hung up and is not missed: the TA leaves first of all. What it dealt stays
+            # A member that is done has disconnected and is not missed: the TA leaves first of all. What it dealt stays
             # valid, so a party that has not come yet is waited for, like one that has not enlisted.
             late = links.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
             done = {roster[caller] for caller in self.jobs.get(job.id).finished}
@@ -219,7 +219,7 @@ class CspNode(CspHandlers):
 
     def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
         """This attempt failed; one that another attempt has followed already changes nothing any more."""
-        with suppress(StorageError):  # a full disk must not keep the others waiting
+        with suppress(StorageError):  # a full disk must not make the others wait
             self._note("broken", job=job.id, who=failure.who, code=failure.code, stage=failure.stage)
         with self.jobs.changed:
             now = self.jobs.get(job.id)
@@ -230,7 +230,7 @@ class CspNode(CspHandlers):
             state = now.state if now.over else JobState.BROKEN
             certain = now.certain_bound or overflow
             now = self.jobs.breaks(job.id, state=state, failures=(*now.failures, failure), certain_bound=certain)
-            # Step 4: an entry beyond the usual bound starts again under the certain one, without a person.
+            # Step 5: an entry beyond the usual bound starts again under the certain one, without a person.
             return self.jobs.resume(job.id) if again else now
 
     def _store(self, shape: tuple[int, int], access: Access, budget: int) -> BlockStore:

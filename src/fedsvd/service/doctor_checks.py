@@ -1,4 +1,4 @@
-"""The single pre-flight checks: what one says, whether this machine is fit, and whether the CSP can be reached.
+"""The single pre-flight checks: what a check reports, whether this machine is fit, and whether the CSP can be reached.
 
 A check has a name, whether all is well, what was found, and the fix where it is not. Of the machine: disk, memory, and
 the library that multiplies matrices. Of the network: name, connection, certificate, answer, clock; each step needs the
@@ -59,7 +59,7 @@ def of_error(name: str, error: FedSVDError) -> Check:
 
 
 def attempt(name: str, work: Callable[[], str]) -> Iterator[Check]:
-    """The check that some work gets done; what it returns is what is said of it."""
+    """The check that some work gets done; what it returns is shown."""
     try:
         yield well(name, work())
     except FedSVDError as error:
@@ -102,7 +102,7 @@ def this_machine(folder: Path) -> Machine:
 
 
 def examine_machine(machine: Machine, memory: int, disk: int = 0) -> Iterator[Check]:
-    """Whether a machine can keep to a budget of ``memory`` bytes, and write ``disk`` bytes."""
+    """Whether a machine has a budget of ``memory`` bytes, and write ``disk`` bytes."""
     yield _disk(machine.disk_free, max(disk, _LEAST_DISK))
     yield _memory(machine.memory_free, memory)
     yield _blas(machine)
@@ -131,7 +131,9 @@ def _blas(machine: Machine) -> Check:
         )
     found = next((each for each in machine.blas if "scipy.libs" in each.get("filepath", "")), machine.blas[0])
     threads = int(found["num_threads"])
-    wide = {True: "64-bit sizes", False: "32-bit sizes: large matrices are cut", None: "sizes not told"}[machine.wide]
+    wide = {True: "64-bit sizes", False: "32-bit sizes: large matrices are cut", None: "sizes not reported"}[
+        machine.wide
+    ]
     text = f"{found['internal_api']} {found.get('version')}, {threads} threads on {machine.cores} cores, {wide}"
     if machine.setting:
         text += f"; {machine.setting}"
@@ -181,23 +183,23 @@ def proxy_for(host: str, environment: dict[str, str]) -> str | None:
 
 def _reach(site: Site, host: str, port: int) -> Iterator[Check]:
     proxy = proxy_for(host, dict(os.environ))
-    where, door = host, port
+    where, where_port = host, port
     if proxy is not None:
         parts = urlsplit(proxy)
-        where, door = parts.hostname or "", parts.port or 3128
+        where, where_port = parts.hostname or "", parts.port or 3128
     through = "" if proxy is None else f", the proxy on the way to {host}"
     try:
-        found = {str(each[4][0]) for each in socket.getaddrinfo(where, door, type=socket.SOCK_STREAM)}
+        found = {str(each[4][0]) for each in socket.getaddrinfo(where, where_port, type=socket.SOCK_STREAM)}
     except OSError:
         yield ill("DNS", f"the name {where}{through} is not known here", "check the name, or ask your network team")
         return
     yield well("DNS", f"{where}{through} is {', '.join(sorted(found))}")
     try:
-        line = socket.create_connection((where, door), _SECONDS)
+        line = socket.create_connection((where, where_port), _SECONDS)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        fix = f"let connections out to {where}:{door}, and check that the CSP runs; only the CSP listens"
-        yield ill("TCP", f"no connection to {where}:{door}{through}: {why}", fix)
+        fix = f"let connections out to {where}:{where_port}, and check that the CSP runs; only the CSP listens"
+        yield ill("TCP", f"no connection to {where}:{where_port}{through}: {why}", fix)
         return
     with line:
         if proxy is not None and (refusal := _connect(line, host, port, proxy)):
@@ -224,7 +226,7 @@ def _connect(line: socket.socket, host: str, port: int, proxy: str) -> str:
     except OSError as error:
         return error.strerror or type(error).__name__
     status = answer.partition(b"\r\n")[0].decode("latin-1")
-    return "" if " 200" in status else status or "it hung up"
+    return "" if " 200" in status else status or "it closed the connection"
 
 
 def _certificate(site: Site, line: socket.socket, host: str) -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""From a job file and what each member says of its data to the plan: the same at every member, or no one takes part.
+"""From a job file and the shape of each member's data to the plan: the same at every member, or no one takes part.
 
 A member enlists with shapes, never with values: rows, columns, whether the label is here, a digest of column names
 where they must agree, the certificate that binds its signing key, and a prekey where an authority deals. The CSP makes
@@ -38,7 +38,7 @@ def authority_caller(job: Job) -> str:
 
 
 def member_callers(job: Job) -> tuple[str, ...]:
-    """Everybody who must enlist: the parties in order, then the authority where there is one."""
+    """All members who must enlist: the parties in order, then the authority where there is one."""
     parties = tuple(party_caller(party.name) for party in job.parties)
     needs = job.authority is not None or job.masks.scheme == "paper"
     return (*parties, *((authority_caller(job),) if needs else ()))

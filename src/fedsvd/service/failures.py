@@ -1,4 +1,4 @@
-"""Why a job failed, from what its members told the CSP: the first cause, not its echo at the others."""
+"""Why a job failed, from what its members reported to the CSP: the first cause, not its echo at the others."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ def first_cause(record: JobRecord) -> tuple[str, FedSVDError]:
     """Who failed first, and with which error; parties are called by their names."""
     if not record.failures:
         return "", PeerLost(f"the job is {record.state}", "see the CSP's log")
-    # A session that breaks off is reported by every role in it; one that was merely told has the least to say.
+    # A session that breaks off is reported by every role in it; one that only received the abort knows the least.
     failure = next((each for each in record.failures if each.code != PeerAborted.code), record.failures[0])
     names = tuple(party.name for party in record.job.parties)
     stage = f" in {failure.stage}" if failure.stage else ""
@@ -40,13 +40,13 @@ def not_finished(record: JobRecord) -> str:
     return (
         f"Job {record.name} ({record.short}) is {record.state}{why}. These results were written before that, "
         "and other parties may have none. To run the job again, each party with results approves it again ('fedsvd job "
-        "approve'), and then 'fedsvd job resume': new results go beside these."
+        "approve'), and then 'fedsvd job resume': new results go next to these."
     )
 
 
 @dataclass(frozen=True)
 class OwnFailure:
-    """Why an attempt failed at this site, for the eyes of its owner."""
+    """Why an attempt failed at this site, for its owner alone."""
 
     attempt: int
     stage: str

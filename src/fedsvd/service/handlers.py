@@ -45,7 +45,7 @@ class CspHandlers(ABC):
             api.JOB.name: self._job,
             api.WAIT.name: self._wait,
             api.ENLIST.name: self._enlist,
-            api.TELL.name: self._tell,
+            api.REPORT.name: self._report,
             api.ENDED.name: self._ended,
             api.RESUME.name: self._resume,
             api.STOP.name: self._stop,
@@ -136,7 +136,7 @@ class CspHandlers(ABC):
         self._note("enlisted", job=job.id, by=caller, attempt=asked.attempt)
         return job
 
-    def _tell(self, caller: str, asked: api.Tell) -> api.Nothing:
+    def _report(self, caller: str, asked: api.Report) -> api.Nothing:
         self.jobs.report(self.jobs.get(asked.id, caller).id, caller, asked.progress)
         return api.Nothing()
 

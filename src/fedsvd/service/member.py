@@ -1,6 +1,6 @@
-"""A party or the authority between its sessions: what it brings to a job, and what it must not forget.
+"""A party or the authority between its sessions: what it brings to a job, and what it must store.
 
-Data is opened and checked before anything is said of it. The state folder holds the sessions it took part in, prekeys
+Data is opened and checked before anything of it is sent. The state folder holds the sessions it took part in, prekeys
 that wait for theirs, compression passes half done, and the audit log.
 
 A party's prekey is made when it enlists, read once, when its session begins, and gone from then on. The private half
@@ -72,7 +72,7 @@ class Prekeys:
 
 
 class Member:
-    """One party or authority; ``facts`` are its certificate and signing key, said at every enlisting."""
+    """One party or authority; ``facts`` are its certificate and signing key, sent at every enlisting."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Member:
     # --- enlisting ------------------------------------------------------------------------------------------------
 
     def enlist(self, client: CspClient, record: JobRecord) -> JobRecord:
-        """Join this attempt: shapes and, where an authority deals, a prekey are said; the job as it stands then."""
+        """Join this attempt: shapes and, where an authority deals, a prekey are sent; the job as it stands then."""
         self.owner.expect_unspent(record)
         facts, own = self._facts, self.open(record)
         if own is not None:
@@ -164,18 +164,18 @@ class Member:
         return folder
 
     def report_failure(self, client: CspClient, record: JobRecord, error: FedSVDError, stage: str) -> None:
-        """Write down why this attempt failed here; the others hear as much as concerns them."""
+        """Write down why this attempt failed here; the others receive a code and a stage."""
         _log.error("role=%s job=%s stage=%s %s", self.caller, record.id, stage, error)
         try:
             self.note("failed", job=record.id, code=error.code, stage=stage)
             self.owner.write_failure(record, error, stage)
-        except FedSVDError as lost:  # a full disk must not keep the others waiting
+        except FedSVDError as lost:  # a full disk must not make the others wait
             _log.warning("role=%s cannot write down why: %s", self.caller, lost)
         self._failed[record.attempt_key] = Failure(code=error.code, stage=stage)
         try:
             self.report_again(client, record)
         except FedSVDError as lost:
-            _log.warning("role=%s cannot tell the CSP: %s", self.caller, lost)
+            _log.warning("role=%s cannot report to the CSP: %s", self.caller, lost)
 
     def report_again(self, client: CspClient, record: JobRecord) -> None:
         """An attempt that failed here is under way at the CSP: our report was lost, or the CSP was restarted."""

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's jobs
 _LOOK_AFTER_TROUBLE = 2.0
 _PATIENCE = 10.0
-_LONGEST_GOODBYE = 10.0  # a pass over the data that takes longer is left: the CSP finds the connection dead
+_LONGEST_STOP = 10.0  # a pass over the data that takes longer is left: the CSP finds the connection dead
 _NO_THREAD = threading.Thread()  # never started: stands for an attempt that we took no part in
 
 
@@ -69,7 +69,7 @@ class MemberNode:
                         _log.warning("role=%s %s", self.caller, error)
                     self._stopping.wait(_LOOK_AFTER_TROUBLE)
         finally:
-            deadline = monotonic() + _LONGEST_GOODBYE
+            deadline = monotonic() + _LONGEST_STOP
             for thread in self._busy.values():
                 if thread.is_alive():
                     thread.join(max(deadline - monotonic(), 0.0))
@@ -77,7 +77,7 @@ class MemberNode:
             self._member.note("stopped")
 
     def stop(self) -> None:
-        """End every session that is under way, tell the CSP, and hang up."""
+        """End every session that is under way, inform the CSP, and disconnect."""
         self._stopping.set()
         if self._client is not None:
             self._client.close()  # it may be waiting for a CSP that is away
@@ -91,7 +91,7 @@ class MemberNode:
                 self._consider(client, record)
             except TransportError:
                 raise
-            except Exception as error:  # one job that makes no sense must not keep us from the others
+            except Exception as error:  # one job that makes no sense must not stop the others
                 why = str(error) if isinstance(error, FedSVDError) else f"unexpected {type(error).__name__}"
                 if self._reported.get(record.id) != why:
                     self._reported[record.id] = why

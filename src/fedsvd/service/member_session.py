@@ -1,6 +1,6 @@
 """A member's part in one attempt at a job: the plan made again and compared, the role played, the result written.
 
-The session id is spent, on disk, before anything is said in it, and so is the prekey; a process that is killed later
+The session id is spent, on disk, before anything is sent in it, and so is the prekey; a process that is killed later
 does not come back to the same session. Any failure ends the attempt with a code that all members receive.
 """
 

@@ -54,7 +54,7 @@ class RoleProcess:
         return self._process.pid
 
     def ready(self) -> Started:
-        """What the role says when others can count on it."""
+        """What the role prints when it is ready."""
         deadline = monotonic() + READY_WITHIN
         while True:
             try:

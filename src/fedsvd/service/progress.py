@@ -24,12 +24,12 @@ Accounts = Mapping[str, Mapping[str, int | float]]
 class Listener(Protocol):
     """To whom progress is reported: a ``CspClient``."""
 
-    def tell(self, id: str, progress: Progress) -> None:
+    def report(self, id: str, progress: Progress) -> None:
         """One report."""
 
 
 class ProgressReporter:
-    """Tells the CSP how far a member is."""
+    """Reports to the CSP how far a member is."""
 
     def __init__(self, client: Listener, id: str) -> None:
         self._client = client
@@ -62,7 +62,7 @@ class ProgressReporter:
         self._last = monotonic()
         self._reported = progress.model_copy(update={"sent": self.meter.total})
         try:
-            self._client.tell(self._id, self._reported)
+            self._client.report(self._id, self._reported)
         except FedSVDError:
             return
 

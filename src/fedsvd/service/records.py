@@ -1,7 +1,7 @@
 """What both ends of the control plane know of a job: typed records, read once from the wire or from the CSP's journal.
 
-What members say of their progress and failures is shown on terminals and pages: here it becomes text that can be shown,
-and numbers that are numbers. Job files, plans and certificates are as they were said, because they are compared.
+What members report of their progress and failures is shown on terminals and pages: here it becomes text that can be
+shown, and numbers that are numbers. Job files, plans and certificates are as they were sent, because they are compared.
 """
 
 from collections.abc import Mapping
@@ -51,18 +51,18 @@ class Record(BaseModel):
 
 
 class _Partial(Record):
-    """A record of which only what was said is written."""
+    """A record of which only what was set is written."""
 
     @model_serializer(mode="wrap")
     def _only_said(self, write: SerializerFunctionWrapHandler) -> JsonObject:
         return {key: value for key, value in write(self).items() if key in self.model_fields_set}
 
 
-# --- what members say of themselves -----------------------------------------------------------------------------------
+# --- what members report of themselves --------------------------------------------------------------------------------
 
 
 class EnlistedFacts(_Partial):
-    """What a member enlists with: shapes, never values; an authority says its certificate and key alone."""
+    """What a member enlists with: shapes, never values; an authority sends its certificate and key alone."""
 
     certificate: Annotated[str, Field(max_length=_LONGEST_CERTIFICATE)] = ""
     signing: Compared = ""  # the public key, in hexadecimal
@@ -73,7 +73,7 @@ class EnlistedFacts(_Partial):
     prekey: Annotated[str, Field(max_length=1000)] = ""
 
     def also(self, other: "EnlistedFacts") -> "EnlistedFacts":
-        """These facts, and those said in the other."""
+        """These facts, and those set in the other."""
         return self.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
 
 

@@ -1,4 +1,4 @@
-"""A rehearsal: a whole federation on one machine, founded by one call and started by another, to try things out.
+"""A rehearsal: a federation on one machine, founded by one call and started by another, to try things out.
 
     DIR/rehearsal.toml         what this folder is, which party the user plays, where the job file is
     DIR/operator, DIR/csp      kits as between institutions; one to each party by its name, and DIR/researcher

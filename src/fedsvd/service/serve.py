@@ -1,7 +1,7 @@
 """A role as a process: started with its kit, ready when it can be reached or has reached the CSP, stopped on request.
 
 One kit runs once at a time: two processes with one journal could open one session twice. Stopping ends what is under
-way and tells the others, never in the middle of a line; what was being computed is resumed by ``job resume``.
+way and informs the others, never in the middle of a line; what was being computed is resumed by ``job resume``.
 """
 
 import logging
@@ -25,7 +25,7 @@ from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 
 try:
     import fcntl
-except ImportError:  # not POSIX: nothing keeps a second process from the kit
+except ImportError:  # not POSIX: nothing stops a second process from using the kit
     fcntl = None  # type: ignore[assignment]
 if TYPE_CHECKING:
     from fedsvd.engine.device import Engine
@@ -52,7 +52,7 @@ class Started:
     dashboard: str | None = None
 
     def shown(self) -> dict[str, str | int]:
-        """What there is to say, for JSON."""
+        """What is shown, for JSON."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 

@@ -143,7 +143,7 @@ class Site:
         return str(check_peer(self.kit, certificate, _CALLERS, datetime.now(UTC)))
 
     def facts(self) -> EnlistedFacts:
-        """What this member says of itself when it enlists."""
+        """What this member sends of itself when it enlists."""
         identity = self.kit.identity
         return EnlistedFacts(certificate=self.kit.certificate_pem.decode(), signing=identity.signing_public.hex())
 
@@ -325,7 +325,7 @@ class Site:
         return (self.results_of(record) / MANIFEST).is_file()
 
     def write_failure(self, record: JobRecord, error: FedSVDError, stage: str) -> None:
-        """Write why an attempt failed here, for the owner's eyes."""
+        """Write why an attempt failed here, for the owner alone."""
         write_failure(self._failure(record.id), record.attempt, error, stage)
         if self.kit.identity.role is KitRole.PARTY:
             self._approvals().fail(record, stage)

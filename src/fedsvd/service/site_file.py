@@ -4,7 +4,7 @@ results = "results"                   # top of the file; seen from the kit's fol
 device = "cuda"                       # where this role computes; left out, NumPy on the CPU
 engine = "dask"                       # or "tls://scheduler:8786": a Dask cluster of this institution's own
 memory = "8 GiB"                      # the most that a plan may ask for in this role; left out, no bound
-checkpoint = "state/pass.factor"      # where a compression pass is kept while it lasts; by the job's id otherwise
+checkpoint = "state/pass.factor"      # where a compression pass is stored while it lasts; by the job's id otherwise
 [csp]
 address = "csp.example.org:7443"      # where to dial; the CSP itself has listen = "0.0.0.0:7443"
 [data]

@@ -96,7 +96,7 @@ def run_study(
     try:
         return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
     except FixedPointOverflow:
-        # An entry beyond the usual bound: step 4 starts again, in a new session, under the certain one.
+        # An entry beyond the usual bound: step 5 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)

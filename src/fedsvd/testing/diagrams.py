@@ -30,7 +30,7 @@ def diagram(name: str) -> str:
         f"# {title}",
         "",
         "Made from the role's table by `python -m fedsvd.testing.diagrams`; do not edit. Whatever is not shown here",
-        "aborts the session: a missing row is the error. So does `Aborted` from anybody, in every state.",
+        "aborts the session: a missing row is the error. So does `Aborted` from any party, in every state.",
         "",
         "```mermaid",
         "stateDiagram-v2",

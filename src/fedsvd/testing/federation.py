@@ -1,4 +1,4 @@
-"""A whole federation inside a test: tables in, results and views out, every secret a function of a fixed seed.
+"""A federation inside a test: tables in, results and views out, every secret a function of a fixed seed.
 
     federation = Federation([X_1, X_2])
     for X_i, found in zip((X_1, X_2), federation.run()):

@@ -14,7 +14,7 @@ from fedsvd.results.report import svg
 from fedsvd.testing.diagrams import ROLES
 
 FIGURE = Path("docs") / "figures" / "messages.svg"
-_INSIDE = (Begin, Computed, Aborted)  # between a role and its own runtime, or from anybody at any time
+_INSIDE = (Begin, Computed, Aborted)  # between a role and its own player, or from any party at any time
 _LINES = {Role.USER: 110.0, Role.CSP: 380.0, Role.TA: 650.0}
 _NAMES = {Role.USER: "a user (party)", Role.CSP: "the CSP", Role.TA: "the authority, if any"}
 _SOMETIMES = (

@@ -1,4 +1,5 @@
-"""Links that misbehave as far as a network may, and no further: order is kept on each link, and free between links.
+"""Links that misbehave as far as a network may, and no further: order is preserved on each link, and free between
+links.
 
 A ``Pick`` chooses which link delivers next. Here are picks for tests: shuffled by a seed, drawn by hypothesis, and
 every order there is. ``MeddledHub`` lets a test alter, drop, repeat or invent messages in flight, as a broken or
@@ -42,7 +43,7 @@ def starving(party: Party) -> Pick:
 
 
 def every_order(run: Callable[[Pick], T], most: int | None = None) -> Iterator[T]:
-    """``run`` under every order of deliveries that a role could tell from the others.
+    """``run`` under every order of deliveries that a role could distinguish from the others.
 
     With ``most``, under those that differ from the order of sending in at most so many choices: a session waits for all
     users at every sum, so that all orders together multiply with each of them, and one choice covers each on its own.

@@ -1,8 +1,8 @@
 """What every transport must do, whatever carries it: a suite to subclass.
 
 Say in ``connect`` how the ends of a few parties are made, and pytest runs the laws of ``transport.base`` against them:
-order is kept on each link, nothing is lost, doubled or altered, whatever its size, links do not mix, and a link that
-was hung up raises. For a transport whose messages take time, ``pause`` waits a little and says whether it is worth
+order is preserved on each link, nothing is lost, doubled or altered, whatever its size, links do not mix, and a link
+that was hung up raises. For a transport whose messages take time, ``pause`` waits a little and says whether it is worth
 asking again.
 """
 

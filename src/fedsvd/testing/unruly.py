@@ -5,7 +5,7 @@
     dies:STATE      SIGKILL by its own hand when it hears something in this state: no flush, no goodbye
     fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
     stutters        every call is made twice, late and out of order, in the smallest frames
-    plans-otherwise it takes part under a plan that nobody agreed to
+    plans-otherwise it takes part under a plan that no one agreed to
     clock:SECONDS   its clock is off by so much, for everything but TLS, which asks the system
 
 Nothing here is reachable from the product: a fault must be asked for by name, in a command of its own.

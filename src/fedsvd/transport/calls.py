@@ -1,4 +1,4 @@
-"""What is said over gRPC: six unary calls of raw bytes, no protobuf.
+"""The calls over gRPC: six unary calls of raw bytes, no protobuf.
 
     Greet  nothing                                  -> the CSP's certificate
     Join   "this is me, from this one process"      -> empty
@@ -43,7 +43,7 @@ OPTIONS = [
     ("grpc.max_receive_message_length", LARGEST_CALL),
     # The default of 16 KiB costs a tenth of the processor's time.
     ("grpc.http2.max_frame_size", 1 << 20),
-    # Keepalive finds a dead peer behind a silent firewall; the other end must allow it while nothing is said.
+    # Keepalive finds a dead peer behind a silent firewall; the other end must allow it while nothing is sent.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),  # newer gRPC waits a minute for a ping's answer, whatever stands above
@@ -122,21 +122,21 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Leaving:
-    """The content of a Leave; ``whole`` when everything was said and nothing went wrong."""
+    """The content of a Leave; ``complete`` when everything was sent and nothing went wrong."""
 
     session: SessionId
     below: int
-    whole: bool
+    complete: bool
 
     def encode(self) -> bytes:
-        return _LEAVE.pack(bytes.fromhex(self.session), self.below, self.whole)
+        return _LEAVE.pack(bytes.fromhex(self.session), self.below, self.complete)
 
     @classmethod
     def decode(cls, body: bytes) -> "Leaving":
-        session, below, whole = _unpacked(_LEAVE, body)
-        if whole > 1:
+        session, below, complete = _unpacked(_LEAVE, body)
+        if complete > 1:
             raise malformed()
-        return cls(SessionId(session.hex()), below, bool(whole))
+        return cls(SessionId(session.hex()), below, bool(complete))
 
 
 def _unpacked(form: struct.Struct, body: bytes) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The dialling end, at users and the TA: pushes what is said, pulls what is to be heard.
+"""The dialling end, at users and the TA: pushes what is sent, pulls what is to be received.
 
 Two threads keep the connection alive whatever the role computes: one pushes frames of queued messages, one pulls the
 next message. A failure of either is the failure of the link, raised at the next send or receive.
@@ -29,7 +29,7 @@ from fedsvd.transport.calls import (
     together,
     unbundle,
 )
-from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Encoded, Inbox, Outbox
 from fedsvd.transport.pinned_connection import Dialling as Dialling
 from fedsvd.transport.pinned_connection import PinnedConnection as PinnedConnection
 from fedsvd.types import SessionId
@@ -38,7 +38,7 @@ from fedsvd.wire.frame import decode_frame
 from fedsvd.wire.reader import malformed
 
 _LONGEST_WAIT = 5.0  # seconds that one Pull waits for a message
-_FAREWELL = 3.0  # seconds to say that we leave
+_LEAVING = 3.0  # seconds to announce that we leave
 _MANY = 1 << 16  # frames: as many as the CSP likes to send together
 
 Place = tuple[int, int]  # of a frame: its message's number, and its part
@@ -57,7 +57,7 @@ class Dialled:
         self._together = together(dialling.frame)
         self._left: dict[int, int] = {}  # frames of each message that were not answered yet
         self._inbox = Inbox(session, longest)
-        self._arrived: deque[Whole] = deque()
+        self._arrived: deque[Encoded] = deque()
         self._arrived_bytes = 0
         self._failure: FedSVDError | None = None
         self._pushes = True  # whether what is queued may still get through
@@ -91,26 +91,26 @@ class Dialled:
             if self._closing:
                 self._expect_up()
             if not self._arrived:
-                # To look is free; to wait for one who has hung up would be for ever.
+                # To look is free; to wait for a peer that has disconnected would be for ever.
                 if wait > 0 or not isinstance(self._failure, PeerLost):
                     self._expect_up()
                 return None
-            whole = self._arrived.popleft()
-            self._arrived_bytes -= len(whole)
+            message = self._arrived.popleft()
+            self._arrived_bytes -= len(message)
             self._changed.notify_all()
-        return CSP, decode(whole)
+        return CSP, decode(message)
 
     def flush(self) -> None:
-        """Wait until the CSP has everything we said; raises where it will not."""
+        """Wait until the CSP has everything we sent; raises where it will not."""
         self._drain()
         if not self._outbox.empty:
             raise self._failure or TimedOut(f"the CSP took nothing for {self._patience:.0f} s", "check the CSP")
 
     def _drain(self) -> None:
-        """Wait until the CSP has everything we said, or the line is given up, or for our patience nothing was taken."""
+        """Wait until the CSP has everything we sent, or the link is given up, or for our patience nothing was taken."""
         with self._changed:
             left, deadline = -1, 0.0
-            # Not until the link fails: the CSP may close the session on our last words before their answer is here.
+            # Not until the link fails: the CSP may close the session on our last message before their answer is here.
             while not self._outbox.empty and self._pushes:
                 now = sum(self._left.values())
                 if now != left:
@@ -120,7 +120,7 @@ class Dialled:
                 self._changed.wait(0.2)
 
     def close(self) -> None:
-        """Hang up once the CSP has everything we said; the message says whether all was well."""
+        """Close once the CSP has everything we sent; the message says whether all was well."""
         with self._changed:
             if self._closing:
                 return
@@ -128,12 +128,12 @@ class Dialled:
             self._changed.notify_all()
         self._drain()
         leaving = Leaving(self._session, self._inbox.next, self._failure is None and self._outbox.empty)
-        with suppress(FedSVDError):  # where it does not hear us, it will notice our silence
-            self._connection.call(LEAVE, leaving.encode(), min(_FAREWELL, self._patience / 4))
+        with suppress(FedSVDError):  # where this is lost, it will notice our absence
+            self._connection.call(LEAVE, leaving.encode(), min(_LEAVING, self._patience / 4))
         self._sent.put(None)
         self._connection.close()
         for thread in self._threads:
-            thread.join(_FAREWELL)
+            thread.join(_LEAVING)
         with self._changed:
             self._arrived.clear()
             self._outbox.clear()
@@ -183,7 +183,7 @@ class Dialled:
         return bundle(frames)
 
     def _delivered(self, places: tuple[Place, ...]) -> None:
-        """Frames have reached the CSP; a message that has come there whole is kept no longer."""
+        """Frames have reached the CSP; a message that has arrived completely is buffered no longer."""
         with self._changed:
             for number, _ in places:
                 self._left[number] -= 1
@@ -226,10 +226,10 @@ class Dialled:
         if [(frame.number, frame.part) for frame in frames] != [(number, part + i) for i in range(len(frames))]:
             raise malformed()
         with self._changed:
-            whole = [message for frame in frames for message in self._inbox.add(frame)]
-            self._arrived += whole
-            self._arrived_bytes += sum(len(message) for message in whole)
-            if whole:
+            complete = [message for frame in frames for message in self._inbox.add(frame)]
+            self._arrived += complete
+            self._arrived_bytes += sum(len(message) for message in complete)
+            if complete:
                 self._changed.notify_all()
         return len(frames), frames[0].parts
 

@@ -106,7 +106,7 @@ class Exchange:
         self._server.start()
 
     def stop(self, grace: float = 2.0) -> None:
-        """Hang up on all callers."""
+        """Close the connections of all callers."""
         with self._lock:
             sessions = list(self._sessions.values())
         for links in sessions:
@@ -170,7 +170,7 @@ class Exchange:
         return links
 
     def _sweep(self) -> None:
-        """Forget sessions that are over, once nothing is left in them to fetch or no member came for it."""
+        """Remove sessions that are over, once nothing is left in them to fetch or no member came for it."""
         for session, links in list(self._sessions.items()):
             if links.closed is not None and (links.fetched or monotonic() - links.closed > _KEEP_UNFETCHED):
                 self._over.add(session)

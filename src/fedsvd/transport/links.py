@@ -1,7 +1,7 @@
 """The bookkeeping of a reliable link, without the link: what was sent and not yet acknowledged, what has come.
 
-Messages are numbered on each link. A sender keeps a message until the other end has it; a receiver hands messages on in
-order and takes any frame any number of times. Nothing here waits, retries or locks: that is the carriers' business.
+Messages are numbered on each link. A sender buffers a message until the other end has it; a receiver hands messages on
+in order and takes any frame any number of times. Nothing here waits, retries or locks: that is the carriers' business.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MESSAGE_LIMIT = 1 << 36  # no message of ours comes near; a peer's that claims m
 _AHEAD = 64  # messages that may have begun to come before the one that is due
 
 Parts = Sequence[bytes | memoryview]
-Whole = bytes | memoryview
+Encoded = bytes | memoryview
 
 
 class Outbox:
@@ -24,50 +24,50 @@ class Outbox:
     def __init__(self, session: SessionId, frame: int = FRAME) -> None:
         self._session = session
         self._frame = frame
-        self._kept: dict[int, Parts] = {}  # in the order of their numbers
+        self._buffered: dict[int, Parts] = {}  # in the order of their numbers
         self._next = 0
         self.bytes = 0
 
     def put(self, parts: Parts) -> int:
-        """Keep an encoded message until it is acknowledged; its number."""
+        """Buffer an encoded message until it is acknowledged; its number."""
         number = self._next
         self._next += 1
-        self._kept[number] = parts
+        self._buffered[number] = parts
         self.bytes += length(parts)
         return number
 
     def has(self, number: int) -> bool:
-        return number in self._kept
+        return number in self._buffered
 
     def frames(self, number: int) -> int:
-        """How many frames a kept message has."""
-        return frame_count(self._kept[number], self._frame)
+        """How many frames a buffered message has."""
+        return frame_count(self._buffered[number], self._frame)
 
     def frame(self, number: int, part: int) -> Frame:
-        """One frame of a kept message."""
-        if number not in self._kept:
+        """One frame of a buffered message."""
+        if number not in self._buffered:
             raise malformed()
-        return one_frame(self._session, number, self._kept[number], part, self._frame)
+        return one_frame(self._session, number, self._buffered[number], part, self._frame)
 
     def forget(self, number: int) -> None:
         """The other end has this message."""
-        self.bytes -= length(self._kept.pop(number))
+        self.bytes -= length(self._buffered.pop(number))
 
     def acknowledge(self, below: int) -> None:
         """The other end has every message numbered below this."""
         if below > self._next:
             raise malformed()
-        for number in [number for number in self._kept if number < below]:
+        for number in [number for number in self._buffered if number < below]:
             self.forget(number)
 
     def clear(self) -> None:
-        """Nobody will ask for any of it."""
-        self._kept.clear()
+        """No one will ask for any of it."""
+        self._buffered.clear()
         self.bytes = 0
 
     @property
     def empty(self) -> bool:
-        return not self._kept
+        return not self._buffered
 
 
 class Inbox:
@@ -78,14 +78,14 @@ class Inbox:
         self._limit = limit
         self.next = 0  # the message that will be handed on next
         self._coming: dict[int, Assembly] = {}
-        self._whole: dict[int, Whole] = {}
+        self._complete: dict[int, Encoded] = {}
 
     def begins(self, frame: Frame) -> bool:
         """Whether a frame is the first to come of its message."""
-        return frame.number >= self.next and frame.number not in self._coming and frame.number not in self._whole
+        return frame.number >= self.next and frame.number not in self._coming and frame.number not in self._complete
 
     def too_early(self, frame: Frame) -> bool:
-        """Whether too many messages before this one are still missing for it to be kept."""
+        """Whether too many messages before this one are still missing for it to be buffered."""
         return frame.number >= self.next + _AHEAD
 
     @property
@@ -93,12 +93,12 @@ class Inbox:
         """Whether the message that is due has begun to come."""
         return self.next in self._coming
 
-    def add(self, frame: Frame) -> list[Whole]:
+    def add(self, frame: Frame) -> list[Encoded]:
         """Take a frame in; the messages that can now be handed on, in order."""
         if frame.session != self._session:
             raise LocalProtocolError("a frame of another session")
-        if frame.number < self.next or frame.number in self._whole:
-            return []  # said again after it was acknowledged
+        if frame.number < self.next or frame.number in self._complete:
+            return []  # sent again after it was acknowledged
         if self.too_early(frame):
             raise malformed()
         if frame.number not in self._coming:
@@ -106,17 +106,17 @@ class Inbox:
         assembly = self._coming[frame.number]
         assembly.add(frame)
         if assembly.complete:
-            self._whole[frame.number] = self._coming.pop(frame.number).message()
+            self._complete[frame.number] = self._coming.pop(frame.number).message()
         handed = []
-        while self.next in self._whole:
-            handed.append(self._whole.pop(self.next))
+        while self.next in self._complete:
+            handed.append(self._complete.pop(self.next))
             self.next += 1
         return handed
 
     def clear(self) -> int:
-        """Forget what has not been handed on; how many bytes were promised."""
+        """Drop what has not been handed on; how many bytes were promised."""
         promised = sum(assembly.size for assembly in self._coming.values())
-        promised += sum(len(whole) for whole in self._whole.values())
+        promised += sum(len(message) for message in self._complete.values())
         self._coming.clear()
-        self._whole.clear()
+        self._complete.clear()
         return promised

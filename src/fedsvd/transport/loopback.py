@@ -1,4 +1,4 @@
-"""Links inside one process: no socket, no thread, no loss. Order is kept on each link, and free between links.
+"""Links inside one process: no socket, no thread, no loss. Order is preserved on each link, and free between links.
 
 ``pick`` chooses which link delivers next, so a test can play every interleaving a real network could produce.
 """
@@ -56,7 +56,7 @@ class Hub:
         return (*link, message)
 
     def close(self, party: Party) -> None:
-        """A party hangs up: what is on its way to it is lost, what it has said still arrives."""
+        """A party disconnects: what is on its way to it is lost, what it has sent still arrives."""
         self._closed.add(party)
         for link in self._queues:
             if party == link[1]:
@@ -75,7 +75,7 @@ class Loopback:
 
     def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
         if self._hub.closed(self._me):
-            raise PeerLost(f"{self._me} has hung up")
+            raise PeerLost(f"{self._me} has disconnected")
         delivery = self._hub.pop(self._me)
         return None if delivery is None else (delivery[0], delivery[2])
 

@@ -38,7 +38,7 @@ class Meter:
 
 
 class Metered:
-    """A wrapper around one party's transport that tells a meter what is sent."""
+    """A wrapper around one party's transport that reports to a meter what is sent."""
 
     def __init__(self, inner: Transport, me: Party, meter: Meter) -> None:
         self._inner = inner

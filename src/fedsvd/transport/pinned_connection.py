@@ -2,8 +2,8 @@
 
 That TLS finds the operator's signature is not enough: the operator could sign a second CSP, and a revoked one was
 signed, too. gRPC does not show a client what certificate the server came with. So the CSP is asked for it, over a first
-connection that only the signature speaks for; the owner's pins, the list of revocations and the clock judge it; and all
-further connections trust this one certificate and nothing else. A server that shows a certificate
+connection that only the signature vouches for; the owner's pins, the list of revocations and the clock judge it; and
+all further connections trust this one certificate and nothing else. A server that shows a certificate
 without having its key fails there, in TLS itself.
 
 One connection cannot fill a fast path with a long delay, so calls go over several, each over the one with least to do.
@@ -46,7 +46,7 @@ class Dialling:
     channels: int = 4
     patience: float = 120.0
     frame: int = FRAME
-    held: int = 64 << 20  # bytes queued before ``send`` waits, and heard before no more are fetched
+    held: int = 64 << 20  # bytes queued before ``send`` waits, and received before no more are fetched
     known: "Known" = field(default_factory=lambda: Known())  # all connections made from here ask but once
 
 
@@ -90,7 +90,7 @@ class TlsChannel:
             raise CallFailed(grpc.StatusCode.CANCELLED, "the connection was closed") from None
 
     def close(self) -> None:
-        """Hang up; calls on their way are given up."""
+        """Close; calls on their way are given up."""
         self._channel.close()
 
 
@@ -120,7 +120,7 @@ class PinnedChannels:
             raise CallFailed(trouble.status, "the CSP came with another certificate") from None
 
     def end(self) -> None:
-        """Hang up, while it is being asked for its certificate if it must be."""
+        """Close, while it is being asked for its certificate if it must be."""
         with self._lock:
             self._ended = True
             going = [*self._open, *([] if self._first is None else [self._first])]
@@ -157,7 +157,7 @@ class PinnedChannels:
         return made
 
     def _certificate_shown(self, timeout: float) -> bytes:
-        """What the CSP says its certificate is, over a connection that the operator's signature alone speaks for."""
+        """What the CSP says its certificate is, over a connection that the operator's signature alone vouches for."""
         first = TlsChannel(self._dialling, self._dialling.ca)
         with self._lock:
             self._first = first
@@ -177,7 +177,7 @@ class PinnedChannels:
             self._checked_at = monotonic()
 
     def _drop(self, channel: TlsChannel) -> None:
-        """Forget a CSP whose connections do not come about."""
+        """Drop a CSP whose connections do not come about."""
         with self._lock:
             if channel not in self._open:
                 return  # another thread did
@@ -252,7 +252,7 @@ class PinnedConnection:
         self.expect_up()
 
     def close(self) -> None:
-        """Hang up; calls on their way are given up."""
+        """Close; calls on their way are given up."""
         self._stopped.set()
         self._channels.end()
 

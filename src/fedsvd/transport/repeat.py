@@ -1,4 +1,4 @@
-"""Calls that survive bad weather: a window of them at a time, each made again until it is answered.
+"""Calls that survive a bad network: a window of them at a time, each made again until it is answered.
 
 The answer to any trouble is to call again, one at a time while it lasts, until nothing has got through for longer than
 ``patience``: time out on lack of progress, never on total duration. Calls are made by threads, each waiting for its

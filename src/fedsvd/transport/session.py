@@ -1,7 +1,7 @@
 """The links of one session at the CSP: what members push and pull, and the CSP's own end of it.
 
 A member's message may come in when there is space for it, so that the bytes waiting to be read stay within what may be
-held, or are one message. A member that speaks too early must try again; one that breaks the rules ends the session at
+held, or are one message. A member that sends too early must try again; one that breaks the rules ends the session at
 both ends. gRPC is not here.
 
 A member always has a call open that waits for its next message. When its process dies the connection closes, and that
@@ -18,7 +18,7 @@ from fedsvd.errors import FedSVDError, NotAuthenticated, PeerLost, TimedOut
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.transport.calls import Joining, Leaving, Wanted, bundle, together, unbundle
-from fedsvd.transport.links import MESSAGE_LIMIT, Inbox, Outbox, Whole
+from fedsvd.transport.links import MESSAGE_LIMIT, Encoded, Inbox, Outbox
 from fedsvd.types import SessionId
 from fedsvd.wire.codec import decode, encode
 from fedsvd.wire.frame import FRAME, Frame, decode_frame
@@ -59,11 +59,11 @@ class SessionLinks:
         self._links = {party: _Link(session, longest) for party in roster.values()}
         # Taken after a link's own lock, never before.
         self._arrival = threading.Condition()
-        self._arrived: deque[tuple[Party, Whole]] = deque()
+        self._arrived: deque[tuple[Party, Encoded]] = deque()
         self._promised = 0  # bytes of all messages that have begun to come and were not read yet
         self._growing: set[Party] = set()  # whose next message has begun to come
         self._failure: FedSVDError | None = None
-        self.received = 0  # bytes of whole messages, for those who watch
+        self.received = 0  # bytes of complete messages, for those who watch
         self.closed: float | None = None  # when
 
     # --- the members' calls ---------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class SessionLinks:
             link.instance = joining.instance
 
     def push(self, party: Party, body: bytes) -> bool:
-        """Take frames in; False when they must be said again later."""
+        """Take frames in; False when they must be sent again later."""
         try:
             frames = [decode_frame(frame) for frame in unbundle(body)]
             return all(self._push(party, frame) for frame in frames)
@@ -130,7 +130,7 @@ class SessionLinks:
                     link.lost = monotonic()
 
     def leave(self, party: Party, leaving: Leaving) -> None:
-        """A member hangs up: what it said is heard, what was on its way to it is lost."""
+        """A member disconnects: what it sent is received, what was on its way to it is lost."""
         link = self._links[party]
         with link.changed:
             if link.gone:
@@ -141,8 +141,8 @@ class SessionLinks:
                 self._promised -= link.inbox.clear()
                 self._growing.discard(party)
             link.changed.notify_all()
-        if not leaving.whole:
-            self._fail(PeerLost(f"{party} has hung up in the middle of the session", "resume when it is back"))
+        if not leaving.complete:
+            self._fail(PeerLost(f"{party} has disconnected in the middle of the session", "resume when it is back"))
 
     def _admit(self, party: Party, link: _Link, frame: Frame) -> bool:
         """Whether a message may begin to come."""
@@ -157,10 +157,10 @@ class SessionLinks:
                 self._growing.add(party)
         return True
 
-    def _hand_on(self, party: Party, link: _Link, messages: list[Whole]) -> None:
+    def _hand_on(self, party: Party, link: _Link, messages: list[Encoded]) -> None:
         with self._arrival:
-            self._arrived.extend((party, whole) for whole in messages)
-            self.received += sum(len(whole) for whole in messages)
+            self._arrived.extend((party, message) for message in messages)
+            self.received += sum(len(message) for message in messages)
             (self._growing.add if link.inbox.growing else self._growing.discard)(party)
             if messages:
                 self._arrival.notify_all()
@@ -198,7 +198,7 @@ class SessionLinks:
             if not self._open:
                 raise PeerLost("the session is over")
             if link.gone:
-                raise PeerLost(f"{to} has hung up")
+                raise PeerLost(f"{to} has disconnected")
             link.outbox.put(parts)
             link.changed.notify_all()
 
@@ -211,12 +211,12 @@ class SessionLinks:
                 if self._failure is not None:
                     raise self._failure
                 return None
-            party, whole = self._arrived.popleft()
-            self._promised -= len(whole)
-        return party, decode(whole)
+            party, message = self._arrived.popleft()
+            self._promised -= len(message)
+        return party, decode(message)
 
     def expect_signs_of_life(self, patience: float, but: Collection[Party] = (), grace: float = GRACE) -> None:
-        """Raise for a member that is lost or has not called for longer than this, unless it has hung up or is done."""
+        """Raise for a member that is lost or silent for longer than this, unless it left or is done."""
         now = monotonic()
         for party, link in self._links.items():
             if link.gone or link.polls or party in but:
@@ -228,13 +228,13 @@ class SessionLinks:
                 raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
 
     def expect_any_member(self) -> None:
-        """Raise where all members have hung up, and nothing that they said is left to be read."""
+        """Raise where all members have disconnected, and nothing that they sent is left to be read."""
         if self.all_left and not self._arrived:
-            raise PeerLost("all members have hung up")
+            raise PeerLost("all members have disconnected")
 
     @property
     def all_left(self) -> bool:
-        """Whether all members have hung up."""
+        """Whether all members have disconnected."""
         return all(link.gone for link in self._links.values())
 
     @property
@@ -243,7 +243,7 @@ class SessionLinks:
         return {party for party, link in self._links.items() if link.instance is None}
 
     def drain(self, patience: float) -> None:
-        """Wait until everything sent has been fetched, as long as members keep fetching."""
+        """Wait until everything sent has been fetched, as long as members go on fetching."""
         deadline, before = monotonic() + patience, -1
         while not self.fetched and monotonic() < deadline:
             now = sum(link.fetched for link in self._links.values())
@@ -261,7 +261,7 @@ class SessionLinks:
         return self.closed is None
 
     def close(self) -> None:
-        """Hang up: what was sent before can still be fetched."""
+        """Close: what was sent before can still be fetched."""
         with self._arrival:
             self.closed = self.closed or monotonic()
             self._arrived.clear()

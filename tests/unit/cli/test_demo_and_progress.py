@@ -57,7 +57,7 @@ def test_the_demo_in_words_has_errors_times_and_bytes(fedsvd):
     said = fedsvd("demo")
     assert said.code == 0
     assert "What hospital-a gets to read: results/demo-pca/parties/hospital-a/report.html" in said.out
-    for word in ("569 patients x 30 measurements", "protects nobody", "largest error", "NumPy alone", "KiB", "e-1"):
+    for word in ("569 patients x 30 measurements", "protects no one", "largest error", "NumPy alone", "KiB", "e-1"):
         assert word in said.out
 
 

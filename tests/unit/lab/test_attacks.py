@@ -179,7 +179,7 @@ def test_the_table_has_the_papers_rows_and_ours():
         Subject("wine", ratings(30, 12, density=0.4), whole=True),
         widths=(6, 12),
         repeats=1,
-        told=lambda what, done, total: told.append(what),
+        report=lambda what, done, total: told.append(what),
     )
     attacks = {(row.scheme, row.attack) for row in rows}
     assert ("-", "random values") in attacks

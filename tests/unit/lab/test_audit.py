@@ -51,7 +51,7 @@ def test_under_the_papers_masks_the_data_itself_is_recovered(tmp_path, table):
         open_source(table),
         job(tmp_path, masks={"scheme": "paper", "block_size": 10}),
         budget=PLENTY,
-        told=told.append,
+        report=told.append,
     )
     attacks = by_attack(found)
     assert attacks["alternating whitened ICA"].verdict is Verdict.RECOVERED

@@ -1,4 +1,4 @@
-"""The rivals of section 5, each against a property of its own."""
+"""The rivals of the paper's section 5, each against a property of its own."""
 
 import numpy as np
 import pytest

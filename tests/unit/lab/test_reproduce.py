@@ -70,7 +70,7 @@ def test_finished_cases_are_not_run_again(run):
     _, out = run
     journal = (out / "rows" / "fig4f.jsonl").read_text()
     again = reproduce(["fig4f"], Size.SMOKE, context(), out)
-    assert (again.ran, again.kept) == (0, len(journal.splitlines()))
+    assert (again.ran, again.finished_before) == (0, len(journal.splitlines()))
     assert (out / "rows" / "fig4f.jsonl").read_text() == journal
 
 

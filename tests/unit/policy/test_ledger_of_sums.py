@@ -1,4 +1,4 @@
-"""What the ledger says of the sum family is what section 5.3 of the design says, role by role."""
+"""What the ledger says of the sum family is what docs/threat-model.md says, role by role."""
 
 import pytest
 

@@ -12,7 +12,7 @@ class Written:
     def __init__(self) -> None:
         self.told: list[dict] = []
 
-    def tell(self, id, progress):
+    def report(self, id, progress):
         assert id == "job"
         self.told.append(progress.model_dump(exclude={"sent"}))
 

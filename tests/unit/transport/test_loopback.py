@@ -67,5 +67,5 @@ def test_a_party_that_hangs_up_loses_what_is_under_way_to_it():
         hub.push(ONE, CSP, request(9))
     with pytest.raises(PeerLost):
         hub.push(CSP, ONE, request(9))
-    with pytest.raises(PeerLost, match="CSP has hung up"):
+    with pytest.raises(PeerLost, match="CSP has disconnected"):
         hub.end(CSP).receive()

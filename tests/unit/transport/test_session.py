@@ -437,7 +437,7 @@ def test_a_room_that_everybody_has_left_has_no_future():
     links.expect_any_member()
     assert links.all_left
     assert links.receive()[1].batch == 0
-    with pytest.raises(PeerLost, match="all members have hung up"):
+    with pytest.raises(PeerLost, match="all members have disconnected"):
         links.expect_any_member()
 
 

@@ -18,7 +18,7 @@ import scipy.optimize
 from fedsvd.lab.attacks.unmix import ITERATIONS, Cuts, apart, polar, unit_rows, unmixed_rows
 from fedsvd.types import Float
 
-Told = Callable[[str, int, int], None]
+Report = Callable[[str, int, int], None]
 _SIGN_PASSES = 10
 
 
@@ -46,7 +46,7 @@ def alternate(
     seed: int = 0,
     rounds: int | None = None,
     iterations: int = ITERATIONS,
-    told: Told | None = None,
+    report: Report | None = None,
 ) -> Unmasked:
     """Rows, columns, rows, ... un-mixed in turn, each on what the other left; both sides made orthogonal at the end."""
     rng = np.random.default_rng(seed)
@@ -59,12 +59,12 @@ def alternate(
         Z, more = unmixed_rows(Z if step % 2 == 0 else Z.T, blocks, rng, iterations)
         Z = Z if step % 2 == 0 else Z.T
         parts[:] = [W @ before for W, before in zip(more, parts, strict=True)]
-        if told is not None:
-            told("un-mixing", step + 1, rounds)
+        if report is not None:
+            report("un-mixing", step + 1, rounds)
     return _signed(Y, cuts, [polar(unit_rows(W)) for W in left], [polar(unit_rows(W)) for W in right])
 
 
-def refined(Y: Float, cuts: Cuts, start: Unmasked, known: WholeNumbers, told: Told | None = None) -> Unmasked:
+def refined(Y: Float, cuts: Cuts, start: Unmasked, known: WholeNumbers, report: Report | None = None) -> Unmasked:
     """The same with P and Q fitted, in turn, to what the estimate rounds to."""
     left, right = list(start.left), list(start.right)
     Yt, D = np.ascontiguousarray(Y.T), np.zeros(0)
@@ -76,17 +76,17 @@ def refined(Y: Float, cuts: Cuts, start: Unmasked, known: WholeNumbers, told: To
         left = [polar(D[rows] @ Y_right[rows].T) for rows in cuts.rows]
         Z_left = apart(left, Y, cuts.rows)
         right = [polar(D[:, columns].T @ Z_left[:, columns]) for columns in cuts.columns]
-        if told is not None:
-            told("refinement", step + 1, known.passes)
+        if report is not None:
+            report("refinement", step + 1, known.passes)
     return Unmasked(apart(right, apart(left, Y, cuts.rows).T, cuts.columns).T, tuple(left), tuple(right))
 
 
 def alternating_ica(
-    Y: Float, cuts: Cuts, known: WholeNumbers | None = None, seed: int = 0, told: Told | None = None
+    Y: Float, cuts: Cuts, known: WholeNumbers | None = None, seed: int = 0, report: Report | None = None
 ) -> Unmasked:
     """The whole attack: un-mixing, and refinement where entries are known to be whole numbers."""
-    found = alternate(Y, cuts, seed, told=told)
-    return found if known is None else refined(Y, cuts, found, known, told)
+    found = alternate(Y, cuts, seed, report=report)
+    return found if known is None else refined(Y, cuts, found, known, report)
 
 
 def _signed(Y: Float, cuts: Cuts, left: list[Float], right: list[Float]) -> Unmasked:

@@ -1,4 +1,4 @@
-"""Columns of zeros and ones in the span of U: found without anybody's data, whichever party holds them.
+"""Columns of zeros and ones in the span of U: found without any party's data, whichever party holds them.
 
 A binary column of X lies in the span of U, and almost no other vector there is binary. Of few components every choice
 of zeros and ones in as many well-placed rows is tried, which decides the other rows. Of many, ICA proposes directions:
@@ -27,8 +27,8 @@ def binary_columns(U: Float, seed: int = 0) -> Float:
         near = np.rint(np.clip((near @ U) @ U.T, 0.0, 1.0))
     spanned = near - (near @ U) @ U.T
     size = np.linalg.norm(near, axis=1)
-    kept = near[(size > 0.0) & (np.linalg.norm(spanned, axis=1) <= _BINARY * np.maximum(size, 1.0))]
-    return np.unique(kept, axis=0)
+    found = near[(size > 0.0) & (np.linalg.norm(spanned, axis=1) <= _BINARY * np.maximum(size, 1.0))]
+    return np.unique(found, axis=0)
 
 
 def _every_choice(U: Float) -> Float:

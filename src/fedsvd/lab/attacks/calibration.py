@@ -88,7 +88,7 @@ def calibrate(
     b: int = 100,
     repeats: int = 24,
     draws: int = 99,
-    told: Callable[[str, int, int], None] | None = None,
+    report: Callable[[str, int, int], None] | None = None,
 ) -> Calibration:
     """Run, attack, score, ``repeats`` times with fresh masks; ``tables`` are the parties', samples in rows."""
     X = np.concatenate(tables).T
@@ -100,6 +100,6 @@ def calibrate(
         for side, value in side_p_values(run.csp.Y, X, b, repeat, draws).items():
             if scheme != "mask" or mixes(X.shape[0 if side == "features" else 1]):
                 p.setdefault(side, []).append(value)
-        if told is not None:
-            told(f"{dataset} {scheme}", repeat + 1, repeats)
+        if report is not None:
+            report(f"{dataset} {scheme}", repeat + 1, repeats)
     return Calibration(dataset, scheme, b, p)

@@ -24,7 +24,7 @@ def csp_and_user(csp: CspView, masks: Masks, i: int) -> Float:
 
 
 def pooled_gram(views: Sequence[UserView]) -> Float:
-    """The Gram matrices of those who do not pool, summed: results of one of the pool, less everybody's own."""
+    """The Gram matrices of those who do not pool, summed: results of one of the pool, less the own ones of the pool."""
     found = others_gram(views[0])
     for view in views[1:]:
         own = own_part(view)

@@ -1,8 +1,8 @@
 """What a column of ones and bare masked labels give away under the paper's masks (C8, C10).
 
-A column of ones has the same norm in every row block, and P keeps norms: with ``q`` the direction of that column among
-the window's, ``|Y_a q|^2`` is the size of block a for every a, which is linear in ``q q^T``. Labels as ``P y`` keep
-their norm in every block: for labels 0 and 1 that is the number of ones.
+A column of ones has the same norm in every row block, and P preserves norms: with ``q`` the direction of that column
+among the window's, ``|Y_a q|^2`` is the size of block a for every a, which is linear in ``q q^T``. Labels as ``P y``
+have their norm in every block: for labels 0 and 1 that is the number of ones.
 """
 
 from collections.abc import Sequence

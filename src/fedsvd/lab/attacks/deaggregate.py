@@ -15,7 +15,7 @@ def share_of(view: CspView, i: int) -> Float:
     """User i's masked share ``P X_i Q_i`` from the CSP's view, window by window; no prior knowledge is needed."""
     blinded = view.blinded_mask(i)
     if blinded is None:
-        raise ConfigError("nobody sent a blinded mask in this session", "eq. 6 is there in the paper's scheme alone")
+        raise ConfigError("no one sent a blinded mask in this session", "eq. 6 is there in the paper's scheme alone")
     share = np.zeros_like(view.Y)
     for window, block in zip(view.plan.right_windows, blinded, strict=True):
         if block is not None:

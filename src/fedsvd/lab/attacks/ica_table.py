@@ -1,7 +1,7 @@
 """Table 3 of the paper, ICA attacks, with what it leaves out: nulls, p-values, the attack that works, and our schemes.
 
 Each row is one attack on what the CSP saw of one data set under one scheme, averaged over repeats with fresh masks. The
-paper's own score stands beside the matched one, its null and its p-value. The paper's rows ("random values", "ICA" on
+paper's own score stands next to the matched one, its null and its p-value. The paper's rows ("random values", "ICA" on
 one block, "ICA(b)" on the true blocks) are followed by the masked matrix without any attack, the alternating attack,
 and the same attacks under ``sum`` (mode B) and ``mask``. Entries found exactly are counted where data is whole numbers
 from 0 to 5.
@@ -79,7 +79,7 @@ class Row:
 
 
 Attack = Callable[[Recorded, int], tuple[Float, Float | None]]
-Told = Callable[[str, int, int], None]
+Report = Callable[[str, int, int], None]
 
 
 def ica_table(
@@ -89,7 +89,7 @@ def ica_table(
     seed: int = 0,
     quick: bool = True,
     schemes: Sequence[str] = ("blocks", "sum", "mask"),
-    told: Told | None = None,
+    report: Report | None = None,
 ) -> list[Row]:
     """The table's rows for one data set; ``quick`` fits the paper's ICA for fewer iterations than the paper did."""
     X = dataset.X
@@ -104,8 +104,8 @@ def ica_table(
                     rows.append(replace(rows[-1], attack=name, published=figure))
                 else:
                     rows.append(_row(dataset, scheme, b, name, attack, iterations, runs, seed, random))
-                if told is not None:
-                    told(f"{dataset.name} {scheme} b={b} {name}", len(rows), 0)
+                if report is not None:
+                    report(f"{dataset.name} {scheme} b={b} {name}", len(rows), 0)
     return rows
 
 

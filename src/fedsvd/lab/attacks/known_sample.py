@@ -21,7 +21,7 @@ class Sample:
 
 
 def from_sample(Y: Float, known: Sample) -> Float:
-    """``P^T Y`` as far as the axes of the sample tell."""
+    """``P^T Y`` as far as the axes of the sample show."""
     ours, theirs = _axes(known.X), _axes(Y)
     signs = np.sign(_skewness(ours.T @ known.X) * _skewness(theirs.T @ Y))
     return (ours * np.where(signs == 0.0, 1.0, signs)) @ (theirs.T @ Y)

@@ -1,4 +1,4 @@
-"""Whole-number columns from an exact Gram matrix, by lattice reduction: why shares are widened (specification, 3.4).
+"""Whole-number columns from an exact Gram matrix, by lattice reduction: why shares are widened (specification, step 4).
 
 The rows of an integer matrix Z (m, N) are vectors of Z^N whose inner products are ``G = Z Z^T``. If N < m they nearly
 always generate all of Z^N, and a reduced basis of it has unit vectors: ``Z e_j`` is then a column of Z, whatever Z is

@@ -92,7 +92,7 @@ def gram_from_components(U: Float, own: Float) -> Float:
     """The partner's Gram matrix from U_r and one's own data alone, when the partner has fewer records than r.
 
     G U = U S^2 leaves r numbers open in ``G_2 U = U S^2 - G_1 U``. What lies outside U is known, and spans the rows of
-    all of it, so the open numbers are those that keep the rest of it in that span.
+    all of it, so the open numbers are those for which the rest of it stays in that span.
     """
     r = U.shape[1]
     beyond = np.linalg.svd(U)[0][:, r:]

@@ -32,7 +32,7 @@ class KnownTile:
 
 
 def from_known_columns(Y: Float, cuts: Cuts, known: KnownColumns) -> Float:
-    """``P^T Y``: the left mask taken off everybody's columns, with what one window of known columns gives away."""
+    """``P^T Y``: the left mask taken off all parties' columns, with what one window of known columns gives away."""
     inside = slice(known.window.start, known.window.start + known.X.shape[1])
     mine = [np.linalg.svd(known.X[rows]) for rows in cuts.rows]
     theirs = [np.linalg.svd(Y[rows, inside]) for rows in cuts.rows]

@@ -3,7 +3,7 @@
 Table 3 of the paper is made with this: for each column block a square W with unit columns that minimises the mean of
 ``0.5 log cosh(2 w_j^T x)``, no decorrelation (lambda = 0), no whitening, no centring; then the same for the row blocks
 of the result. Many columns of W go to one direction, and the second step mixes again what the first one found. It is
-kept as published so that the table can be reproduced; ``alternating.py`` is the attack to fear.
+implemented as published so that the table can be reproduced; ``alternating.py`` is the attack to fear.
 
 The paper's text describes another one: maximum likelihood with a sigmoid for the distribution of the sources, that is
 infomax. It is here too, whitened as it must be.

@@ -1,10 +1,10 @@
 """How an attack is scored: never by a number alone, always against what the same number is under chance (C11).
 
 The paper reports the largest signed Pearson correlation over all pairs of found and true columns, and the same for
-rows, beside that of uniform noise. A largest value says how spiky the output is as much as how right it is; signs that
+rows, next to that of uniform noise. A largest value says how spiky the output is as much as how right it is; signs that
 no ICA can know are held against it; and on short rows noise scores like truth. Here the found rows are matched with the
 true ones, one to one and without regard to sign, and the null is the *same output* against true rows whose entries were
-put in another order: that keeps every spike and every marginal, and takes away what was learned.
+put in another order: that preserves every spike and every marginal, and takes away what was learned.
 
 The p-value is exact where what is found does not depend on the order of the entries (columns are samples to an attack
 on rows) and where the mask on the other side is Haar: then every order is as likely as any other. For such attacks, at

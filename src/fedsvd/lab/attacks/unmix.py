@@ -56,10 +56,10 @@ def whitening(B: Float) -> Float:
     """K, (r, c), so that the rows of K (B - mean) are uncorrelated with unit variance; r is the rank of B - mean."""
     centred = B - B.mean(axis=1, keepdims=True)
     strengths, directions = np.linalg.eigh(centred @ centred.T / B.shape[1])
-    kept = strengths > max(_LOST**2, 1e-14) * max(strengths[-1], 0.0)
+    strong = strengths > max(_LOST**2, 1e-14) * max(strengths[-1], 0.0)
     if strengths[-1] <= 0.0:
         return np.zeros((0, len(B)))
-    K: Float = (directions[:, kept] / np.sqrt(strengths[kept])).T
+    K: Float = (directions[:, strong] / np.sqrt(strengths[strong])).T
     return K
 
 

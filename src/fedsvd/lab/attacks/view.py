@@ -2,7 +2,7 @@
 
 ``X_masked`` and its kin read messages and nothing else. They are written here a second time, from the protocol's
 description, so that no attack leans on the code it attacks. ``record`` runs a study with all roles in this process and
-keeps what each of them saw; the masks beside it are the referee's, who says whether an attack was right, and a
+records what each of them saw; the masks next to it are the referee's, who says whether an attack was right, and a
 colluder's, who knows them (``collusion.py``). No other attack is given them.
 """
 
@@ -47,7 +47,8 @@ class CspView:
 
     @cached_property
     def Y(self) -> Float:
-        """X' = c P A Q; labels beside or below it are left out. In mode B a factor of the Gram matrix that it opens."""
+        """X' = c P A Q; labels next to or below it are left out. In mode B a factor of the Gram matrix that it
+        opens."""
         if self.plan.mode is not None:
             values, vectors = np.linalg.eigh(opened_gram(self.plan, self.heard))
             factor: Float = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -100,7 +101,7 @@ class Recorded:
         return float(2.0 ** np.rint(np.log2(self.masks[0].c * released[0] / seen[0])))
 
     def user(self, index: int, X_own: Float) -> UserView:
-        """User ``index``'s; its own data is handed in because a role keeps none."""
+        """User ``index``'s; its own data is handed in because a role stores none."""
         return UserView(self.plan, index, X_own, self.parties[index - 1])
 
     def heard_by(self, party: Party) -> Views:
@@ -108,7 +109,7 @@ class Recorded:
 
 
 def record(study: Study, parties: Sequence[PartyData], random_state: int = 0) -> Recorded:
-    """Run a study in this process and keep what everybody saw. All secrets follow from a number: for attacks alone."""
+    """Run a study in this process and record what every party saw. Secrets follow from a number: for attacks only."""
     root = Seed(sha256(f"INSECURE fedsvd lab {random_state}".encode()).digest())
     try:
         return _record(study, parties, root.derive("INSECURE", "first"))
@@ -162,7 +163,7 @@ def opened_words(plan: SessionPlan, heard: Views) -> list[Ring]:
 
 
 def opened_gram(plan: SessionPlan, heard: Views) -> Float:
-    """Mode B: ``c^2 P G P^T`` (M, M) in the unit that the CSP is not told."""
+    """Mode B: ``c^2 P G P^T`` (M, M) in the unit that the CSP does not know."""
     numbers = words128.to_numbers(np.concatenate(opened_words(plan, heard)), GRAM_STEP)
     G = np.zeros((plan.M, plan.M))
     G[np.triu_indices(plan.M)] = numbers
@@ -171,7 +172,7 @@ def opened_gram(plan: SessionPlan, heard: Views) -> Float:
 
 
 def X_masked(plan: SessionPlan, heard: Views) -> Float:
-    """The sum of all shares, read as signed fixed point in the unit that the CSP is not told."""
+    """The sum of all shares, read as signed fixed point in the unit that the CSP does not know."""
     panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
     cut = batches(plan)
     for _, message in heard.of(CSP, PaddedBatch):

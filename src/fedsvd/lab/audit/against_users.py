@@ -122,7 +122,7 @@ def _binary(subject: Audited, view: UserView) -> Finding:
 
 
 def _membership(subject: Audited, view: UserView) -> Finding:
-    """Whether somebody took part: your records against records that took none."""
+    """Whether a person took part: your records against records that took none."""
     members, strangers = subject.tables[1], subject.strangers
     likely = membership(view, Candidates(np.concatenate((members, strangers)).T))
     inside, outside = likely[: len(members)], likely[len(members) :]

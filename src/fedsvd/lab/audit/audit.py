@@ -23,7 +23,7 @@ from fedsvd.studies.planning import plan_study
 BUDGET = 240.0
 _MOST_RUNS = 12
 _FEWEST_RUNS = 3
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,19 +72,19 @@ def audit(
     budget: float = BUDGET,
     include_data: bool = False,
     seed: int = 0,
-    told: Told = lambda text: None,
+    report: Report = lambda text: None,
 ) -> Audit:
     """Simulate this job on this table, and attack what CSP and parties come to see."""
     started = monotonic()
     subject = audited(source, job, budget, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # the findings say it, with figures
-        return _audit(subject, budget, started, include_data, seed, told)
+        return _audit(subject, budget, started, include_data, seed, report)
 
 
-def _audit(subject: Audited, budget: float, started: float, include_data: bool, seed: int, told: Told) -> Audit:
+def _audit(subject: Audited, budget: float, started: float, include_data: bool, seed: int, report: Report) -> Audit:
     samples, features = subject.used
-    told(f"simulating {len(subject.tables)} parties on {samples} samples x {features} features")
+    report(f"simulating {len(subject.tables)} parties on {samples} samples x {features} features")
     first = subject.run(seed)
     found: list[Finding] = [against_csp.spectrum(first)]
 
@@ -95,10 +95,10 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
         if left() < share * budget:
             found.append(Finding("-", name, Verdict.LEFT_OUT, "no time was left; give a larger --budget"))
             return
-        told(f"{name} ({left():.0f} s left)")
+        report(f"{name} ({left():.0f} s left)")
         found.extend(findings())
 
-    take("what results tell a party", lambda: against_users.from_results(subject, first, include_data), 0.1)
+    take("what results show a party", lambda: against_users.from_results(subject, first, include_data), 0.1)
     take("two runs", lambda: against_users.from_two_runs(subject, first), 0.1)
     take("collusion", lambda: against_users.of_colluders(subject, first, include_data), 0.05)
     take("the opened sum", lambda: against_csp.of_opened_sum(first), 0.05)
@@ -108,7 +108,7 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
         take("ICA over several runs", lambda: _several(subject, first, seed, left, budget), 0.3)
     widths: list[Width] = []
     if first.plan.published:
-        told(f"block widths ({max(left(), 0):.0f} s left)")
+        report(f"block widths ({max(left(), 0):.0f} s left)")
         widths = attacked_widths(subject, lambda b: left() > 0.35 * budget)
     if masked:
         take("alternating ICA", lambda: iter([against_csp.alternating(subject, first, include_data)]), 0.2)
@@ -121,7 +121,7 @@ def _audit(subject: Audited, budget: float, started: float, include_data: bool, 
 def _several(
     subject: Audited, first: Recorded, seed: int, left: Callable[[], float], budget: float
 ) -> Iterator[Finding]:
-    """ICA on as many runs as a third of the budget allows, and on three at least: fewer tell nothing."""
+    """ICA on as many runs as a third of the budget allows, and on three at least: fewer show nothing."""
     limit = left() - 0.3 * budget
 
     def runs() -> Iterator[Recorded]:

@@ -39,7 +39,7 @@ def _null(title: str, data: dict[str, Any]) -> str:
 
 
 def _spread(title: str, data: dict[str, Any]) -> str:
-    """Best matches from the worst record to the best, beside chance."""
+    """Best matches from the worst record to the best, next to chance."""
     shares = data["shares"]
     plane = svg.axes((0.0, 1.0), (0.0, 1.0), _HEIGHT, "share of records", "best |correlation|")
     parts, at = [*plane.parts], svg.WIDTH - 4.0
@@ -84,7 +84,7 @@ _KINDS = {"null": _null, "spread": _spread, "agreement": _agreement, "entries": 
 
 
 def widths_drawn(widths: Sequence[Width]) -> str:
-    """How far from chance the attack is at every block width; below the line it is told from chance."""
+    """How far from chance the attack is at every block width; below the line it differs from chance."""
     powers = [max(np.log10(max(width.uniformity, 1e-12)), -12.0) for width in widths]
     places = list(range(len(widths)))
     plane = svg.axes((-0.5, len(widths) - 0.5), (-12.0, 0.0), _HEIGHT, "block width b", "log10 p of chance", [])

@@ -62,7 +62,7 @@ class Finding:
 
 
 def null_picture(title: str, observed: float, null: Float) -> Picture:
-    """The score beside what the same output reaches by chance."""
+    """The score next to what the same output reaches by chance."""
     return Picture("null", title, {"observed": float(observed), "null": [round(float(value), 5) for value in null]})
 
 

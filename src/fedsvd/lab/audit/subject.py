@@ -1,8 +1,9 @@
 """Whose data is audited, and the federation that is simulated with it.
 
-An owner has its own table and a job file, and nobody else's data. So its table plays everybody: its rows (or columns,
-where these are split) are dealt over as many parties as the job has, and the study runs among them as the job says. A
-table too large for the time at hand is thinned, at random; records kept out play strangers for membership inference.
+An owner has its own table and a job file, and no other party's data. So its table plays all parties: its rows (or
+columns, where these are split) are dealt over as many parties as the job has, and the study runs among them as the job
+says. A table too large for the time at hand is thinned, at random; records left out play strangers for membership
+inference.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from fedsvd.studies.parties import PartyData
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
-_CELLS_PER_SECOND = 3000.0  # of table, at which all attacks together keep to the budget on one slow core
+_CELLS_PER_SECOND = 3000.0  # of table, at which all attacks together stay within the budget on one slow core
 _STRANGERS = 200
 _LONGEST = 3000  # of either side: Gram matrices of it are made
 _PANEL = 4096
@@ -30,7 +31,7 @@ _PANEL = 4096
 
 @dataclass(frozen=True, repr=False)
 class Audited:
-    """A simulated federation: everybody's tables, samples in rows, and the study they run."""
+    """A simulated federation: all parties' tables, samples in rows, and the study they run."""
 
     job: Job
     study: Study
@@ -86,7 +87,7 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
     source = prepared_for(job, source, present)[0]
     y = labels_in(source, present) if present else None
     table = source.without([name for name in (*present, job.study.id) if name in (source.names or ())])
-    rows, columns = _kept((table.shape[0], table.shape[1]), budget, rng)
+    rows, columns = _taken((table.shape[0], table.shape[1]), budget, rng)
     D = _dense(table, rows, columns)
     y = None if y is None else y[rows]
     held_out = min(_STRANGERS, len(D) // 4) if not vertical and len(D) >= 8 * k else 0
@@ -107,7 +108,7 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
     return Audited(job, study, tables, y, strangers, shape, whole, int(D.max(initial=0.0)) if whole else 0)
 
 
-def _kept(shape: tuple[int, int], budget: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _taken(shape: tuple[int, int], budget: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Which rows and columns take part: as many cells as the budget allows, the longer side thinned first."""
     cells = max(2000.0, budget * _CELLS_PER_SECOND)
     rows, columns = (min(side, _LONGEST) for side in shape)
@@ -115,18 +116,18 @@ def _kept(shape: tuple[int, int], budget: float, rng: np.random.Generator) -> tu
         rows = max(min(rows, int(cells / columns)), min(rows, int(np.sqrt(cells))))
         columns = min(columns, max(int(cells / rows), 2))
     picked = rng.permutation(shape[0])[:rows]
-    # Order is part of what a block mask shows, so what is kept stays in it.
+    # Order is part of what a block mask shows, so what is taken stays in it.
     return np.sort(picked), np.sort(rng.permutation(shape[1])[:columns])
 
 
 def _dense(table: MatrixSource, rows: np.ndarray, columns: np.ndarray) -> Float:
     """The chosen part of a table, read panel by panel."""
-    kept, at = [], 0
+    taken, at = [], 0
     for panel in table.panels(0, _PANEL):
         inside = rows[(rows >= at) & (rows < at + len(panel))] - at
-        kept.append(panel[np.ix_(inside, columns)])
+        taken.append(panel[np.ix_(inside, columns)])
         at += len(panel)
-    return np.ascontiguousarray(np.concatenate(kept), dtype=np.float64)
+    return np.ascontiguousarray(np.concatenate(taken), dtype=np.float64)
 
 
 def _study(job: Job, D: Float, y: Float | None, vertical: bool) -> Study:

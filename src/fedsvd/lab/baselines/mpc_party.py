@@ -1,8 +1,9 @@
 """One party of the secret-shared regression: ``python -m fedsvd.lab.baselines.mpc_party -M3 ROWS FEATURES SEED``.
 
 MPyC starts the other parties itself. Party 0 owns half of the features, party 1 the other half and the labels, party 2
-helps. Everybody draws the same numbers from the seed, because only time and exactness are of interest; each then shares
-only what it owns. Party 0 prints one line of JSON: seconds to share the data, seconds for a gradient step, its error.
+helps. Every party draws the same numbers from the seed, because only time and exactness are of interest; each then
+shares only what it owns. Party 0 prints one line of JSON: seconds to share the data, seconds for a gradient step, its
+error.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A thin Paillier cryptosystem on gmpy2: additively homomorphic, as the HE baselines of the paper use it.
 
 ``Enc(a) Enc(b) = Enc(a + b)`` and ``Enc(a)^k = Enc(k a)`` modulo n^2, with g = n + 1. The paper sets 1024 bits; 2048 is
-what one should take today. It serves to time a peer, not to protect anybody: nothing here is constant-time.
+what one should take today. It serves to time a peer, not to protect data: nothing here is constant-time.
 """
 
 from collections.abc import Callable

@@ -41,9 +41,9 @@ class _Pool:
         self._pool, self.processes = pool, processes
 
     def processor(self) -> float:
-        # Tasks that take a moment go to all workers, so that each tells of itself.
-        told = dict(self._pool.map(_own_time, range(8 * self.processes)))
-        return process_time() + sum(told.values())
+        # Tasks that take a moment go to all workers, so that each reports.
+        reported = dict(self._pool.map(_own_time, range(8 * self.processes)))
+        return process_time() + sum(reported.values())
 
     def __call__(self, work: Callable[[Task], Answer], tasks: Sequence[Task]) -> list[Answer]:
         return list(self._pool.map(work, tasks))
@@ -61,7 +61,7 @@ def cores() -> int:
 
 @contextmanager
 def workers(processes: int) -> Iterator[Spread]:
-    """Processes that are ready when the block begins, so that starting them is not in anybody's time."""
+    """Processes that are ready when the block begins, so that starting them counts in no measurement."""
     if processes <= 1:
         yield Here()
         return

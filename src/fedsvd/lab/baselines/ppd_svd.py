@@ -1,7 +1,7 @@
 """PPD-SVD: the covariance under additive homomorphic encryption (Liu and Tang 2019; section 2.2 of the paper).
 
 User 1 encrypts its columns under the trusted server's key and sends them to user 2, who multiplies by its own numbers
-under the encryption and returns the cross block ``X_1^T X_2``; the server decrypts it, puts it beside the users' own
+under the encryption and returns the cross block ``X_1^T X_2``; the server decrypts it, puts it next to the users' own
 blocks and factorises the n x n covariance. The work is one modular power for every triple (row, column, column), so
 time grows with n^2 at fixed m. Packing several columns into one plaintext ("batched") divides it by the slots.
 """

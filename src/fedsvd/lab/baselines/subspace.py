@@ -1,4 +1,4 @@
-"""A principal subspace with its weights: what the baselines of section 5 send about in place of data."""
+"""A principal subspace with its weights: what the baselines of the paper's section 5 send about in place of data."""
 
 from dataclasses import dataclass
 

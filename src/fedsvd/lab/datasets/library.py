@@ -80,16 +80,16 @@ class Library:
                 f"{file.url} could not be fetched: {reason}", "try again, or bring the file and name it with --data"
             ) from None
         if not file.member:
-            self._keep(data_set.name, file.name, _checked(file, gzip.decompress(archive), file.url))
+            self._store(data_set.name, file.name, _checked(file, gzip.decompress(archive), file.url))
         else:
             with zipfile.ZipFile(io.BytesIO(archive)) as members:
                 for other in data_set.files:
-                    self._keep(data_set.name, other.name, _checked(other, members.read(other.member), file.url))
+                    self._store(data_set.name, other.name, _checked(other, members.read(other.member), file.url))
         content = _stored(self.folders[-1] / data_set.name / file.name)
         assert content is not None, "it was just written"
         return content
 
-    def _keep(self, folder: str, name: str, content: bytes) -> None:
+    def _store(self, folder: str, name: str, content: bytes) -> None:
         place = self.folders[-1] / folder
         place.mkdir(parents=True, exist_ok=True)
         half = place / f".{name}.part"

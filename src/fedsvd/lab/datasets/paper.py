@@ -1,4 +1,4 @@
-"""The matrices of the paper's table 1 as its code builds them (06-experiments, 3a), not as its appendix says.
+"""The matrices of the paper's table 1 as its code builds them (docs/reproduce.md), not as its appendix says.
 
 Samples stand in rows, features are dealt to the users, and a column of ones is appended for the last user in every
 mode, also in SVD and PCA. MNIST's regression figure is that of all 70,000 images, though the appendix says 10,000.
@@ -40,7 +40,7 @@ def factorised(name: str, library: Library, sizes: Sizes) -> Float:
         "synthetic-text": lambda: synthetic.power_law(*sizes.synthetic, seed=sizes.seed),
     }
     D = _one_of(name, makers)()
-    # The synthetic matrices keep their spectrum: no column of ones is put beside them.
+    # The synthetic matrices have their spectrum unchanged: no column of ones is added to them.
     return D if name.startswith("synthetic") else with_ones(D)
 
 

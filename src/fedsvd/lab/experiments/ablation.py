@@ -44,7 +44,7 @@ _UNBOUNDED = 1 << 42
 
 
 class Offload(StrEnum):
-    """Where the CSP keeps X'."""
+    """Where the CSP stores X'."""
 
     NONE = "none"
     SWAP = "swap"
@@ -91,24 +91,24 @@ class Measured:
         return {name: 1 - getattr(self, field) / getattr(than, field) for name, field in pairs.items()}
 
 
-def ablation(m: int, n: int, memory: int, block: int = 1000, tell: Callable[[str], None] = print) -> list[Measured]:
+def ablation(m: int, n: int, memory: int, block: int = 1000, report: Callable[[str], None] = print) -> list[Measured]:
     """No optimisation, then one more at a time; ``memory`` is the budget once there is one."""
-    return [_alone(name, m, n, memory, block, tell) for name in STEPS]
+    return [_alone(name, m, n, memory, block, report) for name in STEPS]
 
 
-def offloading(m: int, n: int, memory: int, block: int = 1000, tell: Callable[[str], None] = print) -> list[Measured]:
+def offloading(m: int, n: int, memory: int, block: int = 1000, report: Callable[[str], None] = print) -> list[Measured]:
     """The same study with X' in a file read against its layout, and in one laid out for its reading."""
-    return [_alone(name, m, n, memory, block, tell) for name in ("swap", "advanced")]
+    return [_alone(name, m, n, memory, block, report) for name in ("swap", "advanced")]
 
 
-def _alone(name: str, m: int, n: int, memory: int, block: int, tell: Callable[[str], None]) -> Measured:
+def _alone(name: str, m: int, n: int, memory: int, block: int, report: Callable[[str], None]) -> Measured:
     """One variant in a process of its own."""
     words = [name, *map(str, (m, n, memory, block))]
     done = subprocess.run([sys.executable, "-m", __name__, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise FedSVDError(f"the ablation {name} of {m} x {n} ended with {done.returncode}: {done.stderr[-400:]}")
     measured = Measured(**json.loads(done.stdout.splitlines()[-1]))
-    tell(
+    report(
         f"{name}: {measured.seconds:.1f} s, {measured.bytes / 1e6:.0f} MB moved, {measured.memory / 1e6:.0f} MB memory"
     )
     return measured
@@ -170,7 +170,7 @@ def _resident(field: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) * 1024
-    raise FedSVDError(f"this system does not tell {field}", "run the ablation on Linux")
+    raise FedSVDError(f"this system does not report {field}", "run the ablation on Linux")
 
 
 def main(words: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What every experiment is given: data sets, a seed, a place for large files, and somebody to talk to."""
+"""What every experiment is given: data sets, a seed, a place for large files, and where its progress is shown."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Figure 2a: the error of a differentially private SVD over epsilon, and ours beside it.
+"""Figure 2a: the error of a differentially private SVD over epsilon, and ours next to it.
 
 The error is the RMSE of the top singular vectors against LAPACK. FedPCA runs as the paper seems to have run it, its
 noise on data as it is, and as its authors demand, on samples of norm at most 1.

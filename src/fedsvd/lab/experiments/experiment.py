@@ -37,7 +37,7 @@ class Quoted:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A table: which rows, which case fields stand in front, which methods beside each other."""
+    """A table: which rows, which case fields stand in front, which methods side by side."""
 
     title: str
     index: tuple[str, ...]
@@ -106,7 +106,7 @@ class Experiment:
 
 
 def folder() -> Path:
-    """Where the experiments lie: in the repository, or beside this file in an installed package."""
+    """Where the experiments lie: in the repository, or next to this file in an installed package."""
     installed = Path(__file__).parent / "paper"
     return installed if installed.is_dir() else Path(__file__).parents[4] / "benchmarks" / "paper"
 

@@ -1,4 +1,4 @@
-"""Table 3: ICA attacks on what the CSP sees, the paper's score beside a calibrated one (``lab.attacks.ica_table``).
+"""Table 3: ICA attacks on what the CSP sees, the paper's score next to a calibrated one (``lab.attacks.ica_table``).
 
 Columns are schemes: the paper's blocks, and our two. The paper's own attacks exist for blocks only; the attack that
 works is in the same table.
@@ -36,7 +36,7 @@ def _attacked(
             repeats=settings["repeats"],
             seed=context.seed,
             quick=settings["short"],
-            told=lambda text, done, total: context.say(f"  {text}"),
+            report=lambda text, done, total: context.say(f"  {text}"),
         )
         for row in found:
             yield from _measurements(row)

@@ -1,7 +1,7 @@
 """Table 2: applications at billion scale. What this size of run can do is measured; the paper's sizes are predicted.
 
 Predictions are those of ``cost.estimate`` with the rates of this machine, one machine to each role and no network. A
-record of a real run at the paper's size, where the repository has one, stands beside it.
+record of a real run at the paper's size, where the repository has one, stands next to it.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -19,7 +19,7 @@ _OFFLOADED = {"swap": "swap-like offloading", "advanced": "advanced offloading"}
 
 
 def cases(settings: Mapping[str, Any], context: Context) -> Iterator[Case]:
-    """The steps of the ablation, the default beside them, and the two ways of offloading."""
+    """The steps of the ablation, the default next to them, and the two ways of offloading."""
     (m, n), budget = settings["shape"], settings["memory"]
     yield Case({"m": m, "n": n, "budget": budget}, _steps(m, n, budget, settings["block"], context))
     yield Case({"m": m, "n": n, "budget": budget, "of": DEFAULT}, _default(m, n, context))

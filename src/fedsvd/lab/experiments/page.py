@@ -1,4 +1,4 @@
-"""``reproduce.html``: every table and figure of the paper beside ours, in one file without anything from elsewhere."""
+"""``reproduce.html``: every table and figure of the paper next to ours, in one file without anything from elsewhere."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

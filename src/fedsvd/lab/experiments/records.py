@@ -1,4 +1,4 @@
-"""Records of long runs that the repository keeps (``benchmarks/results``), for tables that cannot repeat them."""
+"""Records of long runs that the repository has (``benchmarks/results``), for tables that cannot repeat them."""
 
 import json
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """The answer in one place, and how well it is known: LAPACK, LAPACK on permuted data, vectors in extended precision.
 
 LAPACK's vectors are off by rounding over the gaps between singular values. Two runs of it on permuted copies of one
-matrix differ by that much, so that is the scale for everybody else. For the top r vectors one can do better: one Newton
-step on LAPACK's own basis, residuals in extended precision (``longdouble``, 64 bits of mantissa on x86).
+matrix differ by that much, so that is the scale for all other methods. For the top r vectors one can do better: one
+Newton step on LAPACK's own basis, residuals in extended precision (``longdouble``, 64 bits of mantissa on x86).
 """
 
 from dataclasses import dataclass
@@ -40,15 +40,15 @@ class Reference:
         U, sigma, Vt = np.linalg.svd(X, full_matrices=False)
         rank = int(np.count_nonzero(sigma > max(X.shape) * np.finfo(float).eps * sigma[0]))
         rng = np.random.default_rng(seed)
-        errors, kept = [], []
+        errors, leading = [], []
         for _ in range(_PERMUTATIONS):
             rows, columns = rng.permutation(X.shape[0]), rng.permutation(X.shape[1])
             A, _, B = np.linalg.svd(X[rows][:, columns], full_matrices=False)
             U_again, Vt_again = np.empty_like(A), np.empty_like(B)
             U_again[rows], Vt_again[:, columns] = A, B
             errors.append(svd_rmse(U[:, :rank], Vt[:rank], U_again[:, :rank], Vt_again[:rank]))
-            kept.append(U_again[:, :_MOST].copy())
-        return cls(X, U, sigma, Vt, rank, float(np.mean(errors)), tuple(kept), of_features)
+            leading.append(U_again[:, :_MOST].copy())
+        return cls(X, U, sigma, Vt, rank, float(np.mean(errors)), tuple(leading), of_features)
 
     @property
     def refinable(self) -> bool:

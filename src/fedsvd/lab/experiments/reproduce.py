@@ -39,7 +39,7 @@ class Summary:
     """What a run came to."""
 
     ran: int = 0
-    kept: int = 0  # finished before
+    finished_before: int = 0  # finished before
     missing: dict[str, list[str]] = field(default_factory=dict)
     verdicts: list[Verdict] = field(default_factory=list)
     seconds: float = 0.0
@@ -72,7 +72,7 @@ def _run(experiment: Experiment, size: Size, context: Context, out: Path, summar
     cases = cases_of(experiment.kind, experiment.at(size), context)
     for place, case in enumerate(cases, start=1):
         if journal.has(case):
-            summary.kept += 1
+            summary.finished_before += 1
             continue
         started = perf_counter()
         context.say(f"{experiment.name} {place}/{len(cases)}: {case.words()}")

@@ -36,7 +36,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Case:
-    """What is run at once: a key that says what it is, and the work; ``of`` in a key tells cases apart, not rows."""
+    """What is run at once: a key that says what it is, and the work; ``of`` in a key distinguishes cases, not rows."""
 
     key: Mapping[str, Any]
     run: Callable[[], Iterable[Measurement]]

@@ -1,7 +1,7 @@
 """Bandwidth and round-trip sweeps of SVD and regression (figures 4c, 4d, 5b, 5c): processes behind a slow line.
 
-For regression the peers are put beside ours: their work is measured for one gradient step without a network, and rounds
-and bytes of a step go over a line of the same rate and round trip by arithmetic; so their rows are extrapolated.
+For regression the peers are put next to ours: their work is measured for one gradient step without a network, and
+rounds and bytes of a step go over a line of the same rate and round trip by arithmetic; so their rows are extrapolated.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Rows as tables: values of methods beside each other, one line to a case; in Markdown, LaTeX and for the page.
+"""Rows as tables: values of methods side by side, one line to a case; in Markdown, LaTeX and for the page.
 
 The paper's own figures are methods like any other, so every table has them in its first columns. An empty cell says
 that there is no such number: the paper prints none, or the method does not apply.

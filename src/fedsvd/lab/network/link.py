@@ -1,4 +1,4 @@
-"""A rate- and delay-limited link between the CSP and everybody else, by the best means this machine has.
+"""A rate- and delay-limited link between the CSP and all others, by the best means this machine has.
 
     netem   the kernel's own, on a veth pair between two network namespaces
     tun     a TUN pair between two network namespaces, its packets carried at the rate by a process of ours
@@ -100,7 +100,7 @@ def _made(rate: float, round_trip: float, methods: tuple[str, ...]) -> Link:
 
 @dataclass
 class RelayedLink:
-    """Everybody on 127.0.0.1; members dial a relay."""
+    """All roles on 127.0.0.1; members dial a relay."""
 
     rate: float
     round_trip: float
@@ -129,16 +129,16 @@ class RelayedLink:
 
 
 class NamespaceLink:
-    """The CSP in one network namespace, members in another, and a process that keeps both."""
+    """The CSP in one network namespace, members in another, and a process that holds both."""
 
     def __init__(self, rate: float, round_trip: float, method: str, instead: str = "") -> None:
         self.rate, self.round_trip, self.method, self.instead = rate, round_trip, method, instead
         self._control, theirs = socket.socketpair()
         command = [sys.executable, "-m", "fedsvd.lab.network.namespaces", str(theirs.fileno()), method]
-        self._keeper = subprocess.Popen([*command, str(rate), str(round_trip)], pass_fds=[theirs.fileno()])
+        self._holder = subprocess.Popen([*command, str(rate), str(round_trip)], pass_fds=[theirs.fileno()])
         theirs.close()
         self._asking = threading.Lock()
-        self._entries: dict[int, _Door] = {}
+        self._entries: dict[int, _Entry] = {}
         line = b""
         while not line.endswith(b"\n") and (more := self._control.recv(1)):
             line += more
@@ -163,7 +163,7 @@ class NamespaceLink:
     def from_here(self, port: int) -> str:
         """An entry point on 127.0.0.1 whose other side is in the members' namespace: we go over the link as they do."""
         if port not in self._entries:
-            self._entries[port] = _Door(lambda: self._dial(port))
+            self._entries[port] = _Entry(lambda: self._dial(port))
         return self._entries[port].address
 
     def _dial(self, port: int) -> socket.socket:
@@ -179,10 +179,10 @@ class NamespaceLink:
         for entry in self._entries.values():
             entry.close()
         self._control.close()
-        self._keeper.wait()
+        self._holder.wait()
 
 
-class _Door:
+class _Entry:
     """Connections to 127.0.0.1 go on over sockets that were made elsewhere."""
 
     def __init__(self, dial: "_Dial") -> None:

@@ -27,7 +27,7 @@ from time import monotonic
 
 from fedsvd.lab.network.shaper import Shaper
 
-NEAR, FAR = "10.77.0.1", "10.77.0.2"  # seen by nobody outside the two namespaces
+NEAR, FAR = "10.77.0.1", "10.77.0.2"  # seen by no one outside the two namespaces
 _MASK = "255.255.255.252"
 _DEVICE = "fedsvd0"
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
@@ -38,7 +38,7 @@ _BURST = 64  # packets taken from one side before the other is looked after
 
 
 def main(control: socket.socket, method: str, rate: float, round_trip: float) -> None:
-    """Make the link, say so, and keep it until the control socket closes."""
+    """Make the link, say so, and hold it until the control socket closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         in_user = _unshare()
@@ -83,7 +83,7 @@ def _unshare() -> bool:
 
 
 def _far_namespace() -> tuple[int, socket.socket]:
-    """A child in a second namespace; it makes its end of a TUN pair when it is told the MTU, and dies with us."""
+    """A child in a second namespace; it makes its end of a TUN pair when it receives the MTU, and dies with us."""
     ours, theirs = socket.socketpair()
     ready = ctypes.CDLL(None)
     child = os.fork()
@@ -162,7 +162,7 @@ def _call(function: str, *values: int) -> None:
         raise OSError(number, f"{function}: {os.strerror(number)}")
 
 
-# --- keeping it -------------------------------------------------------------------------------------------------------
+# --- holding it -------------------------------------------------------------------------------------------------------
 
 
 class _Way:
@@ -212,7 +212,7 @@ def _carry(control: socket.socket, ends: tuple[int, int] | None, lines: tuple[Sh
 
 
 def _answer(control: socket.socket) -> bool:
-    """A socket of the near namespace, on its way to a port at the far end; False when nobody asks any more."""
+    """A socket of the near namespace, on its way to a port at the far end; False when no one asks any more."""
     request = control.recv(4)
     if len(request) < 4:
         return False

@@ -77,7 +77,7 @@ class Relay:
         with suppress(OSError):
             while data := source.recv(_CHUNK):
                 with self._lock:
-                    due, wait = line.admit(len(data), monotonic()), line.room_in(monotonic())
+                    due, wait = line.admit(len(data), monotonic()), line.wait_for_space(monotonic())
                 carried.put((due, data))
                 sleep(wait)
         carried.put((monotonic() + line.delay, b""))
@@ -89,7 +89,7 @@ def _deliver(carried: Carried, source: socket.socket, sink: socket.socket) -> No
     while True:
         due, data = carried.get()
         if broken and data:
-            continue  # the other thread must not wait for space in a queue that nobody empties
+            continue  # the other thread must not wait for space in a queue that no one empties
         sleep(max(due - monotonic(), 0.0))
         try:
             if not data:

@@ -35,6 +35,6 @@ class Shaper:
         """The same, or None where the queue has no space left for it: the packet is lost."""
         return self.admit(size, now) if self.waiting(now) + size <= self.queue else None
 
-    def room_in(self, now: float) -> float:
+    def wait_for_space(self, now: float) -> float:
         """Seconds until the queue has space again."""
         return max(self.waiting(now) - self.queue, 0.0) * 8 / self.rate

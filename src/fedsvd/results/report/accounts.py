@@ -43,7 +43,7 @@ def accounts(result: PartyResult) -> Section:
         table = grid("Seconds of every stage", ("role", "stage", "began", "took"), stages)
         caption = (
             "When each role was busy, stage by stage; a bar begins where the stage was first entered. "
-            "Colours only tell neighbouring stages apart."
+            "Colours only distinguish neighbouring stages."
         )
         figures.append(Figure(charts.gantt(timeline, "Time of every role"), caption, table))
     sent, kinds = _sent(result)

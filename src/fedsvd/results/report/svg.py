@@ -70,7 +70,7 @@ def covering(low: float, high: float, count: int = 10) -> tuple[float, float]:
 
 
 def tick_labels(values: Sequence[float]) -> list[str]:
-    """The numbers of an axis, with as many digits as tell them apart."""
+    """The numbers of an axis, with as many digits as distinguish them."""
     step = min((after - before for before, after in pairwise(values)), default=0.0)
     most = max(map(abs, values), default=0.0)
     if step <= 0 or not math.isfinite(step):

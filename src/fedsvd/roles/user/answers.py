@@ -1,4 +1,4 @@
-"""What a user accepts from the CSP: answers of the kind, shape and structure that the plan says (specification, 5.2.1).
+"""What a user accepts from the CSP: answers of the kind, shape and structure that the plan says (step 7).
 
 Structure needs no data: columns of U' are orthonormal, S' descends, both end in exact zeros where the rank is lost.
 What does not fit ends the session (``AnswerRefused``) before anything is computed from it. Whether an answer is *right*

@@ -1,4 +1,4 @@
-"""Step 7 of a regression on split columns: a solution is checked by one product under P (specification, 5.2.5).
+"""Step 7 of a regression on split columns: a solution is checked by one product under P (specification, step 7).
 
 With ``e = y - A w`` and ``h = A g``, g secret, the normal equations say ``<e, h> = 0``. No user has e or h. All users
 upload their parts under P, padded, user 1 with a secret z on top of h; the CSP answers ``<P e, P (h + z)>``; the label

@@ -1,4 +1,4 @@
-"""Step 7: an answer of the CSP is checked by sums before anything that depends on it is sent (specification, 5.2).
+"""Step 7: an answer of the CSP is checked by sums before anything that depends on it is sent (specification, step 7).
 
 The structure of an answer has been checked when it came (``answers.py``). Here
 

@@ -1,4 +1,4 @@
-"""Regression on split rows: the sum family on ``[X_i y_i]^T``, rows scaled by powers of two (specification, 4.4).
+"""Regression on split rows: the sum family on ``[X_i y_i]^T``, rows scaled by powers of two (steps 3 to 8).
 
 In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
 users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released,

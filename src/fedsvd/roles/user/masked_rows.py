@@ -1,4 +1,4 @@
-"""Rows of ``P A`` on their way up (specification, section 6.2).
+"""Rows of ``P A`` on their way up (specification, section 4).
 
 P stands over the whole side, so that no row of P A is there before all of A has been read. Where A fits the memory
 budget that is one product. Where it does not, it passes in lines of a private file, a column a line: what stands before

@@ -1,4 +1,4 @@
-"""Step 4 of the sum family: from L_i to the exact words of this user's Gram matrix (specification, sections 3.3, 3.4).
+"""Step 4 of the sum family: from L_i to the exact words of this user's Gram matrix (specification, step 4).
 
     A_i = c P [L_i 0] T_i / F        widened by zero columns, turned by T_i, under P and c in mode B
     G_i = (A_i + D_i)(A_i + D_i)^T   as words in units of F^2 2^-126, D_i integer noise on the grid

@@ -92,7 +92,7 @@ class _OwnMean:
 
 
 def _summed_means(work: Work, own: _OwnMean) -> Script:
-    """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2.5)."""
+    """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2)."""
     n_i, spread = work.n_i, zip(own.deviation.tolist(), own.offset.tolist(), strict=True)
     widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
     return (yield from wide_sum("mean", [n_i * value for value in own.exact()], widths, work.own))

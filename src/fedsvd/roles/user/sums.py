@@ -1,4 +1,4 @@
-"""A user's end of the sums of a session, and how a script asks for one (specification, sections 2.2 to 2.6).
+"""A user's end of the sums of a session, and how a script asks for one (specification, section 2).
 
 ``SumsOfUser`` pads, tags, opens. The functions below it are what scripts call: they encode this user's numbers as the
 sum's kind says, add the noise its row of the specification names, from this user's own stream, and decode the total.
@@ -23,7 +23,7 @@ from fedsvd.secagg.tagged import SumSeeds, open_total, share
 from fedsvd.types import Float, Ring
 
 NORM_WIDTH = 50
-"""Noise of ``norm``, C and their like: uniform within 2^50 steps (specification, section 2.6)."""
+"""Noise of ``norm``, C and their like: uniform within 2^50 steps (specification, section 2)."""
 
 SPECTRUM_WIDTH = 46
 """Noise of ``diag`` and ``trace``: uniform within 2^46 steps."""

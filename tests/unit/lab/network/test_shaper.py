@@ -34,9 +34,9 @@ def test_what_the_queue_has_no_room_for_is_lost_and_costs_nothing():
 def test_one_who_may_not_lose_anything_is_told_how_long_to_wait():
     line = Shaper(rate=8e6, delay=0.0, queue=3000)
     line.admit(5000, 0.0)
-    assert line.room_in(0.0) == pytest.approx(0.002)
-    assert line.room_in(0.002) == pytest.approx(0.0, abs=digits_lost(4))
-    assert line.room_in(1.0) == 0.0
+    assert line.wait_for_space(0.0) == pytest.approx(0.002)
+    assert line.wait_for_space(0.002) == pytest.approx(0.0, abs=digits_lost(4))
+    assert line.wait_for_space(1.0) == 0.0
 
 
 def test_the_queue_holds_a_round_trip():
