@@ -12,7 +12,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from tests.docs.snippets import BLOCK, DOCS
-from tests.e2e.institutions import Process, until
+from tests.e2e.commands import Process, until
 from tests.e2e.test_readme_commands import fingerprint, shell
 from tests.tolerances import RESULT_BAR, assert_close
 

@@ -5,7 +5,8 @@ own that kills itself in that state; the others are threads here. ``make chaos``
 """
 
 import pytest
-from tests.e2e.house import LONGEST, PARTIES, a_house, agreed, broken_everywhere, job_file, settled, spoken
+from tests.e2e.federations import PARTIES, federation_in_trouble, job_file
+from tests.e2e.outcomes import LONGEST, agreed, broken_everywhere, settled, spoken
 
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.roles.trusted_authority import TrustedAuthority
@@ -41,9 +42,9 @@ KILLS = (
 
 
 @pytest.fixture
-def house(tmp_path):
-    with a_house(tmp_path) as house:
-        yield house
+def federation(tmp_path):
+    with federation_in_trouble(tmp_path) as federation:
+        yield federation
 
 
 @pytest.mark.parametrize(
@@ -53,24 +54,26 @@ def house(tmp_path):
         for case in KILLS
     ],
 )
-def test_a_role_killed_in_any_state_comes_back_and_the_job_ends_right(house, victim, state, options, record_property):
+def test_a_role_killed_in_any_state_comes_back_and_the_job_ends_right(
+    federation, victim, state, options, record_property
+):
     holder = "b" if "label" in options else None
-    house.lay_data(options.get("split") == "vertical", options.get("rows", 360), holder)
+    federation.lay_data(options.get("split") == "vertical", options.get("rows", 360), holder)
     needed = ["csp/csp", *(f"party/{name}" for name in PARTIES)]
     needed += ["authority/ta"] if "authority" in job_file(options) else []
     if victim != "csp/csp":
-        house.start("csp/csp")
-    process = house.unruly(victim, f"dies:{state}")
-    house.start(*(name for name in needed if name not in (victim, "csp/csp")))
-    with house.client() as client:
+        federation.start("csp/csp")
+    process = federation.start_with_fault(victim, f"dies:{state}")
+    federation.start(*(name for name in needed if name not in (victim, "csp/csp")))
+    with federation.client() as client:
         record = client.submit(job_file(options))
         assert process.wait(LONGEST) == -9, "the victim was to die"
-        house.start(victim)
-        codes = broken_everywhere(house, client, record.id)
-        house.approve_again(client.job(record.id))
+        federation.start(victim)
+        codes = broken_everywhere(federation, client, record.id)
+        federation.approve_again(client.job(record.id))
         client.resume(record.id)
         done = settled(client, record.id, {"done", "broken"})
     assert done.state == "done", done.failures
     assert done.attempt == 2
-    house.expect_right()
+    federation.expect_right()
     record_property("outcome", f"{spoken(codes)}; {agreed(codes)}resumed, right")

@@ -16,18 +16,8 @@ from time import sleep
 import grpc
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from tests.e2e.house import (
-    LONGEST,
-    PARTIES,
-    PATIENCE,
-    a_house,
-    agreed,
-    begun,
-    broken_everywhere,
-    job_file,
-    settled,
-    spoken,
-)
+from tests.e2e.federations import PARTIES, PATIENCE, federation_in_trouble, job_file
+from tests.e2e.outcomes import LONGEST, agreed, begun, broken_everywhere, settled, spoken
 from tests.network import self_signed_pair
 from tests.proxies import Proxy
 
@@ -49,9 +39,9 @@ LARGER = 6000  # rows: a party's results then take more bytes than all its recor
 
 
 @pytest.fixture
-def house(tmp_path):
-    with a_house(tmp_path) as house:
-        yield house
+def federation(tmp_path):
+    with federation_in_trouble(tmp_path) as federation:
+        yield federation
 
 
 @pytest.fixture
@@ -85,19 +75,19 @@ class Gate:
         self.go_on.set()
 
 
-def ended_right(house, client, id, attempt):
+def ended_right(federation, client, id, attempt):
     done = settled(client, id, {"done", "broken"})
     assert done.state == "done", done.failures
     assert done.attempt == attempt
-    house.expect_right()
+    federation.expect_right()
 
 
-def resumed_right(house, client, id):
+def resumed_right(federation, client, id):
     """The codes the broken job had; after ``resume`` it ends right."""
-    codes = broken_everywhere(house, client, id)
-    house.approve_again(client.job(id))
+    codes = broken_everywhere(federation, client, id)
+    federation.approve_again(client.job(id))
     client.resume(id)
-    ended_right(house, client, id, 2)
+    ended_right(federation, client, id, 2)
     return f"{spoken(codes)}; {agreed(codes)}resumed, right"
 
 
@@ -119,18 +109,18 @@ def mend(proxy):
 
 @pytest.mark.chaos("half-closed connections", "a party's lines, once, in the middle", "dialled again; right")
 @pytest.mark.parametrize("times", [1, 3])
-def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(house, held, times):
-    house.lay_data().start("csp/csp", "party/a", "party/c")
-    with Proxy(house.port) as proxy, house.client() as client:
-        house.via["party/b"] = proxy.address
-        house.start("party/b")
+def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(federation, held, times):
+    federation.lay_data().start("csp/csp", "party/a", "party/c")
+    with Proxy(federation.port) as proxy, federation.client() as client:
+        federation.via["party/b"] = proxy.address
+        federation.start("party/b")
         id = client.submit(job_file()).id
         assert held.there.wait(LONGEST)
         for _ in range(times):
             proxy.half_close()
             sleep(0.2)
         held.open()
-        ended_right(house, client, id, 1)
+        ended_right(federation, client, id, 1)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +130,13 @@ def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(house, held,
         pytest.param(stalled, marks=pytest.mark.chaos("a stalled peer", "a party's lines carry nothing any more")),
     ],
 )
-def test_a_line_that_does_not_come_back_breaks_the_job_and_resume_ends_right(house, held, trouble, record_property):
-    house.lay_data().start("csp/csp", "party/a", "party/c")
-    with Proxy(house.port) as proxy, house.client() as client:
-        house.via["party/b"] = proxy.address
-        house.start("party/b")
+def test_a_line_that_does_not_come_back_breaks_the_job_and_resume_ends_right(
+    federation, held, trouble, record_property
+):
+    federation.lay_data().start("csp/csp", "party/a", "party/c")
+    with Proxy(federation.port) as proxy, federation.client() as client:
+        federation.via["party/b"] = proxy.address
+        federation.start("party/b")
         id = client.submit(job_file()).id
         assert held.there.wait(LONGEST)
         proxy.refuses = True
@@ -153,43 +145,43 @@ def test_a_line_that_does_not_come_back_breaks_the_job_and_resume_ends_right(hou
         settled(client, id, {"broken"})
         sleep(PATIENCE)  # and b itself has lost its patience
         mend(proxy)
-        record_property("outcome", resumed_right(house, client, id))
+        record_property("outcome", resumed_right(federation, client, id))
 
 
 @pytest.mark.chaos("a stalled peer", "a party's process stands still (SIGSTOP)")
-def test_a_process_that_stands_still_is_missed_and_resume_ends_right(house, record_property):
-    house.lay_data().start("csp/csp", "party/a", "party/c")
-    process = house.unruly("party/b", "stutters")  # slow enough to be caught in the middle
-    with house.client() as client:
+def test_a_process_that_stands_still_is_missed_and_resume_ends_right(federation, record_property):
+    federation.lay_data().start("csp/csp", "party/a", "party/c")
+    process = federation.start_with_fault("party/b", "stutters")  # slow enough to be caught in the middle
+    with federation.client() as client:
         id = client.submit(job_file()).id
         begun(client, id, "party/b")
         process.send_signal(signal.SIGSTOP)
         settled(client, id, {"broken"})
         process.send_signal(signal.SIGCONT)
-        record_property("outcome", resumed_right(house, client, id))
+        record_property("outcome", resumed_right(federation, client, id))
 
 
 @pytest.mark.chaos("duplicate and reordered chunks", "every call of a party twice and out of order", "right, at once")
-def test_a_party_that_says_everything_twice_and_out_of_order_changes_nothing(house):
-    house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
-    house.unruly("party/b", "stutters")
-    with house.client() as client:
+def test_a_party_that_says_everything_twice_and_out_of_order_changes_nothing(federation):
+    federation.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
+    federation.start_with_fault("party/b", "stutters")
+    with federation.client() as client:
         id = client.submit(job_file()).id
-        ended_right(house, client, id, 1)
+        ended_right(federation, client, id, 1)
 
 
 @pytest.mark.chaos("a peer with another plan", "a party that plays a plan nobody agreed to")
-def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, record_property):
-    house.lay_data().start("csp/csp", "party/a", "party/c")
-    house.unruly("party/b", "plans-otherwise")
-    with house.client() as client:
+def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(federation, record_property):
+    federation.lay_data().start("csp/csp", "party/a", "party/c")
+    federation.start_with_fault("party/b", "plans-otherwise")
+    with federation.client() as client:
         id = client.submit(job_file()).id
-        codes = broken_everywhere(house, client, id)
+        codes = broken_everywhere(federation, client, id)
         assert "FSVD-413" in codes.values()
-        assert not any((house.kits[name] / "results").exists() for name in MEMBERS)
-        house.away("party/b")
-        house.start("party/b")
-        record_property("outcome", resumed_right(house, client, id))
+        assert not any((federation.kits[name] / "results").exists() for name in MEMBERS)
+        federation.kill("party/b")
+        federation.start("party/b")
+        record_property("outcome", resumed_right(federation, client, id))
 
 
 # --- disks ------------------------------------------------------------------------------------------------------------
@@ -205,35 +197,35 @@ def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(house, re
         pytest.param(500, marks=pytest.mark.chaos("a full disk", "a party cannot write its ledger")),
     ],
 )
-def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(house, most, record_property):
-    house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
-    house.unruly("party/b", f"fills:{most}")
-    with house.client() as client:
+def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(federation, most, record_property):
+    federation.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
+    federation.start_with_fault("party/b", f"fills:{most}")
+    with federation.client() as client:
         id = client.submit(job_file()).id
-        assert broken_everywhere(house, client, id)["party/b"] == StorageError.code
-        house.away("party/b")
-        house.start("party/b")
-        record_property("outcome", resumed_right(house, client, id))
+        assert broken_everywhere(federation, client, id)["party/b"] == StorageError.code
+        federation.kill("party/b")
+        federation.start("party/b")
+        record_property("outcome", resumed_right(federation, client, id))
 
 
 @pytest.mark.chaos("a full disk", "a party's results are on a tmpfs without room (ENOSPC)")
-def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, tmp_path, record_property):
+def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(federation, tmp_path, record_property):
     inside = ["unshare", "--map-root-user", "--mount"]
     probe = subprocess.run([*inside, "mount", "-t", "tmpfs", "x", str(tmp_path)], capture_output=True, check=False)
     if probe.returncode:
         pytest.skip("no file system can be mounted here")
-    house.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
-    results = house.kits["party/b"] / "results"
+    federation.lay_data(rows=LARGER).start("csp/csp", "party/a", "party/c")
+    results = federation.kits["party/b"] / "results"
     results.mkdir()
     mount = f'mount -t tmpfs -o size=16k x "{results}" && exec "$@"'
-    house.unruly("party/b", "fills:-1", before=[*inside, "sh", "-c", mount, "sh"])
-    with house.client() as client:
+    federation.start_with_fault("party/b", "fills:-1", before=[*inside, "sh", "-c", mount, "sh"])
+    with federation.client() as client:
         id = client.submit(job_file()).id
-        codes = broken_everywhere(house, client, id)
+        codes = broken_everywhere(federation, client, id)
         assert codes["party/b"] == StorageError.code
-        house.away("party/b")
-        house.start("party/b")
-        record_property("outcome", resumed_right(house, client, id))
+        federation.kill("party/b")
+        federation.start("party/b")
+        record_property("outcome", resumed_right(federation, client, id))
 
 
 @pytest.mark.parametrize(
@@ -248,31 +240,31 @@ def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, 
         )
     ],
 )
-def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(house, most, record_property):
-    house.lay_data()
-    house.unruly("csp/csp", f"fills:{most}")
-    house.start(*MEMBERS)
-    with house.client() as client:
+def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(federation, most, record_property):
+    federation.lay_data()
+    federation.start_with_fault("csp/csp", f"fills:{most}")
+    federation.start(*MEMBERS)
+    with federation.client() as client:
         id = client.submit(job_file()).id
-        codes = broken_everywhere(house, client, id)
+        codes = broken_everywhere(federation, client, id)
         assert StorageError.code in codes.values()
-    house.away("csp/csp")
-    house.start("csp/csp")  # what it could not write down it has forgotten, but not that the job is not done
-    with house.client() as client:
+    federation.kill("csp/csp")
+    federation.start("csp/csp")  # what it could not write down it has forgotten, but not that the job is not done
+    with federation.client() as client:
         settled(client, id, {"broken"})
-        house.approve_again(client.job(id))
+        federation.approve_again(client.job(id))
         client.resume(id)
-        ended_right(house, client, id, 2)
+        ended_right(federation, client, id, 2)
     record_property("outcome", f"{spoken(codes)}; resumed, right")
 
 
 @pytest.mark.chaos(
     "a full disk", "the CSP cannot take a job in", f"{StorageError.code} to the researcher; nothing begun"
 )
-def test_a_csp_with_no_room_for_a_job_refuses_it(house):
-    house.lay_data()
-    house.unruly("csp/csp", "fills:300")
-    with house.client() as client:
+def test_a_csp_with_no_room_for_a_job_refuses_it(federation):
+    federation.lay_data()
+    federation.start_with_fault("csp/csp", "fills:300")
+    with federation.client() as client:
         with pytest.raises(FedSVDError, match="disk space") as refused:
             client.submit(job_file())
         assert refused.value.code == StorageError.code
@@ -286,13 +278,13 @@ DAY = 24 * 3600
 
 @pytest.mark.chaos("clock skew", "a party's clock is 10 minutes off", "a warning at the party; right")
 @pytest.mark.parametrize("minutes", [10, -10])
-def test_clocks_that_differ_a_little_are_told_of_and_the_job_ends_right(house, minutes):
-    house.lay_data().start("csp/csp", "party/a", "party/c")
-    house.unruly("party/b", f"clock:{60 * minutes}")
-    with house.client() as client:
+def test_clocks_that_differ_a_little_are_told_of_and_the_job_ends_right(federation, minutes):
+    federation.lay_data().start("csp/csp", "party/a", "party/c")
+    federation.start_with_fault("party/b", f"clock:{60 * minutes}")
+    with federation.client() as client:
         id = client.submit(job_file()).id
-        ended_right(house, client, id, 1)
-    apart = re.search(r"the clocks here and at the CSP are (\d+) s apart", house.log("party/b"))
+        ended_right(federation, client, id, 1)
+    apart = re.search(r"the clocks here and at the CSP are (\d+) s apart", federation.log("party/b"))
     assert apart is not None
     assert abs(int(apart[1]) - 600) < 60
 
@@ -304,16 +296,16 @@ def test_clocks_that_differ_a_little_are_told_of_and_the_job_ends_right(house, m
         pytest.param(-30, marks=pytest.mark.chaos("clock skew", "a party's clock is 30 days behind")),
     ],
 )
-def test_a_party_with_a_wrong_clock_stops_with_a_code_and_the_others_wait(house, days, record_property):
-    house.lay_data().start("csp/csp", "party/a", "party/c")
-    process = house.unruly("party/b", f"clock:{days * DAY}")
-    with house.client() as client:
+def test_a_party_with_a_wrong_clock_stops_with_a_code_and_the_others_wait(federation, days, record_property):
+    federation.lay_data().start("csp/csp", "party/a", "party/c")
+    process = federation.start_with_fault("party/b", f"clock:{days * DAY}")
+    with federation.client() as client:
         id = client.submit(job_file()).id
         assert process.wait(LONGEST) == 1
-        (code,) = set(re.findall(r"FSVD-\d+", house.log("party/b").splitlines()[-1]))
+        (code,) = set(re.findall(r"FSVD-\d+", federation.log("party/b").splitlines()[-1]))
         assert client.job(id).state == "recruiting"
-        house.start("party/b")  # its clock put right
-        ended_right(house, client, id, 1)
+        federation.start("party/b")  # its clock put right
+        ended_right(federation, client, id, 1)
     record_property("outcome", f"{code} at party/b, which ends; the others wait; right when its clock is")
 
 
@@ -339,14 +331,14 @@ def test_a_role_whose_certificate_is_not_valid_today_says_so_and_ends(tmp_path, 
 # --- callers with no business here ------------------------------------------------------------------------------------
 
 
-def plaintext(house):
-    with grpc.insecure_channel(house.csp) as channel, pytest.raises(grpc.RpcError) as refused:
+def plaintext(federation):
+    with grpc.insecure_channel(federation.csp) as channel, pytest.raises(grpc.RpcError) as refused:
         channel.unary_unary(ASK)(b"{}", timeout=LONGEST)
     return f"gRPC {refused.value.code().name}"
 
 
-def refused_line(house, body=b"{}", method=ASK, **changes):
-    dialling = replace(Site.at(house.kits["party/a"]).dialling(house.csp, 2.0), **changes)
+def refused_line(federation, body=b"{}", method=ASK, **changes):
+    dialling = replace(Site.at(federation.kits["party/a"]).dialling(federation.csp, 2.0), **changes)
     line = PinnedConnection(dialling)
     try:
         with pytest.raises(FedSVDError) as refused:
@@ -356,27 +348,27 @@ def refused_line(house, body=b"{}", method=ASK, **changes):
     return refused.value.code
 
 
-def self_signed(house):
+def self_signed(federation):
     key, certificate = self_signed_pair()
-    return refused_line(house, key=key, certificate=certificate)
+    return refused_line(federation, key=key, certificate=certificate)
 
 
-def expired(house):
-    operator, place = Authority(house.root / "operator"), house.root / "late"
+def expired(federation):
+    operator, place = Authority(federation.root / "kits" / "operator"), federation.root / "late"
     request = make_request(place, operator.federation, "party", "late", ())
     key = read_tls_key(operator.directory / CA_KEY)
     certificate = make_certificate(request.claim, operator.ca, key, datetime.now(UTC) - timedelta(days=3), 1)
     pem = certificate.public_bytes(Encoding.PEM)
-    return refused_line(house, key=(place / TLS_KEY).read_bytes(), certificate=pem)
+    return refused_line(federation, key=(place / TLS_KEY).read_bytes(), certificate=pem)
 
 
-def wrong_role(house):
-    theirs = Site.at(house.kits["csp/csp"]).dialling(house.csp)
-    return refused_line(house, key=theirs.key, certificate=theirs.certificate)
+def wrong_role(federation):
+    theirs = Site.at(federation.kits["csp/csp"]).dialling(federation.csp)
+    return refused_line(federation, key=theirs.key, certificate=theirs.certificate)
 
 
-def oversized(house):
-    return refused_line(house, bytes(16 << 20), PUSH)
+def oversized(federation):
+    return refused_line(federation, bytes(16 << 20), PUSH)
 
 
 @pytest.mark.parametrize(
@@ -392,12 +384,12 @@ def oversized(house):
         )
     ],
 )
-def test_a_caller_with_no_business_here_is_refused_and_the_study_ends_right(house, held, caller, record_property):
-    house.lay_data().start("csp/csp", *MEMBERS)
-    with house.client() as client:
+def test_a_caller_with_no_business_here_is_refused_and_the_study_ends_right(federation, held, caller, record_property):
+    federation.lay_data().start("csp/csp", *MEMBERS)
+    with federation.client() as client:
         id = client.submit(job_file()).id
         assert held.there.wait(LONGEST)
-        code = caller(house)
+        code = caller(federation)
         held.open()
-        ended_right(house, client, id, 1)
+        ended_right(federation, client, id, 1)
     record_property("outcome", f"refused ({code}); the study is right")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
-from tests.e2e.institutions import Process, until
+from tests.e2e.commands import Process, until
 
 from fedsvd.identity.temporary import temporary_federation
 

@@ -3,11 +3,13 @@
 import hashlib
 import json
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table, until
+from tests.e2e.commands import until
+from tests.e2e.federations import federation_of, split_table
+from tests.e2e.outcomes import file_of
 from tests.network import unpin
 from typer.testing import CliRunner
 
@@ -19,8 +21,6 @@ from fedsvd.protocol.parties import CSP, user
 from fedsvd.results.signed_certificate import verify_certificate
 from fedsvd.results.write import read_result
 from fedsvd.roles.service_provider.role import ServiceProvider
-from fedsvd.service.csp import CspNode
-from fedsvd.service.member_node import MemberNode
 from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
 
@@ -30,48 +30,32 @@ WRITERS = []  # the threads in which the CSP wrote what it saw of a job
 
 
 @contextmanager
-def csp_here(house):
-    site = Site.at(house.kits["csp/csp"])
+def csp_of(federation):
+    """The CSP's node, and its account of what it saw as the command writes it."""
+    site = Site.at(federation.kits["csp/csp"])
 
     def account(*seen):
         WRITERS.append(threading.current_thread().name)
         site.write_account(*seen)
 
-    how = {"patience": house.patience, "write_account": account, "identity": site.kit.signing_key}
-    node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, **how)
-    node.start()
-    house.csp = f"127.0.0.1:{node.port}"
-    try:
+    with federation.csp_node(write_account=account) as node:
         yield node
-    finally:
-        node.stop()
 
 
-@contextmanager
-def members_here(house, *names, yes=True):
-    """Parties in this process."""
-    with ExitStack() as stack:
-        for name in names:
-            site = Site.at(house.kits[f"party/{name}"], yes)
-            dialling = site.dialling(house.csp, house.patience)
-            node = MemberNode(f"party/{name}", dialling, site.kit.signing_key, site.facts(), site, site.state)
-            thread = threading.Thread(target=node.run, daemon=True)
-            thread.start()
-            stack.callback(thread.join, GENEROUS)
-            stack.callback(node.stop)
-        yield
+def members(*names):
+    return [f"party/{name}" for name in names]
 
 
 @pytest.fixture(scope="module")
-def federation(tmp_path_factory):
+def running(tmp_path_factory):
     root = tmp_path_factory.mktemp("guard")
     _, tables = split_table(200, 4, PARTIES)
-    with institutions(root, PARTIES, tables, policy=POLICY) as house, csp_here(house) as csp:
-        yield house, csp
+    with federation_of(root, PARTIES, tables, policy=POLICY) as federation, csp_of(federation) as csp:
+        yield federation, csp
 
 
-def finished(house, csp, job):
-    with house.connect() as line:
+def finished(federation, csp, job):
+    with federation.connect() as line:
         id = line.submit(job)
     until(lambda: csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN))
     return csp.jobs.get(id)
@@ -84,25 +68,25 @@ def code_at(csp, id, attempt=1):
 
 
 @pytest.fixture(scope="module")
-def study(federation):
+def study(running):
     """One finished study of four parties."""
-    house, csp = federation
-    with members_here(house, *PARTIES):
-        job = finished(house, csp, file_of("svd", PARTIES, name="study"))
+    federation, csp = running
+    with federation.member_nodes(*members(*PARTIES)):
+        job = finished(federation, csp, file_of("svd", PARTIES, name="study"))
     assert job.state is JobState.DONE, job.failures
-    return house, csp, job
+    return federation, csp, job
 
 
 def certificate(study, party):
-    house, _, job = study
-    return house.folder(party, job.id) / "certificate.json"
+    federation, _, job = study
+    return federation.folder(party, job.id) / "certificate.json"
 
 
 def test_every_party_holds_one_certificate_that_all_and_the_csp_signed(study):
-    house, _, job = study
+    federation, _, job = study
     bodies = set()
     for name in PARTIES:
-        signed = verify_certificate(certificate(study, name), Site.at(house.kits[f"party/{name}"]).kit.pins())
+        signed = verify_certificate(certificate(study, name), Site.at(federation.kits[f"party/{name}"]).kit.pins())
         assert signed.names == {**{f"user-{i}": party for i, party in enumerate(PARTIES, 1)}, "csp": "csp"}
         assert signed.body["plan"] == job.plan_digest
         bodies.add(json.dumps(signed.body))
@@ -110,11 +94,11 @@ def test_every_party_holds_one_certificate_that_all_and_the_csp_signed(study):
 
 
 def test_a_commitment_opens_to_the_partys_data_and_to_no_other(study):
-    house, _, _ = study
+    federation, _, _ = study
     body = json.loads(certificate(study, "b").read_bytes())["body"]
-    salts = house.kits["party/b"] / "state" / "commitments"
+    salts = federation.kits["party/b"] / "state" / "commitments"
     salt = bytes.fromhex((salts / f"{body['session']}.salt").read_text())
-    rows = np.load(house.root / "b.npy")
+    rows = np.load(federation.root / "b.npy")
 
     def committed(rows):
         head = np.array((4, len(rows), 1), "<u8").tobytes()  # X_i is (features, records), column after column
@@ -172,8 +156,8 @@ def test_a_key_given_twice_in_the_file_is_refused(study, tmp_path):
 
 
 def test_a_signer_who_is_not_pinned_is_refused_by_a_kit(study):
-    house, _, _ = study
-    kit = house.kits["party/d"]
+    federation, _, _ = study
+    kit = federation.kits["party/d"]
     before = (kit / "pins.toml").read_bytes()
     unpin(kit, "b")
     try:
@@ -184,9 +168,9 @@ def test_a_signer_who_is_not_pinned_is_refused_by_a_kit(study):
 
 
 def test_the_command_says_so_and_exits_with_1_unless_all_signatures_hold(study, tmp_path):
-    house, _, _ = study
+    federation, _, _ = study
     path = certificate(study, "a")
-    words = ["verify", str(path), "--kit", str(house.kits["party/a"]), "--format", "json"]
+    words = ["verify", str(path), "--kit", str(federation.kits["party/a"]), "--format", "json"]
     told = CliRunner().invoke(cli, words)
     assert told.exit_code == 0, told.output
     shown = json.loads(told.stdout)
@@ -200,18 +184,18 @@ def test_the_command_says_so_and_exits_with_1_unless_all_signatures_hold(study, 
 
 def test_how_long_a_party_took_is_told_to_no_other(study):
     """F14: seconds by stage show whether a party compressed its data, and how."""
-    house, csp, job = study
+    federation, csp, job = study
     for name in PARTIES:
         told = csp.jobs.progress(job.id)[f"party/{name}"]
         assert not {"seconds_by_stage", "began_by_stage", "peak_memory"} & told.model_fields_set
         assert told.bytes_by_link
-        manifest = json.loads((house.folder(name, job.id) / "manifest.json").read_bytes())
+        manifest = json.loads((federation.folder(name, job.id) / "manifest.json").read_bytes())
         assert manifest["certificate"]["seconds_by_stage"]
 
 
 def test_the_csp_writes_what_it_saw_in_a_thread_of_its_own_and_it_is_no_result(study):
-    house, _, job = study
-    folder = Site.at(house.kits["csp/csp"]).results_of(job)
+    federation, _, job = study
+    folder = Site.at(federation.kits["csp/csp"]).results_of(job)
     until(lambda: (folder / "manifest.json").is_file())
     assert f"account-{job.id}" in WRITERS, "a handler that writes answers no one meanwhile"
     account = read_result(folder)
@@ -221,47 +205,47 @@ def test_the_csp_writes_what_it_saw_in_a_thread_of_its_own_and_it_is_no_result(s
     assert senders == {CSP, *map(user, range(1, 5))}, "what every role sent at the end"
     with pytest.raises(ConfigError, match="accounts of the CSP, and no result"):
         fedsvd.load(folder)
-    told = CliRunner().invoke(cli, ["report", str(folder), "--out", str(house.root / "page.html")])
+    told = CliRunner().invoke(cli, ["report", str(folder), "--out", str(federation.root / "page.html")])
     assert told.exit_code == 0, told.output
-    assert "What each role learned" in (house.root / "page.html").read_text()
+    assert "What each role learned" in (federation.root / "page.html").read_text()
 
 
 def test_a_roster_of_one_party_less_is_refused_on_the_same_records(study):
     """F5: {A,B,C,D} then {A,B,C} would give D's Gram matrix to each of them."""
-    house, csp, _ = study
-    with members_here(house, *PARTIES):
-        job = finished(house, csp, file_of("svd", PARTIES[:3], name="less"))
+    federation, csp, _ = study
+    with federation.member_nodes(*members(*PARTIES)):
+        job = finished(federation, csp, file_of("svd", PARTIES[:3], name="less"))
     assert job.state is JobState.BROKEN
     assert {failure.code for failure in job.failures} == {"FSVD-110"}
     who = job.failures[0].who.partition("/")[2]
-    why = Site.at(house.kits[f"party/{who}"]).failure(job)
+    why = Site.at(federation.kits[f"party/{who}"]).failure(job)
     assert "roster" in why.fault
     assert all(not failure.text for failure in job.failures)  # the reason stays where it is
 
 
 def test_a_finished_job_that_is_shown_again_is_refused_and_results_stay_as_they_are(study):
     """F6: version 0.1.0 ran it again as often as the CSP wished."""
-    house, csp, job = study
+    federation, csp, job = study
     before = certificate(study, "a").read_bytes()
     again = {"state": JobState.RECRUITING, "attempt": 2, "enlisted": {}, "plan": None, "finished": (), "failures": ()}
     csp.jobs.change(job.id, **again)
-    with members_here(house, *PARTIES):
+    with federation.member_nodes(*members(*PARTIES)):
         assert code_at(csp, job.id, attempt=2) == "FSVD-113"
     assert certificate(study, "a").read_bytes() == before
 
 
 def test_data_that_changed_after_it_was_approved_is_not_brought(study):
     """F7: a file changed between attempts; the change is far below what the rows rule sees."""
-    house, csp, _ = study
-    path = house.root / "a.npy"
+    federation, csp, _ = study
+    path = federation.root / "a.npy"
     rows = np.load(path)
-    with members_here(house, "a", "b", "c"), house.connect() as line:
+    with federation.member_nodes(*members("a", "b", "c")), federation.connect() as line:
         id = line.submit(file_of("svd", PARTIES, name="changed"))
         until(lambda: len(csp.jobs.get(id).enlisted) == 3)
         other = rows.copy()
         other[0, 0] = np.nextafter(other[0, 0], np.inf)
         np.save(path, other)
-        with members_here(house, "d"):
+        with federation.member_nodes(*members("d")):
             assert code_at(csp, id) == "FSVD-211"
             np.save(path, rows)
             line.resume(id)
@@ -270,11 +254,11 @@ def test_data_that_changed_after_it_was_approved_is_not_brought(study):
 
 
 def test_a_plan_with_another_key_for_the_csp_is_refused(study, monkeypatch):
-    house, csp, _ = study
+    federation, csp, _ = study
     monkeypatch.setattr(csp, "_identity", None)
     monkeypatch.setattr(ServiceProvider, "_signer", None, raising=False)
-    with members_here(house, *PARTIES):
-        job = finished(house, csp, file_of("svd", PARTIES, name="unsigned"))
+    with federation.member_nodes(*members(*PARTIES)):
+        job = finished(federation, csp, file_of("svd", PARTIES, name="unsigned"))
     assert job.failures[0].code == "FSVD-503"
 
 
@@ -282,25 +266,29 @@ def test_parties_of_one_organisation_count_once(tmp_path):
     """7.4: four parties of two organisations are two; and a site more of one organisation is no new roster."""
     _, tables = split_table(200, 4, PARTIES)
     of = {"a": "North", "b": "North", "c": "South", "d": "South"}
-    made = institutions(tmp_path, PARTIES, tables, Policy(records_for_full=1, records=1), of)
-    with made as house, csp_here(house) as csp, members_here(house, *PARTIES):
-        job = finished(house, csp, file_of("svd", PARTIES, name="full"))
+    made = federation_of(tmp_path, PARTIES, tables, Policy(records_for_full=1, records=1), of)
+    with made as federation, csp_of(federation) as csp, federation.member_nodes(*members(*PARTIES)):
+        job = finished(federation, csp, file_of("svd", PARTIES, name="full"))
         assert job.failures[0].code == "FSVD-110"
         who = job.failures[0].who.partition("/")[2]
-        why = Site.at(house.kits[f"party/{who}"]).failure(job)
+        why = Site.at(federation.kits[f"party/{who}"]).failure(job)
         assert "the 4 parties belong to 2 organisation(s), 3 are asked for" in why.fault
-        job = finished(house, csp, file_of("pca", PARTIES, name="four", components=1))
+        job = finished(federation, csp, file_of("pca", PARTIES, name="four", components=1))
         assert job.state is JobState.DONE, job.failures
-        job = finished(house, csp, file_of("pca", PARTIES[:3], name="three", components=1))
+        job = finished(federation, csp, file_of("pca", PARTIES[:3], name="three", components=1))
         assert job.state is JobState.DONE, job.failures
 
 
 def test_two_studies_at_once_know_of_each_other(tmp_path):
     """{A,B,C,D} and {A,B,C} begun in the same moment would pass, if each were compared before the other began."""
     _, tables = split_table(200, 4, PARTIES)
-    with institutions(tmp_path, PARTIES, tables, POLICY) as house, csp_here(house) as csp, house.connect() as line:
+    with (
+        federation_of(tmp_path, PARTIES, tables, POLICY) as federation,
+        csp_of(federation) as csp,
+        federation.connect() as line,
+    ):
         ids = [line.submit(file_of("svd", parties, name=f"of-{len(parties)}")) for parties in (PARTIES, PARTIES[:3])]
-        with members_here(house, *PARTIES):
+        with federation.member_nodes(*members(*PARTIES)):
             until(lambda: all(csp.jobs.get(id).state in (JobState.DONE, JobState.BROKEN) for id in ids))
         first, second = (csp.jobs.get(id) for id in ids)
         assert JobState.BROKEN in (first.state, second.state)

@@ -13,7 +13,9 @@ from time import sleep
 
 import numpy as np
 import pytest
-from tests.e2e.institutions import Process, command, file_of, institutions, split_table
+from tests.e2e.commands import Process, command
+from tests.e2e.federations import federation_of, split_table
+from tests.e2e.outcomes import file_of
 
 LONGEST = 1.0  # CPU seconds from the signal to KeyboardInterrupt
 LATEST = 4.0  # CPU seconds into the studies
@@ -138,7 +140,7 @@ def test_an_interrupted_command_says_what_was_written_and_ends_with_130(tmp_path
 
 def test_who_stops_watching_is_told_that_the_job_goes_on(tmp_path):
     _, tables = split_table(200, 5, ("a", "b"))
-    with institutions(tmp_path, ("a", "b"), tables) as federation:
+    with federation_of(tmp_path, ("a", "b"), tables) as federation:
         federation.start("csp/csp")
         with federation.connect() as connection:
             id = connection.submit(file_of("svd", ("a", "b")))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.e2e.institutions import GENEROUS, file_of, institutions, split_table
+from tests.e2e.commands import GENEROUS
+from tests.e2e.federations import federation_of, split_table
+from tests.e2e.outcomes import file_of
 from tests.tolerances import assert_close, digits_lost, spectrum
 
 from fedsvd.data.open import open_source
@@ -38,17 +40,17 @@ def expect_numpys(folder, task, options, D):
 @pytest.mark.slow
 def test_one_csp_serves_twenty_studies_at_once_and_all_are_right(tmp_path):
     D, tables = split_table(300, 6, PARTIES)
-    with institutions(tmp_path, PARTIES, tables, patience=GENEROUS) as house:
-        house.start("csp/csp", *(f"party/{name}" for name in PARTIES))
+    with federation_of(tmp_path, PARTIES, tables, patience=GENEROUS) as federation:
+        federation.start("csp/csp", *(f"party/{name}" for name in PARTIES))
         jobs = [TASKS[number % len(TASKS)] for number in range(20)]
-        with house.connect() as line:
+        with federation.connect() as line:
             ids = [line.submit(file_of(task, PARTIES, **options)) for task, options in jobs]
             for id in ids:
                 line.wait(id, timeout=3 * GENEROUS)
             assert {line.job(id).attempt for id in ids} == {1}
         for id, (task, options) in zip(ids, jobs, strict=True):
             for name in PARTIES:
-                expect_numpys(house.folder(name, id), task, options, D)
+                expect_numpys(federation.folder(name, id), task, options, D)
 
 
 def peak(process):

@@ -11,16 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.e2e.institutions import (
-    Process,
-    command,
-    expect_equal,
-    file_of,
-    simulated,
-    split_table,
-    still_running,
-    until,
-)
+from tests.e2e.commands import Process, command, still_running, until
+from tests.e2e.federations import split_table
+from tests.e2e.outcomes import expect_equal, file_of, simulated
 from tests.tolerances import RESULT_BAR, VALUES_BAR, assert_close
 
 import fedsvd

@@ -12,8 +12,10 @@ import warnings
 from time import monotonic
 
 import pytest
-from tests.e2e.institutions import GENEROUS, command, expect_equal, file_of, simulated, until
-from tests.e2e.test_prod_rung import HeldCsp, csp_here, expect_right, member_here, stage_of, two
+from tests.e2e.commands import GENEROUS, command, until
+from tests.e2e.federations import two_parties
+from tests.e2e.held_csp import HeldCsp
+from tests.e2e.outcomes import expect_equal, expect_simulated, file_of, simulated, stage_of
 
 import fedsvd
 from fedsvd.engine.player import Player
@@ -52,13 +54,13 @@ def failures(node, id):
     "FSVD-501 at the CSP in seconds, FSVD-415 at the other; resumed, right",
 )
 def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(tmp_path):
-    with two(tmp_path) as house, csp_here(house) as node, member_here(house, "party/a"):
+    with two_parties(tmp_path) as federation, federation.csp_node(HeldCsp) as node, federation.member_nodes("party/a"):
         node.hold_at("party/b", "summing")
-        house.start("party/b")
-        with house.connect() as researcher:
+        federation.start("party/b")
+        with federation.connect() as researcher:
             id = researcher.submit(file_of("svd", ("a", "b")))
             until(lambda: stage_of(node, id, "party/b") == "summing")
-            house.kill("party/b")
+            federation.kill("party/b")
             killed = monotonic()
             until(lambda: "party/a" in failures(node, id), "the other party was never told")
             assert monotonic() - killed < SOON
@@ -66,14 +68,14 @@ def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(t
             assert (told["csp"].code, told["party/a"].code) == ("FSVD-501", "FSVD-415")
             assert "the connection of user 2 closed" in told["csp"].text
             node.release()
-            shown = command("job", "watch", id, "--kit", house.kits["researcher/res"], "--csp", house.csp)
+            shown = command("job", "watch", id, "--kit", federation.kits["researcher/res"], "--csp", federation.csp)
             assert shown.returncode == 1
             assert "FSVD-501: csp in" in shown.stderr
             assert "the connection of party b closed" in shown.stderr
-            house.start("party/b")
+            federation.start("party/b")
             researcher.resume(id)
             assert researcher.wait(id, timeout=120).state == "done"
-        expect_right(house, id)
+        expect_simulated(federation, id)
 
 
 @pytest.mark.chaos(
@@ -82,16 +84,20 @@ def test_a_killed_party_is_noticed_by_its_connection_and_the_others_hear_of_it(t
     "FSVD-501 at the CSP; the other's results are marked; resumed, right",
 )
 def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_so(tmp_path):
-    with two(tmp_path) as house, csp_here(house, LateCsp, grace=1.5) as node, member_here(house, "party/a"):
+    with (
+        two_parties(tmp_path) as federation,
+        federation.csp_node(LateCsp, grace=1.5) as node,
+        federation.member_nodes("party/a"),
+    ):
         node.hold_at("party/b", "done")
-        house.start("party/b")
-        with house.connect() as researcher:
+        federation.start("party/b")
+        with federation.connect() as researcher:
             id = researcher.submit(file_of("svd", ("a", "b")))
             until(lambda: node.jobs.get(id).finished == ("party/a",))
             until(lambda: node.late)
-            house.kill("party/b")
+            federation.kill("party/b")
             killed = monotonic()
-            manifest, mark = (house.folder("a", id) / name for name in ("manifest.json", "NOT-FINISHED.txt"))
+            manifest, mark = (federation.folder("a", id) / name for name in ("manifest.json", "NOT-FINISHED.txt"))
             until(lambda: "not_finished" in manifest.read_text(), "the results of the other party were never marked")
             assert monotonic() - killed < SOON
             node.release()
@@ -100,23 +106,26 @@ def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_s
             assert "the connection of party b closed" in mark.read_text()
             assert json.loads(manifest.read_text())["not_finished"] == mark.read_text().strip()
             with pytest.warns(UserWarning, match="is broken: FSVD-501"):
-                fedsvd.load(house.folder("a", id))
+                fedsvd.load(federation.folder("a", id))
             shown = command(
-                "job", "results", id, "--kit", house.kits["party/a"], "--csp", house.csp, "--format", "json"
+                "job", "results", id, "--kit", federation.kits["party/a"], "--csp", federation.csp, "--format", "json"
             )
             assert json.loads(shown.stdout)["warning"] == mark.read_text().strip()
-            house.start("party/b")
-            until((house.folder("b", id) / "NOT-FINISHED.txt").exists, "the party that came back has unmarked results")
+            federation.start("party/b")
+            until(
+                (federation.folder("b", id) / "NOT-FINISHED.txt").exists,
+                "the party that came back has unmarked results",
+            )
             for name in ("a", "b"):  # both have results, and an approval is for one run
-                own = ("--kit", house.kits[f"party/{name}"], "--csp", house.csp, "--format", "json")
+                own = ("--kit", federation.kits[f"party/{name}"], "--csp", federation.csp, "--format", "json")
                 assert command("job", "approve", id, *own, "--yes").returncode == 0
             researcher.resume(id)
             assert researcher.wait(id, timeout=120).state == "done"
-        expected = simulated(file_of("svd", ("a", "b"), house.root), house.root / "sim")
+        expected = simulated(file_of("svd", ("a", "b"), federation.root), federation.root / "sim")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for name in ("a", "b"):
-                first = house.folder(name, id)
+                first = federation.folder(name, id)
                 again = first.with_name(f"{first.name}-2")  # results are never overwritten
                 expect_equal(again, expected / "parties" / name)
                 fedsvd.load(again)
@@ -138,13 +147,17 @@ def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch)
         return compute(player, label, work)
 
     monkeypatch.setattr(Player, "_compute", held)
-    with two(tmp_path) as house, csp_here(house, grace=1.5) as node, member_here(house, "party/a"):
-        house.start("party/b")
+    with (
+        two_parties(tmp_path) as federation,
+        federation.csp_node(HeldCsp, grace=1.5) as node,
+        federation.member_nodes("party/a"),
+    ):
+        federation.start("party/b")
         try:
-            with house.connect() as researcher:
+            with federation.connect() as researcher:
                 id = researcher.submit({**file_of("svd", ("a", "b")), "masks": {"scheme": "mask"}})
                 assert computing.wait(GENEROUS)
-                house.kill("party/b")
+                federation.kill("party/b")
                 until(lambda: "party/a" in failures(node, id), "the other party was never told")
         finally:
             go_on.set()
@@ -153,15 +166,15 @@ def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch)
         assert told["party/a"].code == "FSVD-415"
         until(lambda: not [thread for thread in threading.enumerate() if thread.name == f"job-{id}"])
         assert [failure.who for failure in node.jobs.get(id).failures].count("csp") == 1
-        assert not (house.kits["party/a"] / "results").exists()
+        assert not (federation.kits["party/a"] / "results").exists()
 
 
 def test_no_submitted_job_and_no_number_of_them_stops_a_party(tmp_path):
     """What was seen before: a job with an id column of 900 kB, and every party of it ended at its next look."""
-    with two(tmp_path) as house:
-        house.start("csp/csp", "party/a", "party/b")
-        site = Site.at(house.kits["researcher/res"])
-        client = CspClient(PinnedConnection(site.dialling(house.csp, GENEROUS)))
+    with two_parties(tmp_path) as federation:
+        federation.start("csp/csp", "party/a", "party/b")
+        site = Site.at(federation.kits["researcher/res"])
+        client = CspClient(PinnedConnection(site.dialling(federation.csp, GENEROUS)))
         file = file_of("svd", ("a", "b"))
         try:
             for column in ("x" * 900_000, "x" * 200_000, "\x1b]0;x\x07"):
@@ -176,8 +189,8 @@ def test_no_submitted_job_and_no_number_of_them_stops_a_party(tmp_path):
             assert len(client.jobs()) == 250
         finally:
             client.close()
-        with house.connect() as researcher:
+        with federation.connect() as researcher:
             id = researcher.submit(file)
             assert researcher.wait(id, timeout=GENEROUS).state == "done"
-        assert all(process.popen.poll() is None for process in house.processes.values())
-        expect_right(house, id)
+        assert all(process.popen.poll() is None for process in federation.processes.values())
+        expect_simulated(federation, id)

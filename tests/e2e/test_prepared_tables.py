@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
-from tests.e2e.institutions import command, expect_equal, institutions, simulated, until
+from tests.e2e.commands import command, until
+from tests.e2e.federations import federation_of
+from tests.e2e.outcomes import expect_equal, simulated
 from tests.messy import PARTIES, PREPARE, messy_hospitals, numbers, record, write_job
 from tests.tolerances import RESULT_BAR, assert_close
 
@@ -34,29 +36,29 @@ def test_messy_files_run_as_processes_and_what_was_left_out_stays_with_its_party
 def test_between_institutions_a_site_renames_its_own_columns_and_its_owner_is_shown_the_preparation(tmp_path):
     joint = messy_hospitals(tmp_path)
     agreed = {key: value for key, value in PREPARE.items() if key != "rename"}
-    with institutions(tmp_path, tuple(PARTIES)) as house:
+    with federation_of(tmp_path, tuple(PARTIES)) as federation:
         for name, file in PARTIES.items():
             lines = f'[data]\ndefault = "{tmp_path / file}"\n'
             lines += '[rename]\n"Fläche" = "mean area"\n' if name == "west" else ""
-            (house.kits[f"party/{name}"] / "site.toml").write_text(lines, encoding="utf-8")
-        house.start("csp/csp", *(f"party/{name}" for name in PARTIES if name != "west"))
+            (federation.kits[f"party/{name}"] / "site.toml").write_text(lines, encoding="utf-8")
+        federation.start("csp/csp", *(f"party/{name}" for name in PARTIES if name != "west"))
         job = write_job(tmp_path, record(None, agreed, **STUDY))
-        at = ("--csp", house.csp, "--format", "json")
-        sent = command("job", "submit", job, "--kit", house.kits["researcher/res"], *at)
+        at = ("--csp", federation.csp, "--format", "json")
+        sent = command("job", "submit", job, "--kit", federation.kits["researcher/res"], *at)
         assert sent.returncode == 0, sent.stdout + sent.stderr
         id = json.loads(sent.stdout)["job"]
-        approved = command("job", "approve", id, "--kit", house.kits["party/west"], "--yes", *at)
+        approved = command("job", "approve", id, "--kit", federation.kits["party/west"], "--yes", *at)
         assert approved.returncode == 0, approved.stdout + approved.stderr
         shown = json.loads(approved.stdout)
         assert "rows with a missing entry are left out" in shown["prepare"]
         assert "rows were left out for missing entries" in shown["prepared_here"]
-        house.start("party/west")
-        watched = command("job", "watch", id, "--kit", house.kits["researcher/res"], *at)
+        federation.start("party/west")
+        watched = command("job", "watch", id, "--kit", federation.kits["researcher/res"], *at)
         assert watched.returncode == 0, watched.stdout + watched.stderr
         expected = simulated(record(tmp_path, PREPARE, **STUDY), tmp_path / "sim")
         for name in PARTIES:
-            until(lambda name=name: list((house.kits[f"party/{name}"] / "results").glob("*/manifest.json")))
-            expect_equal(house.folder(name, id), expected / "parties" / name)
-        expect_scikit_learns(house.folder("north", id), joint)
-        for path in (house.kits["csp/csp"] / "state").rglob("*"):
+            until(lambda name=name: list((federation.kits[f"party/{name}"] / "results").glob("*/manifest.json")))
+            expect_equal(federation.folder(name, id), expected / "parties" / name)
+        expect_scikit_learns(federation.folder("north", id), joint)
+        for path in (federation.kits["csp/csp"] / "state").rglob("*"):
             assert not path.is_file() or "Fläche".encode() not in path.read_bytes(), path

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.e2e.institutions import ENVIRONMENT, GENEROUS, Process, command, until
+from tests.e2e.commands import ENVIRONMENT, GENEROUS, Process, command, until
 from tests.tolerances import RESULT_BAR, assert_close
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
-from tests.e2e.institutions import Process, command, still_running
+from tests.e2e.commands import Process, command, still_running
 from tests.tolerances import product
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from tests.e2e.institutions import GENEROUS
+from tests.e2e.commands import GENEROUS
 from tests.tolerances import assert_close, digits_lost
 from typer.testing import CliRunner
 
