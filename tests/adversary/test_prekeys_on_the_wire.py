@@ -4,18 +4,15 @@ All roles run here, over mutual TLS, each with its own kit. In every case the jo
 has results or has uploaded anything.
 """
 
-import threading
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager
 from time import monotonic, sleep
 
 import numpy as np
 import pytest
+from tests.e2e.commands import GENEROUS
+from tests.e2e.federations import federation_of
 from tests.tolerances import assert_close, digits_lost
 
-from fedsvd.identity.temporary import temporary_federation
-from fedsvd.policy.policy_file import spelt_policy
-from fedsvd.policy.rules import Policy
 from fedsvd.protocol.keys import spelt_prekey
 from fedsvd.protocol.messages import PaddedBatch, Relayed, SumShare
 from fedsvd.protocol.parties import user
@@ -27,11 +24,9 @@ from fedsvd.service import csp as csp_node
 from fedsvd.service.api import About, Enlist, Submit
 from fedsvd.service.csp import CspNode
 from fedsvd.service.enlist import ticket_of
-from fedsvd.service.member_node import MemberNode
 from fedsvd.service.records import EnlistedFacts, JobState
 from fedsvd.service.site import Site
 
-GENEROUS = 120.0
 EVE = Seed(b"E" * 32)
 MEMBERS = ("party/a", "party/b", "authority/ta")
 FILE = {
@@ -43,42 +38,23 @@ FILE = {
 
 
 @pytest.fixture
-def kits(tmp_path):
-    made = temporary_federation(tmp_path, ("a", "b"), with_authority=True, now=datetime.now(UTC), researcher="res")
-    for number, name in enumerate("ab"):
-        kit = made[f"party/{name}"]
-        np.save(tmp_path / f"{name}.npy", np.random.default_rng(number).normal(size=(60, 4)))
-        (kit / "site.toml").write_text(f'[data]\ndefault = "{tmp_path / f"{name}.npy"}"\n')
-        (kit / "policy.toml").write_text(spelt_policy(Policy.permissive()))
-    return made
+def roles(tmp_path):
+    """A federation of two parties, of which nothing runs yet."""
+    tables = {name: np.random.default_rng(number).normal(size=(60, 4)) for number, name in enumerate("ab")}
+    with federation_of(tmp_path, ("a", "b"), tables, patience=GENEROUS) as made:
+        yield made
+
+
+@pytest.fixture
+def kits(roles):
+    return roles.kits
 
 
 @contextmanager
-def federation(kits, kind=CspNode, members=MEMBERS):
+def running(roles, kind=CspNode, members=MEMBERS):
     """A CSP of this kind and these members, running while the block lasts."""
-    site = Site.at(kits["csp/csp"])
-    key = site.kit.signing_key
-    csp = kind(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS, identity=key)
-    csp.start()
-    with ExitStack() as stack:
-        stack.callback(csp.stop)
-        for name in members:
-            stack.enter_context(member(kits[name], name, csp.port))
+    with roles.csp_node(kind) as csp, roles.member_nodes(*members):
         yield csp
-
-
-@contextmanager
-def member(kit, name, port):
-    site = Site.at(kit, yes=True)
-    dialling = site.dialling(f"127.0.0.1:{port}", GENEROUS)
-    node = MemberNode(name, dialling, site.kit.signing_key, site.facts(), site, site.state)
-    thread = threading.Thread(target=node.run, daemon=True)
-    thread.start()
-    try:
-        yield node
-    finally:
-        node.stop()
-        thread.join(GENEROUS)
 
 
 def submit(csp):
@@ -134,8 +110,8 @@ class Swapping(CspNode):
         return super()._enlist(caller, asked)
 
 
-def test_a_swapped_prekey_gets_no_letter(kits, heard):
-    with federation(kits, Swapping) as csp:
+def test_a_swapped_prekey_gets_no_letter(roles, kits, heard):
+    with running(roles, Swapping) as csp:
         job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-416")
     assert Relayed not in heard
@@ -156,8 +132,8 @@ class Stale(CspNode):
         return super()._enlist(caller, asked)
 
 
-def test_a_prekey_of_an_earlier_attempt_gets_no_letter(kits):
-    with federation(kits, Stale) as csp:
+def test_a_prekey_of_an_earlier_attempt_gets_no_letter(roles, kits):
+    with running(roles, Stale) as csp:
         id = submit(csp)
         ended(csp, id)
         csp._resume("researcher/res", About(id=id))
@@ -180,12 +156,12 @@ class Hoarding(Listening):
         return super()._keys_gathered()
 
 
-def test_letters_of_another_job_do_not_open(kits, monkeypatch):
+def test_letters_of_another_job_do_not_open(roles, kits, monkeypatch):
     """The first job is one that never comes to an upload: the parties of the second job are those of the first."""
     kept = {}
     monkeypatch.setattr(Hoarding, "kept", kept, raising=False)
     monkeypatch.setattr(csp_node, "ServiceProvider", Hoarding)
-    with federation(kits, members=("authority/ta",)) as csp:
+    with running(roles, members=("authority/ta",)) as csp:
         earlier = {name: Site.at(kits[name]) for name in ("party/a", "party/b")}
         id = submit(csp)
         for number, (name, site) in enumerate(earlier.items(), 1):
@@ -198,12 +174,12 @@ def test_letters_of_another_job_do_not_open(kits, monkeypatch):
             assert monotonic() < deadline
             sleep(0.02)
         csp._stop("researcher/res", About(id=id))
-        with member(kits["party/a"], "party/a", csp.port), member(kits["party/b"], "party/b", csp.port):
+        with roles.member_nodes("party/a", "party/b"):
             job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-416")
 
 
-def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(kits):
+def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(roles, kits):
     """Its offer is signed for the plan it saw; users take no other's."""
 
     class TwoFaced(CspNode):
@@ -213,7 +189,7 @@ def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(kits):
                 return record.changed(plan=record.plan.model_copy(update={"certain_bound": True}))
             return record
 
-    with federation(kits, TwoFaced) as csp:
+    with running(roles, TwoFaced) as csp:
         job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-413")
 
@@ -229,10 +205,10 @@ class Inventive(CspNode):
         return record
 
 
-def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_says_so(kits, monkeypatch):
+def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_says_so(roles, kits, monkeypatch):
     monkeypatch.setattr(Inventive, "kit_of_b", kits["party/b"], raising=False)
     monkeypatch.setattr(Site, "approved", lambda self, record: self.caller != "party/b")
-    with federation(kits, Inventive) as csp:
+    with running(roles, Inventive) as csp:
         id = submit(csp)
         deadline = monotonic() + GENEROUS
         while csp.jobs.get(id).state is JobState.RECRUITING:
@@ -245,13 +221,13 @@ def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_say
         csp._stop("researcher/res", About(id=id))
 
 
-def test_honest_roles_finish_the_same_study(kits, heard):
+def test_honest_roles_finish_the_same_study(roles, kits, heard):
     """So that the tests above cannot pass because nothing works here."""
-    with federation(kits) as csp:
+    with running(roles) as csp:
         job = ended(csp, submit(csp))
     assert job.state is JobState.DONE
     assert SumShare in heard
     heard.clear()
-    X = np.concatenate([np.load(kits["party/a"].parent / f"{name}.npy") for name in "ab"])
+    X = np.concatenate([np.load(roles.root / f"{name}.npy") for name in "ab"])
     (found,) = kits["party/a"].glob("results/*/singular_values.npy")
     assert_close(np.load(found), np.linalg.svd(X, compute_uv=False), digits_lost(4))
