@@ -216,7 +216,7 @@ def test_a_party_with_a_full_disk_says_so_and_resume_ends_right(house, most, rec
         record_property("outcome", resumed_right(house, client, id))
 
 
-@pytest.mark.chaos("a full disk", "a party's results are on a tmpfs without room (ENOSPC)")
+@pytest.mark.chaos("a full disk", "a party's results are on a tmpfs without space (ENOSPC)")
 def test_a_party_whose_file_system_is_full_says_so_and_resume_ends_right(house, tmp_path, record_property):
     inside = ["unshare", "--map-root-user", "--mount"]
     probe = subprocess.run([*inside, "mount", "-t", "tmpfs", "x", str(tmp_path)], capture_output=True, check=False)
