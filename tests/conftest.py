@@ -75,6 +75,13 @@ CACHES = {"__pycache__", ".hypothesis", ".pytest_cache", ".mypy_cache", ".ruff_c
 CLONE = pytest.StashKey[frozenset[tuple[str, int]]]()
 
 
+@pytest.fixture
+def mixing_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans of the mask family have mixing masks on both sides, at lengths where they would be haar."""
+    monkeypatch.setattr("fedsvd.studies.planning.HAAR_LEFT_LIMIT", 0)
+    monkeypatch.setattr("fedsvd.studies.planning.HAAR_RIGHT_LIMIT", 0)
+
+
 def contents(root: Path) -> frozenset[tuple[str, int]]:
     """What lies in a clone besides caches of tools, and of ``results`` everything with its time."""
     top = ((path.name, 0) for path in root.iterdir() if path.name not in CACHES)

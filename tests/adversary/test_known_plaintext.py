@@ -27,7 +27,7 @@ from fedsvd.studies import planning
 
 B = 10
 PAPER = {"scheme": "paper", "block_size": B}
-MIXING = {"scheme": "mask", "forms": (Form.MIXING, Form.MIXING), "block_size": B}
+MIXING = {"scheme": "mask", "block_size": B}
 FACTORS = {"release": (Item.COMPONENTS, Item.SPECTRUM)}
 
 
@@ -37,7 +37,7 @@ def truth(monkeypatch):
 
 
 @pytest.fixture
-def small_mixing(monkeypatch):
+def small_mixing(mixing_masks, monkeypatch):
     """Mixing masks of many blocks at these sizes: with the least block a study may have, one block would be all."""
     monkeypatch.setattr(planning, "LEAST_BLOCK", B)
 

@@ -78,9 +78,11 @@ def test_under_haar_masks_the_csp_cannot_tell_a_table_from_any_other_of_equal_si
     assert min(found) > ACCEPTED
 
 
-def test_under_mixing_masks_the_same_tests_tell_nothing_apart_though_no_theorem_says_so(tables, monkeypatch):
+def test_under_mixing_masks_the_same_tests_tell_nothing_apart_though_no_theorem_says_so(
+    tables, mixing_masks, monkeypatch
+):
     monkeypatch.setattr(planning, "LEAST_BLOCK", B)  # many blocks at this size: one alone would be a Haar matrix
-    plan, found = p_values(tables, 3, 4, scheme="mask", forms=(Form.MIXING, Form.MIXING), block_size=B)
+    plan, found = p_values(tables, 3, 4, scheme="mask", block_size=B)
     assert plan.block == B
     assert (plan.left, plan.right) == (Form.MIXING, Form.MIXING)
     assert min(found) > ACCEPTED

@@ -24,10 +24,8 @@ PAPER = {"scheme": "paper", "release": (Item.COMPONENTS, Item.SPECTRUM)}
 
 
 @pytest.fixture
-def small_mixing(monkeypatch):
-    """Mixing masks at sizes that haar masks would have."""
-    monkeypatch.setattr(planning, "HAAR_LEFT_LIMIT", 1)
-    monkeypatch.setattr(planning, "HAAR_RIGHT_LIMIT", 1)
+def small_mixing(mixing_masks, monkeypatch):
+    """Mixing masks of blocks of any width, at sizes that haar masks would have."""
     monkeypatch.setattr(planning, "LEAST_BLOCK", 1)
 
 

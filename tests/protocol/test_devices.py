@@ -29,7 +29,7 @@ OPEN = Policy.permissive()
 STUDIES = {
     "svd, opened by the users": (Study("svd", "horizontal"), ROWS),
     "svd, columns split": (Study("svd", "vertical"), COLUMNS),
-    "svd, mixing": (Study("svd", "vertical", scheme="mask", forms=(Form.MIXING, Form.MIXING)), LONG),
+    "svd, mixing": (Study("svd", "vertical", scheme="mask"), LONG),
     "svd, opened by the CSP": (Study("svd", "horizontal", mode=Mode.B), ROWS),
     "pca": (Study("pca", "horizontal", components=3), ROWS),
     "pca, unit variance, mixing": (Study("pca", "horizontal", components=3, unit_variance=True, scheme="mask"), ROWS),
@@ -46,11 +46,14 @@ def svd_of(study, tables):
 
 
 @pytest.mark.parametrize("case", STUDIES, ids=STUDIES.keys())
-def test_a_factorisation_on_a_device_is_that_of_the_joint_matrix(foreign, case):
+def test_a_factorisation_on_a_device_is_that_of_the_joint_matrix(foreign, case, request):
     study, tables = STUDIES[case]
+    if "mixing" in case:
+        request.getfixturevalue("mixing_masks")
     device = Device("test", foreign.array([0.0]))
     parties = [PartyData(open_source(table)) for table in tables]
     outcome = run_study(study, parties, random_state=1, policy=OPEN, device=device)
+    assert (outcome.plan.right is Form.MIXING) == ("mixing" in case)
     X, (U, sigma, _) = svd_of(study, tables)
     found = outcome.parties[0].U
     r = found.shape[1]
@@ -115,11 +118,12 @@ def test_the_paper_s_own_scheme_does_not_heed_the_device(foreign):
     np.testing.assert_array_equal(with_device.parties[0].U, without.parties[0].U)
 
 
+@pytest.mark.usefixtures("mixing_masks")
 def test_a_party_with_a_device_and_one_without_are_at_one(foreign):
     """Masks are drawn by each user, here by different libraries, from the same seed."""
     device = Device("test", foreign.array([0.0]))
     parties = [PartyData(open_source(table)) for table in LONG]
-    study = Study("svd", "vertical", scheme="mask", forms=(Form.MIXING, Form.MIXING))
+    study = Study("svd", "vertical", scheme="mask")
     session = assemble(study, parties, Seed(bytes(range(32))))
     machines = [
         User(machine.me, session.plan, replace(machine._inputs, device=device)) if machine.me == user(2) else machine

@@ -127,7 +127,7 @@ def _dealt_masks(plan: SessionPlan, dealer: Party, party: Party) -> int:
     """Bytes of masks that the TA of the paper's scheme deals behind its seed."""
     if not plan.published or dealer != TA:
         return 0
-    whole = 8 * plan.masked_rows**2 if plan.dense_masks else 0
+    whole = 8 * plan.masked_rows**2 if plan.deals_left else 0
     return sum(8 * rows * own for rows, own in _slices(plan, party.index - 1)) + whole
 
 

@@ -61,8 +61,6 @@ class SessionPlan:
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
-    dense_masks: bool = False  # the paper without its first optimisation: P and Q whole, dealt as matrices
-    whole_shares: bool = False  # the paper without its second: all of Y_i is one batch
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:
@@ -174,7 +172,7 @@ class SessionPlan:
             return False
         if not self.published:
             return True
-        streams = not self.full_matrices and not self.whole_shares and self.m >= 2 * self.n
+        streams = not self.full_matrices and self.m >= 2 * self.n
         return streams and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
 
     @property
@@ -255,13 +253,32 @@ class SessionPlan:
         return tuple(slice(start, stop) for start, stop in pairwise(cuts))
 
     @cached_property
+    def windows_together(self) -> tuple[range, ...]:
+        """The windows of Q whose columns go up as one panel, where columns go up: each is a panel by itself."""
+        return tuple(range(w, w + 1) for w in range(len(self.right_windows)))
+
+    @cached_property
+    def column_panels(self) -> tuple[slice, ...]:
+        """The columns of X' that go up together, where columns go up."""
+        windows = self.right_windows
+        return tuple(slice(windows[ws[0]].outputs.start, windows[ws[-1]].outputs.stop) for ws in self.windows_together)
+
+    @property
+    def batch_memory(self) -> int:
+        """Bytes for all users' batches as they come: a quarter of the budget, as panels and their factor need space."""
+        return max(self.memory // 4, 1)
+
+    @property
+    def deals_left(self) -> bool:
+        """Whether a TA deals P as a matrix: it does not, P follows from its seed."""
+        return False
+
+    @cached_property
     def panels(self) -> tuple[tuple[int, int], ...]:
         """The shapes of the uploaded panels: of rows, or in the paper's scheme of columns."""
         if self.by_rows:
             return tuple((rows.stop - rows.start, self.N + self.targets) for rows in self.row_panels)
-        if self.whole_shares:
-            return ((self.M, self.N),)
-        return tuple((self.M, window.width) for window in self.right_windows)
+        return tuple((self.M, columns.stop - columns.start) for columns in self.column_panels)
 
     @property
     def smallest_window(self) -> tuple[int, int]:

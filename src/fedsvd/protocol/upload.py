@@ -36,12 +36,9 @@ def batches(plan: SessionPlan) -> tuple[Batch, ...]:
     if plan.scheme is Scheme.SUM:
         words = gram_batches(plan.M)
         return tuple(Batch(panel, slice(0, count), 2, last=True) for panel, count in enumerate(words))
-    if plan.whole_shares:
-        return (Batch(0, slice(0, plan.M), plan.N, last=True),)
     cut = []
     for panel, (rows, width) in enumerate(plan.panels):
-        # A quarter of the budget, for all users' batches as they come: panels and their factor needs space as well.
-        slices = batch_rows(rows, width, max(plan.memory // 4, 1), held=max(2, plan.k))
+        slices = batch_rows(rows, width, plan.batch_memory, held=max(2, plan.k))
         cut += [Batch(panel, rows_, width, rows_ is slices[-1]) for rows_ in slices]
     return tuple(cut)
 

@@ -67,7 +67,7 @@ class TrustedAuthority(Machine):
             i, Q = user.index - 1, self._Q
             held = [w for w, window in enumerate(Q.windows) if window.columns[i].stop > window.columns[i].start]
             parts += [_bytes(Q.rows(w, i)) for w in held]
-        if plan.dense_masks:
+        if plan.deals_left:
             P = LeftMask(plan.left, plan.masked_rows, self._seed.derive("P"), plan.block)
             parts.append(_bytes(P.window(0).explicit()))
         return b"".join(parts)
@@ -75,7 +75,7 @@ class TrustedAuthority(Machine):
     @cached_property
     def _Q(self) -> RightMask:
         plan = self.plan
-        return RightMask(plan.right, plan.widths, self._mask, plan.block, keep=plan.dense_masks)
+        return RightMask(plan.right, plan.widths, self._mask, plan.block, keep=plan.deals_left)
 
     TABLE: ClassVar[Table] = table(
         # state        what arrives  who may say it  handler     where it may lead

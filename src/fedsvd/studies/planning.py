@@ -58,7 +58,7 @@ def plan_study(
     why = f"{why}; {because}" if because else why
     plan = _session_plan(study, m, counts, scheme, mode, memory)
     plan = replace(plan, session=session, reason=why, identities=identities)
-    return Planned(_with_masks(plan, study.forms) if scheme is Scheme.MASK else plan, why)
+    return Planned(_with_masks(plan) if scheme is Scheme.MASK else plan, why)
 
 
 def _session_plan(
@@ -84,14 +84,12 @@ def _session_plan(
         alpha=study.alpha,
         left=Form.BLOCKS if paper else Form.HAAR,
         right=Form.BLOCKS if paper else Form.HAAR,
-        block=max(m, sum(counts)) + 1 if study.dense_masks else study.block_size,
+        block=study.block_size,
         mode=mode,
         check_ids=study.check_ids,
         trust_rows=study.trust_rows,
         check=study.check,
         certain_bound=study.certain_bound,
-        dense_masks=study.dense_masks,
-        whole_shares=study.whole_shares,
         memory=memory,
     )
 
@@ -199,14 +197,13 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
     return study.mode, "as asked for"
 
 
-def _with_masks(plan: SessionPlan, forms: tuple[Form, Form] | None = None) -> SessionPlan:
+def _with_masks(plan: SessionPlan) -> SessionPlan:
     """The same plan with the form of each side's mask, which the lengths alone decide, once it fits the memory.
 
     Memory has no influence on what a mask mixes: a plan that does not fit is refused.
     """
     left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
     right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT else Form.MIXING
-    left, right = forms or (left, right)
     plan = replace(plan, left=left, right=right)
     if plan.task is not Task.PREDICT:
         _expect_memory(plan)

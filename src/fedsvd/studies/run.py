@@ -68,6 +68,8 @@ class UserFiles:
 
 Files = Callable[[SessionPlan, int], UserFiles]  # of user i, from 0
 
+Revise = Callable[[SessionPlan], SessionPlan]  # what an experiment makes of the plan of its study
+
 
 def run_study(
     study: Study,
@@ -152,8 +154,12 @@ def assemble(
     progress: Progress | None = None,
     engine: Engine = ON_CPU,
     files: Files | None = None,
+    revise: Revise | None = None,
 ) -> Session:
-    """The roles of one session among these parties, whose inputs have passed every check; nothing has been sent."""
+    """The roles of one session among these parties, whose inputs have passed every check; nothing has been sent.
+
+    An experiment may ``revise`` the plan before any role has it: every role then works by the plan as revised.
+    """
     # Imported here: a plan is made, and shown, without any role.
     from fedsvd.roles.service_provider.role import ServiceProvider
     from fedsvd.roles.trusted_authority import TrustedAuthority
@@ -163,7 +169,7 @@ def assemble(
 
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
-    plan = planned.plan
+    plan = planned.plan if revise is None else revise(planned.plan)
     signer = partial(sign, keys[CSP], CERTIFICATE)
     csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer)
     if progress is not None:

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
-from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
 
 ON_REQUEST = {
@@ -57,9 +56,6 @@ class Study:
     trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
-    dense_masks: bool = False  # the lab's ablation of the paper's optimisations (``SessionPlan``)
-    whole_shares: bool = False
-    forms: tuple[Form, Form] | None = None  # of P and Q, for the lab; None: haar up to a length, else mixing
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -144,8 +140,6 @@ def _expect_matching(study: Study) -> None:
         raise ConfigError("full_matrices and components exclude each other", "leave one of them out")
     if study.check is not Check.NONE and study.scheme == Scheme.PAPER:
         raise ConfigError("the paper's scheme has its V from the CSP: there is nothing to verify", "leave verify out")
-    if (study.dense_masks or study.whole_shares) and (study.scheme != Scheme.PAPER or study.task is Task.LR):
-        raise ConfigError("the ablation of the paper's optimisations is of its SVD", 'set scheme="paper", task="svd"')
 
 
 def _expect_release(study: Study) -> None:

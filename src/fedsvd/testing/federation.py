@@ -26,7 +26,7 @@ from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import Session, assemble, verified_in
+from fedsvd.studies.run import Revise, Session, assemble, verified_in
 from fedsvd.studies.study import Study
 from fedsvd.testing.links import Meddle, MeddledHub
 from fedsvd.transport.loopback import Pick, first_sent
@@ -39,6 +39,7 @@ class Federation:
 
     ``labels``, ``ids`` and ``weights`` are lists with one item to each party, or None. The number of targets and who
     holds the labels of a vertical regression follow from the labels; everything else of a ``Study`` is a keyword.
+    ``revise`` changes the plan that follows from the study before any role has it.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Federation:
         weights: Sequence[Any] | None = None,
         insecure_seed: bytes = INSECURE_SEED,
         scratch: Path | None = None,
+        revise: Revise | None = None,
         **asked: Any,
     ) -> None:
         k = len(tables)
@@ -71,12 +73,13 @@ class Federation:
         self.sent: list[tuple[Party, Party, Message]] = []
         self._seed = Seed(insecure_seed)
         self._scratch = scratch
+        self._revise = revise
         self._session: Session | None = None
         self._simulation: Simulation | None = None
 
     def assemble(self) -> Session:
         """Fresh roles for one session."""
-        return assemble(self.study, self.parties, self._seed, self._scratch)
+        return assemble(self.study, self.parties, self._seed, self._scratch, revise=self._revise)
 
     def run(self, pick: Pick = first_sent, meddle: Meddle | None = None) -> tuple[Any, ...]:
         """What the users end with, user by user; or the error that stopped the session."""

@@ -14,7 +14,6 @@ from fedsvd.engine.cluster_store import ClusterStore
 from fedsvd.engine.device import Engine
 from fedsvd.errors import ConfigError, NotFinite
 from fedsvd.linalg.truncated_svd import truncated_svd
-from fedsvd.linalg.windows import Form
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.storage.layout import Access
 from fedsvd.studies.parties import PartyData
@@ -160,6 +159,7 @@ def test_a_study_computed_by_a_cluster_is_the_joint_one(cluster):
     tolerances.assert_close(outcome.parties[0].U, alone.parties[0].U, tolerances.digits_lost(4))
 
 
+@pytest.mark.usefixtures("mixing_masks")  # a Haar Q of this width would not fit either
 @pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
 def test_a_matrix_beyond_the_csp_s_memory_is_kept_and_factorised_by_the_cluster(cluster, tmp_path, monkeypatch):
     kept = []
@@ -167,8 +167,7 @@ def test_a_matrix_beyond_the_csp_s_memory_is_kept_and_factorised_by_the_cluster(
     rng = np.random.default_rng(6)
     D = rng.normal(size=(2000, 6)) * 10 @ rng.normal(size=(6, 300)) + rng.normal(size=(2000, 300))
     parties = [PartyData(open_source(part)) for part in np.array_split(D, 2)]
-    forms = (Form.MIXING, Form.MIXING)  # a Haar Q of this width would not fit either
-    study = Study(Task.LSA, Split.HORIZONTAL, components=3, scheme=Scheme.MASK, forms=forms, memory=6_000_000)
+    study = Study(Task.LSA, Split.HORIZONTAL, components=3, scheme=Scheme.MASK, memory=6_000_000)
     outcome = run_study(study, parties, engine=cluster, scratch=tmp_path, random_state=4)
     assert kept
     U, sigma, _ = np.linalg.svd(D.T, full_matrices=False)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from fedsvd.engine import progress
-from fedsvd.linalg.windows import Form
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.run import run_study
@@ -132,9 +131,9 @@ def test_every_stage_of_every_role_is_reported_from_its_beginning_to_its_end(tas
     assert all(0 <= done <= total for _, _, done, total in ticks)
 
 
+@pytest.mark.usefixtures("mixing_masks")
 def test_an_upload_of_many_batches_moves(tmp_path):
-    small = {"forms": (Form.MIXING, Form.MIXING), "components": 5, "memory": 1 << 20}
-    ticks = ticks_of(federation(Task.SVD, 3000, 40, scheme="mask", **small), tmp_path)
+    ticks = ticks_of(federation(Task.SVD, 3000, 40, scheme="mask", components=5, memory=1 << 20), tmp_path)
     for who, stage in (("user-1", "uploading"), ("user-2", "uploading"), ("csp", "aggregating")):
         sent = [(done, total) for each, of, done, total in ticks if (each, of) == (who, stage)]
         total = sent[0][1]

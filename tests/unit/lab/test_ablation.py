@@ -1,5 +1,8 @@
 """The paper's optimisations change what a study costs, never what it finds (section 3.4, and its ablation)."""
 
+from dataclasses import asdict, replace
+from functools import partial
+
 import numpy as np
 import pytest
 from tests.tolerances import assert_close, digits_lost
@@ -8,6 +11,7 @@ from fedsvd.cost.estimate import predict
 from fedsvd.errors import ConfigError
 from fedsvd.lab.experiments import ablation
 from fedsvd.lab.experiments.ablation import VARIANTS, Offload, Starved, measure
+from fedsvd.lab.experiments.unoptimised_plan import unoptimised
 from fedsvd.linalg.block_diagonal import Written
 from fedsvd.protocol.messages import PaddedBatch, Relayed
 from fedsvd.protocol.parties import CSP, user
@@ -35,9 +39,10 @@ def joint():
     return rng.normal(size=(M, N)) * np.logspace(0, -4, M)[:, None]
 
 
-def federation(tmp_path, task=Task.SVD, **switches):
+def federation(tmp_path, memory=None, **switches):
     tables = np.split(joint(), [40], axis=1)
-    return Federation(tables, task, Split.VERTICAL, scheme="paper", block_size=10, scratch=tmp_path, **switches)
+    asked = {"scheme": "paper", "block_size": 10, "memory": memory}
+    return Federation(tables, scratch=tmp_path, revise=partial(unoptimised, **switches), **asked)
 
 
 @pytest.mark.parametrize("switches", SWITCHES, ids=str)
@@ -68,9 +73,20 @@ def test_without_mini_batches_a_share_is_one_message(tmp_path):
 @pytest.mark.parametrize("switch", ["dense_masks", "whole_shares"])
 @pytest.mark.parametrize("asked", [{"task": Task.SVD, "scheme": "mask"}, {"task": Task.LR, "scheme": "paper"}])
 def test_the_switches_are_the_papers_alone(switch, asked):
-    study = Study(**asked, split=Split.VERTICAL, targets=int(asked["task"] is Task.LR), label_user=1, **{switch: True})
+    study = Study(**asked, split=Split.VERTICAL, targets=int(asked["task"] is Task.LR), label_user=1)
+    plan = plan_study(study, M, (40, 50), SessionId("s")).plan
     with pytest.raises(ConfigError, match="ablation"):
-        plan_study(study, M, (40, 50), SessionId("s"))
+        unoptimised(plan, **{switch: True})
+
+
+@pytest.mark.parametrize("switch", ["dense_masks", "whole_shares"])
+def test_a_plan_without_an_optimisation_has_a_digest_of_its_own(switch):
+    plan = plan_study(Study(Task.SVD, Split.VERTICAL, scheme="paper"), M, (40, 50), SessionId("s")).plan
+    assert unoptimised(plan) is plan
+    without = unoptimised(plan, **{switch: True})
+    assert without.digest != plan.digest
+    assert without.digest != replace(without, **{switch: False}).digest
+    assert not {"dense_masks", "whole_shares"} & set(asdict(plan))
 
 
 def test_a_matrix_written_out_multiplies_from_both_sides():

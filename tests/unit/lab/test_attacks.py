@@ -74,6 +74,8 @@ def test_lattice_reduction_leaves_a_basis_of_the_same_determinant():
 def test_the_lab_may_ask_for_a_form_of_mask_that_the_plan_would_not_choose():
     run = record_tables([np.eye(20), np.eye(20)], scheme="mask", forms=(Form.MIXING, Form.MIXING))
     assert (run.plan.left, run.plan.right) == (Form.MIXING, Form.MIXING)
+    with pytest.raises(ConfigError, match="one form of mask"):
+        record_tables([np.eye(20), np.eye(20)], scheme="sum", forms=(Form.MIXING, Form.MIXING))
 
 
 def test_the_alternating_attack_reads_ratings_through_block_masks_and_nothing_through_ours():

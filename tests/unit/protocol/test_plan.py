@@ -51,8 +51,6 @@ OTHER = {
     "trust_rows": True,
     "check": Check.ALL,
     "certain_bound": True,
-    "dense_masks": True,
-    "whole_shares": True,
     "memory": 1 << 20,
     "identities": IDENTITIES[::-1],
     "csp_identity": "dd" * 32,

@@ -8,7 +8,7 @@ colluder's, who knows them (``collusion.py``). No other attack is given them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 
@@ -17,12 +17,13 @@ import numpy as np
 from fedsvd.data.open import open_source
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import ConfigError, FixedPointOverflow
+from fedsvd.linalg.windows import Form
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Views
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import GRAM_STEP
-from fedsvd.protocol.tasks import Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import batches
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
@@ -108,13 +109,18 @@ class Recorded:
         return Views({party: self.views.heard[party]})
 
 
-def record(study: Study, parties: Sequence[PartyData], random_state: int = 0) -> Recorded:
-    """Run a study in this process and record what every party saw. Secrets follow from a number: for attacks only."""
+def record(
+    study: Study, parties: Sequence[PartyData], random_state: int = 0, forms: tuple[Form, Form] | None = None
+) -> Recorded:
+    """Run a study in this process and record what every party saw. Secrets follow from a number: for attacks only.
+
+    ``forms`` are those of P and Q in the mask family, in place of the plan's own.
+    """
     root = Seed(sha256(f"INSECURE fedsvd lab {random_state}".encode()).digest())
     try:
-        return _record(study, parties, root.derive("INSECURE", "first"))
+        return _record(study, parties, root.derive("INSECURE", "first"), forms)
     except FixedPointOverflow:
-        return _record(replace(study, certain_bound=True), parties, root.derive("INSECURE", "second"))
+        return _record(replace(study, certain_bound=True), parties, root.derive("INSECURE", "second"), forms)
 
 
 def record_tables(
@@ -123,20 +129,27 @@ def record_tables(
     split: Split = Split.HORIZONTAL,
     *,
     random_state: int = 0,
+    forms: tuple[Form, Form] | None = None,
     **study: Any,
 ) -> Recorded:
     """The same for plain arrays: samples in rows, one table to each party."""
     parties = [PartyData(open_source(np.ascontiguousarray(table))) for table in tables]
-    return record(Study(task, split, **study), parties, random_state)
+    return record(Study(task, split, **study), parties, random_state, forms)
 
 
-def _record(study: Study, parties: Sequence[PartyData], secret: Seed) -> Recorded:
-    session = assemble(study, parties, secret)
+def _record(study: Study, parties: Sequence[PartyData], secret: Seed, forms: tuple[Form, Form] | None) -> Recorded:
+    session = assemble(study, parties, secret, revise=None if forms is None else partial(_with_forms, forms=forms))
     run = Simulation(session.machines, Hub(), record=True).run()
     plan = session.plan
     assert run.views is not None
     results = tuple(run.results[party] for party in plan.users)
     return Recorded(plan, run.views, results, tuple(_masks(plan, secret, i) for i in range(plan.k)))
+
+
+def _with_forms(plan: SessionPlan, forms: tuple[Form, Form]) -> SessionPlan:
+    if plan.scheme is not Scheme.MASK:
+        raise ConfigError(f"scheme {str(plan.scheme)!r} has one form of mask", 'set scheme = "mask"')
+    return replace(plan, left=forms[0], right=forms[1])
 
 
 def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:

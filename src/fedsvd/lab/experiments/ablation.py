@@ -27,7 +27,9 @@ from fedsvd.data.open import open_source
 from fedsvd.engine.device import Engine
 from fedsvd.engine.simulate import Simulation
 from fedsvd.errors import FedSVDError, PrivacyWarning
+from fedsvd.lab.experiments.unoptimised_plan import unoptimised
 from fedsvd.protocol.parties import CSP
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.storage.block_store import BlockStore, MappedStore
@@ -59,6 +61,10 @@ class Variant:
     block_masks: bool
     mini_batches: bool
     offload: Offload
+
+    def revise(self, plan: SessionPlan) -> SessionPlan:
+        """The plan of the paper's scheme without those of the first two that are off."""
+        return unoptimised(plan, dense_masks=not self.block_masks, whole_shares=not self.mini_batches)
 
 
 VARIANTS = {
@@ -124,13 +130,12 @@ def measure(variant: Variant, m: int, n: int, memory: int, block: int) -> Measur
         Split.VERTICAL,
         scheme=Scheme.PAPER,
         block_size=min(block, m, n),
-        dense_masks=not variant.block_masks,
-        whole_shares=not variant.mini_batches,
         memory=_UNBOUNDED if variant.offload is Offload.NONE else memory,
     )
     with tempfile.TemporaryDirectory(prefix="fedsvd-ablation-") as scratch:
         before, clock, processor = _resident("VmRSS"), perf_counter(), process_time()
-        session = assemble(study, parties, Seed.fresh(), Path(scratch), engine=_Laid(offload=variant.offload))
+        laid = _Laid(offload=variant.offload)
+        session = assemble(study, parties, Seed.fresh(), Path(scratch), engine=laid, revise=variant.revise)
         run = Simulation(session.machines, Hub(first_sent)).run()
         took = perf_counter() - clock, process_time() - processor
     peak = _resident("VmHWM") - before

@@ -60,12 +60,10 @@ class Whole:
         """A panel of columns, or of rows, into its place."""
         plan = self._plan
         there = self.store.there(X_masked) if isinstance(self.store, DeviceStore) else to_numpy(X_masked)
-        if plan.whole_shares:
-            self.store.write(slice(0, plan.M), slice(0, plan.N), there)
-        elif plan.by_rows:
+        if plan.by_rows:
             self.store.write(plan.row_panels[panel], slice(0, plan.N), there)
         else:
-            self.store.write(slice(0, plan.M), plan.right_windows[panel].outputs, there)
+            self.store.write(slice(0, plan.M), plan.column_panels[panel], there)
 
 
 class Folded:

@@ -55,7 +55,7 @@ def dealt_masks(plan: SessionPlan, i: int, content: bytes, allocate: Allocate = 
     3.4, 1).
     """
     shapes = [(window.columns[i].stop - window.columns[i].start, window.width) for window in plan.right_windows]
-    m = plan.masked_rows if plan.dense_masks else 0
+    m = plan.masked_rows if plan.deals_left else 0
     if 8 * (sum(rows * width for rows, width in shapes) + m * m) != len(content):
         raise NotSealed("the sealed message of masks has another length")
     numbers = np.frombuffer(content, "<f8")
@@ -68,7 +68,7 @@ def dealt_masks(plan: SessionPlan, i: int, content: bytes, allocate: Allocate = 
     for rows, width in shapes:
         blocks.append(numbers[start : start + rows * width].reshape(rows, width) if rows else None)
         start += rows * width
-    P = Written(numbers[start:].reshape(m, m)) if plan.dense_masks else None
+    P = Written(numbers[start:].reshape(m, m)) if plan.deals_left else None
     return Dealt(DealtRightMask(i, plan.right_windows, tuple(blocks)), P)
 
 

@@ -178,19 +178,22 @@ def _panels(work: Work, A_i: Operand) -> Callable[[int], Array]:
     if not plan.published:
         under = RowsUnderP(work, A_i, plan.widths[work.i])
         return lambda w: masks.under_right(under.panel(w))
-    if plan.whole_shares:
-        return lambda w: _whole(work, A_i)
     if not plan.by_rows:
-        return lambda w: masks.column_panel(A_i, w)
+        return lambda panel: _columns(work, A_i, panel)
     return lambda w: masks.row_panel(A_i.rows(plan.row_panels[w].start, plan.row_panels[w].stop), w)
 
 
-def _whole(work: Work, A_i: Operand) -> Float:
-    """All of Y_i, as the paper has it before it cuts shares into mini-batches."""
-    Y_i = np.empty((work.plan.M, work.plan.N))
-    for w, window in enumerate(work.plan.right_windows):
-        Y_i[:, window.outputs] = work.masks.column_panel(A_i, w)
-    return Y_i
+def _columns(work: Work, A_i: Operand, panel: int) -> Array:
+    """One panel of columns of Y_i, (M, its width): one window of Q, or several next to each other."""
+    plan, windows = work.plan, work.plan.windows_together[panel]
+    if len(windows) == 1:
+        return work.masks.column_panel(A_i, windows[0])
+    columns = plan.column_panels[panel]
+    Y_ip: Float = np.empty((plan.M, columns.stop - columns.start))
+    for w in windows:
+        outputs = plan.right_windows[w].outputs
+        Y_ip[:, outputs.start - columns.start : outputs.stop - columns.start] = work.masks.column_panel(A_i, w)
+    return Y_ip
 
 
 def left_vectors(work: Work, factors: Factors) -> Script:
