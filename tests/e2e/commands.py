@@ -76,7 +76,9 @@ class Process:
         )
         for reader in self._readers if self.popen.poll() is not None else ():
             reader.join(GENEROUS)
-        return next(line for line in lines if word in line)
+        found = next((line for line in lines if word in line), None)
+        assert found is not None, f"ended with {self.popen.poll()} and never said {word!r}: {''.join(self.err)[-2000:]}"
+        return found
 
     def ended(self):
         """Wait for the end; the exit code."""
