@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ OK, FAILED, MISUSED, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 _Misuse: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
-class Lazy(TyperGroup):
+class Lazy(TyperGroup, ABC):
     """A group that lists some commands by one line each; ``load`` imports such a command when it is called."""
 
     LINES: ClassVar[Mapping[str, str]] = {}
@@ -54,9 +55,9 @@ class Lazy(TyperGroup):
         return command
 
     @classmethod
+    @abstractmethod
     def load(cls, name: str) -> Any:
         """The function, or the Typer, of this name."""
-        raise NotImplementedError
 
 
 class Commands(Lazy):

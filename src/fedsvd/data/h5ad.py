@@ -17,9 +17,9 @@ import scipy
 from numpy.typing import NDArray
 
 from fedsvd.data.annotated import Annotated, Observations, no_layer
-from fedsvd.data.checks import expect_numeric, not_finite
+from fedsvd.data.checks import expect_numeric
 from fedsvd.data.source import Index, MatrixSource, pick
-from fedsvd.data.sparse import SparseBase, TransposedSparse
+from fedsvd.data.sparse import SparseBase, TransposedSparse, finite_block
 from fedsvd.errors import MissingExtra, StorageError, UnknownFormat
 from fedsvd.storage.scratch import spooled
 from fedsvd.types import Float
@@ -193,12 +193,7 @@ class H5adSparse(Annotated, SparseBase):
         return dense
 
     def _finite(self, block: Any, row: int, column: int) -> Any:
-        bad = ~np.isfinite(block.data)
-        if bad.any():
-            place = block.tocoo().coords
-            where = self._place(row + int(place[0][np.argmax(bad)]), column + int(place[1][np.argmax(bad)]))
-            raise not_finite(int(np.count_nonzero(bad)), block.nnz, where)
-        return block
+        return finite_block(block, lambda i, j: self._place(row + i, column + j))
 
 
 def _index(frame: Any) -> NDArray[np.str_]:

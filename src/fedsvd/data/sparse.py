@@ -6,7 +6,7 @@ made once when first needed (at most two sparse copies in addition to the origin
 """
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -105,12 +105,18 @@ class SparseSource(SparseBase):
         return dense
 
     def _finite(self, block: Any, row: int, column: int) -> Any:
-        bad = ~np.isfinite(block.data)
-        if bad.any():
-            place = block.tocoo().coords
-            where = self._place(row + int(place[0][np.argmax(bad)]), column + int(place[1][np.argmax(bad)]))
-            raise not_finite(int(np.count_nonzero(bad)), block.nnz, where)
-        return block
+        return finite_block(block, lambda i, j: self._place(row + i, column + j))
+
+
+def finite_block(block: Any, place: Callable[[int, int], str]) -> Any:
+    """The sparse block, whose stored entries are finite; ``place`` names an entry of it."""
+    bad = ~np.isfinite(block.data)
+    if bad.any():
+        rows, columns = block.tocoo().coords
+        first = int(np.argmax(bad))
+        where = place(int(rows[first]), int(columns[first]))
+        raise not_finite(int(np.count_nonzero(bad)), block.nnz, where)
+    return block
 
 
 class TransposedSparse(Transposed):

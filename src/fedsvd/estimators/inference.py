@@ -1,5 +1,6 @@
 """The regression table of a fitted estimator: text, HTML in a notebook, a data frame, intervals of predictions."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from fedsvd.statistics.undefined import is_array
 from fedsvd.types import Float
 
 
-class InferenceTable:
+class InferenceTable(ABC):
     """``summary``, ``summary_frame`` and ``prediction_frame`` of an estimator with ``inference_``."""
 
     inference_: tuple[LinearInference, ...]
@@ -89,9 +90,9 @@ class InferenceTable:
         parts = (found.mean, errors, *confidence.T, *prediction.T)
         return pandas.DataFrame(dict(zip(("mean", "se", "low", "high", "new_low", "new_high"), parts, strict=True)))
 
+    @abstractmethod
     def _dense(self, X: Any) -> Float:
         """Rows of new samples as numbers."""
-        raise NotImplementedError
 
     def _models(self) -> tuple[LinearInference, ...]:
         models: tuple[LinearInference, ...] = getattr(self, "inference_", ())

@@ -4,6 +4,7 @@ A script is run in ``Compute`` effects alone (``_advance``), never in a handler:
 and multiplies. ``role.User`` adds everything else that a script may ask for, and the transition table.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -56,9 +57,9 @@ class Scripted(Seeding):
             self._script = None
             return Ended(end.value)
 
+    @abstractmethod
     def _ask(self, asked: Asked) -> Step:
         """Turn what the script asks for into a state and effects. ``role.User`` does it."""
-        raise NotImplementedError
 
     def _asked(self, kind: type[Any]) -> Any:
         if not isinstance(self._request, kind):

@@ -10,6 +10,7 @@ of them would answer a user's questions about membership; so neither is sent, an
 
 import hashlib
 import hmac
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -107,7 +108,7 @@ class Inputs:
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
 
 
-class Seeding(Machine):
+class Seeding(Machine, ABC):
     """A user until it has its seeds."""
 
     STATES = State
@@ -219,6 +220,6 @@ class Seeding(Machine):
             raise LocalProtocolError("nothing was being computed")
         return then(message.value)
 
+    @abstractmethod
     def _go_on(self, answer: Any) -> Step:
         """Go on with the task's script, with the answer to what it asked for. ``scripted.py`` does it."""
-        raise NotImplementedError
