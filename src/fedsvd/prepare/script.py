@@ -1,10 +1,10 @@
-"""The joint preparation of one party's table as a script: it asks for sums, gets the joint answer, and ends with a table.
+"""The joint preparation of one party's table as a script: it asks for sums, gets the totals, ends with a table.
 
 A rule is part of the job and the same at every party. The script is a generator: it yields the sums it asks of all
-parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals. It knows no transport; ``play_together``
-plays several in one process, in the clear. Where columns are split, a party plays its own script alone. What a party does
-by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each left out where the rule does
-not ask for it:
+parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals. It knows no transport;
+``play_together`` plays several in one process, in the clear. Where columns are split, a party plays its own script
+alone. What a party does by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each
+left out where the rule does not ask for it:
 
     levels of text columns -> gaps filled -> indicators or formula -> ComBat -> covariates partialled out
             -> centring and scaling
@@ -99,7 +99,9 @@ def play_together(scripts: Sequence[Script]) -> list[PreparedTable]:
                 asks.append(next(script) if answer is None else script.send(answer))
             except StopIteration as end:
                 results.append(end.value)
-        if (results and asks) or any((ask.what, ask.vector.shape) != (asks[0].what, asks[0].vector.shape) for ask in asks):
+        if (results and asks) or any(
+            (ask.what, ask.vector.shape) != (asks[0].what, asks[0].vector.shape) for ask in asks
+        ):
             raise DataError("parties ask for different sums", "give every party the same rule and the same columns")
         if results:
             return results
@@ -178,9 +180,7 @@ def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, li
     return found
 
 
-def _fills(
-    start: _Start, rule: Rule
-) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
+def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
     if not rule.mean:
         return None, None, ()
     names, own = names_of(start.numbers), missing.totals(start.numbers)
