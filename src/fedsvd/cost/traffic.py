@@ -133,7 +133,7 @@ def _dealt_masks(plan: SessionPlan, dealer: Party, party: Party) -> int:
 
 def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
-    if plan.task is Task.PREDICT or (plan.task is Task.LR and plan.mode is not Mode.A):
+    if plan.task in (Task.PREDICT, Task.PREPARE) or (plan.task is Task.LR and plan.mode is not Mode.A):
         return
     columns = (plan.M if plan.full_matrices else released_columns(plan, expected)) if plan.mode is not Mode.A else 0
     length = -(-columns // 8)

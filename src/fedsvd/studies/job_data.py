@@ -27,10 +27,13 @@ from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, parties_named
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
+
+_AS_THEY_ARE = PrepareSection()
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,8 +48,13 @@ class Prepared:
     targets: tuple[str, ...]
     id: str | None = None
     write: Write = Write.NPY
-    prepare: tuple[str, ...] = ()  # what every party does to its table first
+    words: PrepareSection = _AS_THEY_ARE  # what is done to every table first
     agreed: "Outcome | None" = None  # the session in which tables were prepared together
+
+    @property
+    def prepare(self) -> list[str]:
+        """What is done to every table first, in sentences."""
+        return self.words.description()
 
     @property
     def label_holder(self) -> str | None:
@@ -92,7 +100,7 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         job.targets,
         job.study.id,
         job.study.write,
-        tuple(job.prepare.description()),
+        job.prepare,
         agreed,
     )
 

@@ -12,6 +12,7 @@ from fedsvd.studies.job_data import Prepared
 from fedsvd.studies.parties import Problems, expect_readable, expect_shapes, parties_named
 from fedsvd.studies.planning import Planned
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
+from fedsvd.studies.stages import preparation_facts
 
 
 def plan_job(prepared: Prepared) -> Planned:
@@ -71,6 +72,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         id=prepared.id,
         why=outcome.why,
         agreement=outcome.agreement,
+        facts=preparation_facts(prepared.words, None if prepared.agreed is None else prepared.agreed.plan),
     )
     users = zip(outcome.plan.users, outcome.parties, prepared.parties, strict=True)
     roles = [party for party in outcome.plan.parties if party not in outcome.plan.users]

@@ -11,13 +11,17 @@ from dataclasses import replace
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
+from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.recipe import of_record
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_sample, score
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
 from fedsvd.studies.parties import PartyData, parties_named
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Progress, run_study
+from fedsvd.studies.stages import new_rows
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -72,11 +76,18 @@ def predicted(model: PartyResult, predictions: Float, party: PartyData) -> Party
 
 def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
+    words, recipe = model.facts.get("preparation", {}).get("words"), model.facts.get("recipe")
+    if words is not None and model.features is not None:
+        section = PrepareSection.model_validate(words)
+        made = None if recipe is None else of_record(recipe)
+        table = renamed(table, section.rename)
+        features = new_rows(section, table, model.id, made, model.features)
+    else:
+        features = table
     known = table.names or ()
     ids = row_ids(table, model.id) if model.id in known else None
     labels = labels_in(table, model.targets) if model.targets and set(model.targets) <= set(known) else None
-    features = table if model.features is None else with_features(table, model.features)
-    return PartyData(features, labels, ids)
+    return PartyData(features if model.features is None else with_features(features, model.features), labels, ids)
 
 
 def _with_weights(part: PartyResult, table: MatrixSource) -> PartyData:

@@ -147,9 +147,14 @@ class PrepareSection(BaseModel):
     @property
     def rule(self) -> HomeRule:
         """What a party does alone."""
-        marked = self.indicators if self.missing is Missing.CONSTANT else False
+        marked, parsed = self.indicators if self.missing is Missing.CONSTANT else False, self._joint_rule.parsed
         return HomeRule(
-            self.columns, self.drop, self.missing, self.constant, marked or False, tuple(self._orders.items())
+            self.columns if parsed is None else parsed.variables,
+            self.drop,
+            self.missing,
+            self.constant,
+            marked or False,
+            tuple(self._orders.items()),
         )
 
     @property

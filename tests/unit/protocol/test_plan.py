@@ -59,6 +59,7 @@ OTHER = {
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "steps": (PlannedStep("totals and counts", StepKind.WIDE, 7),),
+    "least_count": 5,
     "protocol": 99,
 }
 
