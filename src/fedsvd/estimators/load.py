@@ -16,7 +16,8 @@ import numpy as np
 from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, padded
-from fedsvd.estimators.linear_regression import FederatedLinearRegression, PartyCoefficients
+from fedsvd.estimators.linear_model import PartyCoefficients
+from fedsvd.estimators.linear_regression import FederatedLinearRegression
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.svd import FederatedSVD

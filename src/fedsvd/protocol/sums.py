@@ -32,7 +32,7 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     found = []
     rows = plan.m if plan.stacks_labels else plan.M
     statistics = plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels)
-    if plan.weighted:
+    if plan.weighted and not plan.stacks_labels:
         found.append(_wide("weights", 2))
     if statistics and plan.centre:
         found.append(_wide("mean", rows))

@@ -203,7 +203,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["release"] = tuple(Item(item) for item in record["release"])
-    for name in ("counts", "identities", "prekeys"):
+    for name in ("counts", "identities", "prekeys", "alphas"):
         values[name] = tuple(record.get(name, ()))
     return SessionPlan(**values)
 

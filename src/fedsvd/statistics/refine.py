@@ -2,8 +2,8 @@
 
 A factor R of float64 knows the features to eps of their norms, and coefficients and standard errors to eps times their
 condition: at a condition of 1e10 (a polynomial of tenth degree) six digits are left. With ``T = R^-1``, put on a grid
-so that all parties have the same numbers, rows ``z = (x - m) T`` are nearly orthonormal. What parties compute of them in
-more digits than float64 (``linalg.extended``), and add up, is
+so that all parties have the same numbers, rows ``z = (x - m) T`` are nearly orthonormal. What parties compute of them
+in more digits than float64 (``linalg.extended``), and add up, is
 
     K = sum z^T z,      g = sum [1, x - m]^T e,      s = sum e^2,      e = y - m_y - (x - m) w
 
@@ -49,7 +49,7 @@ class Refined:
 def transform_of(R_x: Float) -> Float | None:
     """T, upper triangular, with ``R_x T`` orthonormal; None where it is not needed, or where there is none."""
     values = np.linalg.svd(R_x, compute_uv=False)
-    if not 0.0 < values[-1] or not LEAST_CONDITION <= values[0] / values[-1] <= MOST_CONDITION:
+    if not values[-1] > 0.0 or not LEAST_CONDITION <= values[0] / values[-1] <= MOST_CONDITION:
         return None
     T: Float = solve_triangular(np.linalg.qr(R_x, mode="r"), np.eye(R_x.shape[1]))
     return T

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_
 from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
-from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
+from fedsvd.studies.job_file import Job, StudySection, study_of
+from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, without_zero_weights
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -104,17 +105,36 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
     )
 
 
-def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
-    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked."""
-    ids = None if id is None else row_ids(source, id)
-    aside = (*labels, *(() if id is None else (id,)))
+def party_data(
+    source: MatrixSource,
+    labels: Sequence[str],
+    id: str | None,
+    sort: bool = False,
+    *,
+    cluster: str | None = None,
+    weights: str | None = None,
+    offset: str | None = None,
+) -> PartyData:
+    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
+
+    Labels are less their offset. Rows of weight 0 are left out where rows are split.
+    """
+    aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
     y = labels_in(source, labels) if labels else None
-    if ids is not None and sort:
-        order = np.argsort(ids, kind="stable")
-        table, ids = table.reordered(order), ids[order]
-        y = None if y is None else y[order]
-    return PartyData(table, y, ids)
+    if y is not None and offset is not None:
+        y = y - labels_in(source, (offset,))
+    rows: dict[str, NDArray[Any] | None] = {
+        "labels": y,
+        "ids": None if id is None else row_ids(source, id),
+        "clusters": None if cluster is None else row_ids(source, cluster),
+        "row_weights": None if weights is None else labels_in(source, (weights,))[:, 0],
+    }
+    if rows["ids"] is not None and sort:
+        order = np.argsort(rows["ids"], kind="stable")
+        table = table.reordered(order)
+        rows = {name: None if values is None else values[order] for name, values in rows.items()}
+    return PartyData(table, **rows)
 
 
 def job_party_data(
@@ -125,13 +145,22 @@ def job_party_data(
     ``own_names`` are those of the same columns at the site, where it remembers its studies.
     """
     study, words = job.study, job.prepare
-    table, report = prepared_for(job, source, labels)
-    data = replace(party_data(table, labels, study.id, study.sort_by_id), prepared=report)
+    for name in (study.cluster, study.weights):
+        if name is not None and name not in (source.names or ()):
+            raise ConfigError(
+                f"there is no column {name!r} here", "every party needs it: rename what is called otherwise"
+            )
+    aside = {"cluster": study.cluster, "weights": study.weights, "offset": study.offset}
+    needed = (*labels, *(name for name in study.at_side if name not in labels))
+    table, report = prepared_for(job, source, needed)
+    data = replace(party_data(table, labels, study.id, study.sort_by_id, **aside), prepared=report)
+    data = data if vertical(job) else without_zero_weights(data)
     if own_names is None or not (words.rename or words.ordinal or words.constant):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id, vertical(job), by_text).table
-    memory = party_data(table, labels, study.id, study.sort_by_id)
+    table = prepared_at_home(source, as_remembered(words.rule), needed, _texts(study), vertical(job), by_text).table
+    memory = party_data(table, labels, study.id, study.sort_by_id, **aside)
+    memory = memory if vertical(job) else without_zero_weights(memory)
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
 
 
@@ -139,8 +168,13 @@ def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple
     """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
     if job.prepare.asks_nothing:
         return source, None
-    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id, vertical(job))
+    home = prepared_at_home(source, job.prepare.rule, labels, _texts(job.study), vertical(job))
     return home.table, home.report
+
+
+def _texts(study: StudySection) -> tuple[str, ...]:
+    """Columns that may hold text and are no features: ids and clusters."""
+    return tuple(name for name in (study.id, study.cluster) if name is not None)
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:

@@ -12,7 +12,7 @@ which they were found.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Robust, Split, Task
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -81,6 +81,8 @@ class PartyData:
     labels: Float | None = None  # (samples, targets)
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
+    row_weights: Float | None = None  # (samples,), above 0, where the study is of weighted rows
+    clusters: NDArray[Any] | None = None  # (samples,), where errors are robust to clusters
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
     remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
@@ -117,6 +119,7 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
         try:
             if study.task is Task.LR:
                 _expect_labels(study, index, party)
+                _expect_rows(study, index, party)
             if study.task is Task.PREDICT:
                 _expect_weights(index, party)
             if study.check_ids:
@@ -257,6 +260,41 @@ def _expect_labels(study: Study, index: int, party: PartyData) -> None:
             f"{missing} of party {index}'s {party.labels.size} labels are missing, NaN or infinite",
             "fill in or remove these rows before the study; every party must treat them alike",
         )
+
+
+def _expect_rows(study: Study, index: int, party: PartyData) -> None:
+    """Refuse weights and clusters that are not there, or are none."""
+    rows = party.table.shape[0]
+    if study.weighted != (party.row_weights is not None):
+        fault = "brings weights that the study does not have" if party.row_weights is not None else "has no weights"
+        raise ConfigError(f"party {index} {fault}", "name the column of weights for all parties, or for none")
+    if party.row_weights is not None:
+        expect_row_weights(party.row_weights, f"party {index}", rows)
+    if study.robust is Robust.CLUSTER and (party.clusters is None or party.clusters.shape != (rows,)):
+        raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
+
+
+def expect_row_weights(weights: Float, who: str, rows: int) -> None:
+    """Raise unless there is a finite weight above 0 for each row: rows of weight 0 are left out before."""
+    if weights.shape != (rows,):
+        raise ShapeError(f"{who} has weights of shape {weights.shape} for {rows} rows", "give one for each row")
+    if not (np.isfinite(weights).all() and np.all(weights > 0.0)):
+        raise NotFinite(f"{who} has weights that are missing, not finite or not above 0", "leave these rows out")
+
+
+def without_zero_weights(party: PartyData) -> PartyData:
+    """A party without its rows of weight 0, which say nothing."""
+    weights = party.row_weights
+    if weights is None or not np.any(weights == 0.0) or weights.ndim != 1:
+        return party
+    present = np.flatnonzero(weights)
+    if not len(present):
+        raise ConfigError("all rows of a party have weight 0", "leave the party out")
+    rows = {
+        name: None if (values := getattr(party, name)) is None else values[present]
+        for name in ("labels", "ids", "row_weights", "clusters")
+    }
+    return replace(party, table=party.table.reordered(present), **rows)
 
 
 def _expect_weights(index: int, party: PartyData) -> None:

@@ -82,6 +82,8 @@ def _own_grams(work: Work, models: tuple[LinearInference, ...]) -> Float:
 
 def _clusters(work: Work) -> Float:
     if work.clusters is None:
-        raise LocalProtocolError("the plan has cluster-robust errors, and this party has no clusters", "name the column")
+        raise LocalProtocolError(
+            "the plan has cluster-robust errors, and this party has no clusters", "name the column"
+        )
     found: Float = work.clusters
     return found

@@ -196,6 +196,9 @@ class Seeding(Machine, ABC):
             allocate=inputs.allocate,
             memo=inputs.memo,
         )
+        if plan.stacks_labels and inputs.row_weights is not None:
+            # In the digest, which all users compare: weights of split columns are the same at all of them.
+            self._group.witness("weights", inputs.row_weights)
         if not plan.check_ids:
             return work, None
         hashed = hashed_ids(inputs.ids, seeds["users"])
