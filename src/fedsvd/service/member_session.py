@@ -124,7 +124,7 @@ class Attempt:
             source=read_ahead(source) if engine.cluster is None else source,
             identity=member.identity,
             secret=Seed.fresh(),
-            labels=own.data.labels if plan.stacks_labels else None,
+            labels=own.data.labels if plan.labels_apart else None,
             ids=own.data.ids,
             prekey=member.prekeys.take(*record.attempt_key) if dealt else None,
             sink=member.owner.own_part_sink(record, plan, place.index - 1),

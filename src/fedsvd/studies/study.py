@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
 
 ON_REQUEST = {
@@ -16,6 +17,7 @@ ON_REQUEST = {
     Task.LSA: (),
     Task.PCA: (Item.SPECTRUM,),
     Task.LR: (Item.SCORE, Item.INFERENCE),
+    Task.GLM: (),
     Task.PREDICT: (),
 }
 """What may be released beyond what a task needs to be that task."""
@@ -25,10 +27,11 @@ ONLY_FOR = {
     "components": _FACTORS,
     "unit_variance": (Task.PCA,),
     "full_matrices": (Task.SVD,),
-    "label": (Task.LR, Task.PREDICT),
-    "alpha": (Task.LR,),
-    "intercept": (Task.LR, Task.PCA),
+    "label": (Task.LR, Task.GLM, Task.PREDICT),
+    "alpha": (Task.LR, Task.GLM),
+    "intercept": (Task.LR, Task.GLM, Task.PCA),
     "verify": (Task.SVD, Task.LSA),
+    "family": (Task.GLM,),
 }
 """Options, by their names in a job file, and the tasks that heed them."""
 
@@ -56,6 +59,7 @@ class Study:
     trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
+    glm: ModelPlan | None = None  # the family, the link, what parties bring
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -82,6 +86,7 @@ def expect_legal(study: Study) -> None:
     _expect_matching(study)
     _expect_release(study)
     _expect_inference(study)
+    _expect_model(study)
 
 
 def _expect_scheme(study: Study) -> None:
@@ -118,6 +123,7 @@ def _expect_heeded(study: Study) -> None:
         "alpha": study.alpha > 0,
         "intercept": study.centre is not None,
         "verify": study.check is not Check.NONE,
+        "family": study.glm is not None,
     }
     for option, tasks in ONLY_FOR.items():
         if asked[option] and study.task not in tasks:
@@ -132,7 +138,7 @@ def _expect_matching(study: Study) -> None:
         raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.PREDICT and study.split is not Split.VERTICAL:
         raise ConfigError("a prediction together is of columns split over the parties", "predict at each party alone")
-    if study.task in (Task.LR, Task.PREDICT) and study.targets < 1:
+    if study.task in (Task.LR, Task.GLM, Task.PREDICT) and study.targets < 1:
         raise ConfigError(f"task {str(study.task)!r} needs the name of the label column", 'label = "outcome", say')
     if study.full_matrices and study.scheme != Scheme.PAPER:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme = "paper"')
@@ -167,7 +173,7 @@ def _expect_inference(study: Study) -> None:
     On split columns the label holder of a study that releases a score has what follows from its own labels and the
     fitted values: R2, sigma, F and the log-likelihood.
     """
-    if Item.INFERENCE not in (study.release or ()):
+    if study.task is not Task.LR or Item.INFERENCE not in (study.release or ()):
         return
     if study.split is Split.VERTICAL:
         raise ConfigError(
@@ -183,4 +189,27 @@ def _expect_inference(study: Study) -> None:
         raise ConfigError(
             "inference shows every party the joint Gram matrix, and mode 'B' shows it to none",
             'leave mode out (mode "A": the parties open the sum), or leave inference out',
+        )
+
+
+def _expect_model(study: Study) -> None:
+    """Refuse a generalised linear model where its iterations would show more than sums over rows."""
+    if study.task is not Task.GLM:
+        return
+    if study.split is Split.VERTICAL:
+        raise ConfigError(
+            "task 'glm' is of split rows: on split columns every iteration would show each party one more combination "
+            "of its partners' columns, and after as many iterations as they have columns, all of them",
+            'set split = "horizontal"; task lr fits a linear model of split columns',
+        )
+    if study.glm is None:
+        raise ConfigError("task 'glm' needs a family", 'family = "binomial", say')
+    if study.targets != study.glm.labels:
+        raise ConfigError("task 'glm' has one target", "name one label column")
+    if study.scheme not in ("auto", Scheme.SUM):
+        raise ConfigError("task 'glm' adds up Gram matrices, one to each iteration", 'set scheme = "sum", or leave it out')
+    if study.mode is Mode.B:
+        raise ConfigError(
+            "the parties of task 'glm' open the sum of each iteration, to weight their rows for the next",
+            'leave mode out (mode "A")',
         )
