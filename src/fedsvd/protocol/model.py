@@ -25,7 +25,7 @@ class ModelPlan:
     tolerance: float = 1e-9  # of a step, in standard errors, below which the iteration ends
     max_iterations: int = 25
     least_class: int = 0  # rows of the smallest class, below which the session ends before a Gram matrix is opened
-    least_events: float = 0.0  # events for each coefficient, likewise
+    least_events: int = 0  # events for each coefficient, likewise
 
     def __post_init__(self) -> None:
         if self.family not in tuple(Family) or self.link not in LINKS[Family(self.family)]:
@@ -42,7 +42,7 @@ class ModelPlan:
             raise ConfigError(
                 "tolerance is above 0 and below 1, max_iterations between 1 and 1000", "leave them out for the usual"
             )
-        if self.least_class < 0 or not 0.0 <= self.least_events < 1e6:
+        if self.least_class < 0 or self.least_events < 0:
             raise ConfigError("least_class and least_events are 0 or more", "leave them out for the usual")
 
     @property
@@ -59,6 +59,11 @@ class ModelPlan:
     def equations(self) -> int:
         """Linear predictors of one model: one, or one to each class but the first."""
         return self.classes - 1 if self.family is Family.MULTINOMIAL else 1
+
+    @property
+    def counts_outcomes(self) -> bool:
+        """Whether the target has classes or events, whose number limits what may be fitted."""
+        return self.family in (Family.BINOMIAL, Family.MULTINOMIAL, Family.POISSON)
 
     @property
     def totals(self) -> int:
