@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d
 
-from fedsvd.errors import ConfigError, DataError, ShapeError
+from fedsvd.errors import ConfigError, DataError
 from fedsvd.estimators.base import documented, one_of
 from fedsvd.estimators.models import FederatedModel
 from fedsvd.policy.rules import Policy
@@ -243,8 +243,6 @@ def _labels(y: Any) -> NDArray[Any]:
 
 
 def _one(y: Sequence[Any] | Any) -> NDArray[Any]:
-    if np.ndim(y) > 1 and np.shape(y)[1] != 1:
-        raise ShapeError(f"y has shape {np.shape(y)}, expected one column of classes", "give one class to each row")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
     _check_y(labels, y_numeric=False)
     check_classification_targets(labels)

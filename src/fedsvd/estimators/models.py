@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
@@ -50,13 +51,16 @@ class FederatedModel(Federated, ModelTable):
         if not tables.rehearsed:
             expect_labels_fit(given, [source.row_labels() for source in tables.sources], tables.split, 0)
         self.target_name_ = names_of_targets(given, 1)[0]
-        labels = [_flat(joint_labels(y, tables.counts))]
+        labels = [_one_column(joint_labels(y, tables.counts))]
         labels += [_flat(joint_labels(extra[key], tables.counts)) for key in extra if extra[key] is not None]
         about = replace(about, offset=extra["offset"] is not None, weighted=extra["weights"] is not None)
         parties = tables.parties(cut(np.column_stack(labels), tables.edges))
         if about.weighted:
             parties = [_weighted(party) for party in parties]
-        expect_target(about, np.concatenate([part for party in parties if (part := party.labels) is not None]))
+        joint = np.concatenate([part for party in parties if (part := party.labels) is not None])
+        if about.classes and len(np.unique(joint[:, 0])) < 2:
+            raise DataError("the rows with weight have one class", "a classifier needs two classes or more")
+        expect_target(about, joint)
         return self._model_study(tables, parties, about)
 
     def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan) -> GLMResult:
@@ -151,9 +155,16 @@ def _weighted(party: PartyData) -> PartyData:
     if len(present) == len(weights):
         return party
     if not len(present):
-        raise DataError("all rows of a party have weight 0", "leave the party out")
+        raise DataError("the weight of all rows of a party is zero", "leave the party out")
     ids = None if party.ids is None else party.ids[present]
     return replace(party, table=party.table.reordered(present), labels=party.labels[present], ids=ids)
+
+
+def _one_column(y: Float) -> Float:
+    """y as scikit-learn takes it: a column is flattened, with its warning."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        warn_caller("A column-vector y was passed when a 1d array was expected", DataConversionWarning)
+    return _flat(y)
 
 
 def _flat(labels: Float) -> Float:
