@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
+    from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
     from fedsvd.estimators.load import load
+    from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.prepared import prepared
@@ -21,8 +23,10 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "FederatedGLM",
     "FederatedLSA",
     "FederatedLinearRegression",
+    "FederatedLogisticRegression",
     "FederatedPCA",
     "FederatedRidgeCV",
     "FederatedSVD",
@@ -42,6 +46,14 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import linear_regression
 
             return linear_regression.FederatedLinearRegression
+        case "FederatedGLM":
+            from fedsvd.estimators import glm
+
+            return glm.FederatedGLM
+        case "FederatedLogisticRegression":
+            from fedsvd.estimators import logistic_regression
+
+            return logistic_regression.FederatedLogisticRegression
         case "FederatedLSA":
             from fedsvd.estimators import lsa
 

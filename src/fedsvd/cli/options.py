@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.output import Format
-from fedsvd.protocol.tasks import Check, ChosenBy, Ids, Mode, Split, Trust, Write
+from fedsvd.protocol.tasks import Check, ChosenBy, Family, Ids, Mode, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -60,8 +60,6 @@ Alphas = Annotated[
 ChooseBy = Annotated[
     ChosenBy | None, typer.Option("--choose-by", help="How: leave out each row (loo), or generalised (gcv).")
 ]
-Weights = Annotated[str | None, typer.Option(help="The column of weights of the rows; split rows.")]
-Offset = Annotated[str | None, typer.Option(help="A column that is subtracted from the label; split rows.")]
 CovType = Annotated[
     Covariance, typer.Option("--cov-type", help="Standard errors: nonrobust, or HC0 to HC3; with --inference.")
 ]
@@ -72,6 +70,22 @@ Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whe
 Inference = Annotated[
     bool,
     typer.Option("--inference", help="Standard errors, tests, intervals; all parties then hold the joint Gram matrix."),
+]
+FamilyOption = Annotated[Family, typer.Option("--family", help="The distribution of the target.")]
+LinkFunction = Annotated[str | None, typer.Option("--link", help="The link; the family's usual one where left out.")]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option("--class", help="The target's classes, once for each; the first is the reference. 0 and 1 otherwise."),
+]
+Offset = Annotated[str | None, typer.Option("--offset", help="The column that is added to the linear predictor.")]
+Weights = Annotated[str | None, typer.Option("--weights", help="The column of prior weights.")]
+Tolerance = Annotated[float, typer.Option("--tolerance", help="Ends the iteration: standard errors of the next step.")]
+MaxIterations = Annotated[int, typer.Option("--max-iterations", min=1, help="Beyond, the fit has not converged.")]
+LeastClass = Annotated[
+    int, typer.Option("--least-class", min=0, help="Rows of the smallest class, below which the session ends.")
+]
+LeastEvents = Annotated[
+    int, typer.Option("--least-events", min=0, help="Events for each coefficient, below which the session ends.")
 ]
 UnitVariance = Annotated[bool, typer.Option("--unit-variance", help="Scale every column to unit variance first.")]
 FullMatrices = Annotated[bool, typer.Option("--full-matrices", help="Square factors; in the paper's scheme alone.")]

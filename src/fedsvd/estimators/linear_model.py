@@ -17,7 +17,8 @@ from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.roles.user.prediction import RegressionResult
-from fedsvd.studies.parties import PartyData, without_zero_weights
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.party_rows import without_zero_weights
 from fedsvd.types import Float
 
 

@@ -50,6 +50,8 @@ class Policy:
     records_for_full: int = 100  # fewest n_i where U and S are released
     records: int = 10  # fewest n_i where U_r or coefficients are
     least_freedom: int = 10  # fewest records beyond the coefficients, n - p, where inference is released; 0: no limit
+    least_class: int = 10  # fewest rows of the smallest class of a generalised linear model's target
+    least_events: int = 5  # fewest of its events, or rows of the smallest class, for each coefficient
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
@@ -68,6 +70,8 @@ class Policy:
             records_for_full=1,
             records=1,
             least_freedom=0,
+            least_class=0,
+            least_events=0,
             schemes=tuple(Scheme),
             least_changed=0,
             versions_per_year=0,
@@ -94,6 +98,7 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_parties(plan, policy),
         *_records(plan, policy),
         *_freedom(plan, policy),
+        *_events(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
         *_authority(plan),
@@ -149,6 +154,20 @@ def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if freedom(plan) > 0:
         derived = "who knows the features of all records knows the labels but for so many numbers"
     yield Finding("freedom", f"{freedom_in_words(plan)}, {policy.least_freedom} are asked for: {derived}")
+
+
+def _events(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """How many events there are is found in the session: the plan says below how many it ends, and that is judged."""
+    about = plan.glm
+    if about is None or not about.counts_outcomes:
+        return
+    if about.least_class < policy.least_class or about.least_events < policy.least_events:
+        yield Finding(
+            "events",
+            f"the session goes on with classes of {about.least_class} rows and {about.least_events} events for each "
+            f"coefficient, {policy.least_class} and {policy.least_events} are asked for: a model of fewer follows "
+            "single records",
+        )
 
 
 def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ The CSP adds up these and no others, and a user opens them in this order. ``wide
 comes in batches of rows of the upper triangle. A sum with a receiver is opened by that user alone.
 """
 
+from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
@@ -29,6 +30,8 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums up to the opening of a Gram matrix, or the upload (steps 3 and 5)."""
     if plan.task is Task.PREDICT:
         return ()
+    if plan.glm is not None:
+        return tuple(each for number in range(1, plan.evaluations + 1) for each in evaluation_sums(plan, number))
     found = []
     rows = plan.m if plan.stacks_labels else plan.M
     statistics = plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels)
@@ -66,6 +69,14 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
         found.append(PlannedSum("score bound", SumKind.BOUND, (CLASSES,), 0))
         found.append(_total("scores", plan.m * plan.targets, receiver=plan.label_user))
     return tuple(found)
+
+
+def evaluation_sums(plan: SessionPlan, number: int) -> tuple[PlannedSum, PlannedSum]:
+    """The two sums of one evaluation of a generalised linear model; a session asks for as many as it needs."""
+    if plan.glm is None:
+        raise ConfigError("a plan without a model has no evaluations")
+    totals = _wide(f"totals {number}", plan.glm.totals + plan.M)
+    return totals, PlannedSum(f"gram {number}", SumKind.TOTAL, gram_batches(plan.M), GRAM_STEP)
 
 
 def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:

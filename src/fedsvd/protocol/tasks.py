@@ -10,6 +10,7 @@ class Task(StrEnum):
     PCA = "pca"
     LSA = "lsa"
     LR = "lr"
+    GLM = "glm"
     PREDICT = "predict"
 
 
@@ -78,6 +79,7 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LSA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
     Task.PCA: (Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
+    Task.GLM: (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
     Task.PREDICT: (Item.SCORE,),
 }
 
@@ -112,3 +114,23 @@ class Write(StrEnum):
     NPY = "npy"
     PARQUET = "parquet"
     NONE = "none"
+
+
+class Family(StrEnum):
+    """The distribution of the target of a generalised linear model."""
+
+    GAUSSIAN = "gaussian"
+    BINOMIAL = "binomial"  # two classes, or one model to each class against the rest
+    POISSON = "poisson"
+    GAMMA = "gamma"
+    MULTINOMIAL = "multinomial"
+
+
+LINKS: dict[Family, tuple[str, ...]] = {
+    Family.GAUSSIAN: ("identity",),
+    Family.BINOMIAL: ("logit", "probit"),
+    Family.POISSON: ("log",),
+    Family.GAMMA: ("log",),
+    Family.MULTINOMIAL: ("logit",),
+}
+"""The links of each family, the usual one first."""

@@ -124,7 +124,7 @@ class Attempt:
             source=read_ahead(source) if engine.cluster is None else source,
             identity=member.identity,
             secret=Seed.fresh(),
-            labels=own.data.labels if plan.stacks_labels else None,
+            labels=own.data.labels if plan.labels_apart else None,
             ids=own.data.ids,
             row_weights=own.data.row_weights,
             clusters=own.data.clusters,

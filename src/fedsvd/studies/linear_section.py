@@ -1,16 +1,16 @@
-"""The keys of ``[job]`` that a linear regression on split rows has beyond label and alpha: weights, errors, ridges."""
+"""The keys of ``[job]`` that a linear regression has beyond those of all models: standard errors, penalties to try."""
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from fedsvd.errors import ConfigError
 from fedsvd.protocol.tasks import ChosenBy, Item, Robust
 from fedsvd.studies.job_faults import one_of
+from fedsvd.studies.job_values import Column
 
 _MOST_ALPHAS = 1000
 _COVARIANCES = ("nonrobust", *(kind for kind in Robust if kind is not Robust.CLUSTER))
-_Column = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 _Alpha = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -19,17 +19,10 @@ class LinearKeys(BaseModel):
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    weights: _Column | None = None
-    offset: _Column | None = None
     cov_type: Annotated[str, BeforeValidator(lambda value: one_of(value, _COVARIANCES))] = "nonrobust"
-    cluster: _Column | None = None
+    cluster: Column | None = None
     alphas: Annotated[tuple[_Alpha, ...], Field(max_length=_MOST_ALPHAS)] = ()
     choose_by: Annotated[ChosenBy, BeforeValidator(lambda value: one_of(value, ChosenBy))] | None = None
-
-    @property
-    def at_side(self) -> tuple[str, ...]:
-        """Columns of numbers that every party brings next to its label: the offset, then the weights."""
-        return tuple(name for name in (self.offset, self.weights) if name is not None)
 
     @property
     def robust(self) -> Robust | None:

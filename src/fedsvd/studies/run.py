@@ -185,7 +185,7 @@ def assemble(
             source=oriented(study, party),
             identity=keys[me],
             secret=secret.derive("secret", i + 1),
-            labels=party.labels if plan.stacks_labels else None,
+            labels=party.labels if plan.labels_apart else None,
             ids=party.ids,
             weights=party.weights,
             row_weights=party.row_weights,

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import (
     RELEASED_BY_DEFAULT,
     RENAMED,
@@ -28,6 +29,7 @@ ON_REQUEST = {
     Task.LSA: (),
     Task.PCA: (Item.SPECTRUM,),
     Task.LR: (Item.SCORE, Item.INFERENCE, Item.ROBUST, Item.RIDGE_PATH),
+    Task.GLM: (),
     Task.PREDICT: (),
 }
 """What may be released beyond what a task needs to be that task."""
@@ -37,13 +39,14 @@ ONLY_FOR = {
     "components": _FACTORS,
     "unit_variance": (Task.PCA,),
     "full_matrices": (Task.SVD,),
-    "label": (Task.LR, Task.PREDICT),
-    "alpha": (Task.LR,),
+    "label": (Task.LR, Task.GLM, Task.PREDICT),
+    "alpha": (Task.LR, Task.GLM),
     "alphas": (Task.LR,),
     "weights": (Task.LR,),
     "cov_type": (Task.LR,),
-    "intercept": (Task.LR, Task.PCA),
+    "intercept": (Task.LR, Task.GLM, Task.PCA),
     "verify": (Task.SVD, Task.LSA),
+    "family": (Task.GLM,),
 }
 """Options, by their names in a job file, and the tasks that heed them."""
 
@@ -75,6 +78,7 @@ class Study:
     trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
+    glm: ModelPlan | None = None  # the family, the link, what parties bring
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -107,6 +111,7 @@ def expect_legal(study: Study) -> None:
     _expect_release(study)
     _expect_inference(study)
     expect_rows_split(study)
+    _expect_model(study)
 
 
 def _expect_scheme(study: Study) -> None:
@@ -146,6 +151,7 @@ def _expect_heeded(study: Study) -> None:
         "cov_type": study.robust is not None,
         "intercept": study.centre is not None,
         "verify": study.check is not Check.NONE,
+        "family": study.glm is not None,
     }
     for option, tasks in ONLY_FOR.items():
         if asked[option] and study.task not in tasks:
@@ -160,7 +166,7 @@ def _expect_matching(study: Study) -> None:
         raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.PREDICT and study.split is not Split.VERTICAL:
         raise ConfigError("a prediction together is of columns split over the parties", "predict at each party alone")
-    if study.task in (Task.LR, Task.PREDICT) and study.targets < 1:
+    if study.task in (Task.LR, Task.GLM, Task.PREDICT) and study.targets < 1:
         raise ConfigError(f"task {str(study.task)!r} needs the name of the label column", 'label = "outcome", say')
     if study.full_matrices and study.scheme != Scheme.PAPER:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme = "paper"')
@@ -195,7 +201,7 @@ def _expect_inference(study: Study) -> None:
     On split columns the label holder of a study that releases a score has what follows from its own labels and the
     fitted values: R2, sigma, F and the log-likelihood.
     """
-    if Item.INFERENCE not in (study.release or ()):
+    if study.task is not Task.LR or Item.INFERENCE not in (study.release or ()):
         return
     if study.alphas:
         raise ConfigError(
@@ -249,4 +255,29 @@ def expect_rows_split(study: Study) -> None:
         raise ConfigError(
             "a ridge is chosen from the joint Gram matrix, which the parties open",
             'leave mode and scheme out (scheme "sum", mode "A")',
+        )
+
+
+def _expect_model(study: Study) -> None:
+    """Refuse a generalised linear model where its iterations would show more than sums over rows."""
+    if study.task is not Task.GLM:
+        return
+    if study.split is Split.VERTICAL:
+        raise ConfigError(
+            "task 'glm' is of split rows: on split columns every iteration would show each party one more combination "
+            "of its partners' columns, and after as many iterations as they have columns, all of them",
+            'set split = "horizontal"; task lr fits a linear model of split columns',
+        )
+    if study.glm is None:
+        raise ConfigError("task 'glm' needs a family", 'family = "binomial", say')
+    if study.targets != study.glm.labels:
+        raise ConfigError("task 'glm' has one target", "name one label column")
+    if study.scheme not in ("auto", Scheme.SUM):
+        raise ConfigError(
+            "task 'glm' adds up Gram matrices, one to each iteration", 'set scheme = "sum", or leave it out'
+        )
+    if study.mode is Mode.B:
+        raise ConfigError(
+            "the parties of task 'glm' open the sum of each iteration, to weight their rows for the next",
+            'leave mode out (mode "A")',
         )

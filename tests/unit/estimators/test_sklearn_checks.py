@@ -1,9 +1,16 @@
-"""scikit-learn's own checks of an estimator: all of them, on all four, on both splits."""
+"""scikit-learn's own checks of an estimator: all of them, on all, on both splits."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD
+from fedsvd import (
+    FederatedGLM,
+    FederatedLinearRegression,
+    FederatedLogisticRegression,
+    FederatedLSA,
+    FederatedPCA,
+    FederatedSVD,
+)
 
 # scikit-learn sets random_state to a number wherever there is one, and fits labels of 0 and 1; both warn.
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning", "ignore::fedsvd.errors.DataWarning")
@@ -21,6 +28,10 @@ ESTIMATORS = [
     FederatedLinearRegression(split="vertical"),
     FederatedLinearRegression(alpha=0.1, scheme="sum", trust="authority"),
     FederatedLinearRegression(alpha=0.1, scheme="paper"),
+    FederatedGLM(),
+    FederatedGLM("poisson", alpha=1.0, n_parties=3),
+    FederatedLogisticRegression(alpha=1.0),
+    FederatedLogisticRegression(alpha=1.0, multi_class="ovr", n_parties=3),
 ]
 
 

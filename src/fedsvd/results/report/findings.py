@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.results.report import charts, regression, svg
+from fedsvd.results.report import charts, model, regression, svg
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -33,6 +33,8 @@ def findings(result: PartyResult) -> Iterator[Section]:
         yield _samples(result, samples)
     if result.plan.task is Task.LR and ("coefficients" in result.arrays or "intercept" in result.arrays):
         yield _regression(result)
+    if result.plan.task is Task.GLM and result.facts.get("models"):
+        yield model.model_section(result)
 
 
 def _spectrum(result: PartyResult) -> Section:

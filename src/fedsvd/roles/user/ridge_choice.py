@@ -98,6 +98,6 @@ def _own_errors(work: Work, about: Prepared, found: _Spectrum) -> Float:
     for place, panel in work.panels("leave one out"):
         D = to_numpy(panel).T
         weights = None if work.row_weights is None else work.row_weights[place]
-        means = {"mean": mean[:f], "y_mean": mean[f:], "Vt": found.Vt, "path": found.path, "alphas": plan.alphas}
-        total += leave_one_out_rows(D[:, :f], D[:, f:], weights=weights, weight_sum=about.weight, **means)
+        about_joint = (mean[:f], mean[f:], found.Vt, found.path, plan.alphas)
+        total += leave_one_out_rows(D[:, :f], D[:, f:], *about_joint, weights=weights, weight_sum=about.weight)
     return total

@@ -31,7 +31,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import pca, prediction, regression, svd
+from fedsvd.roles.user import glm, pca, prediction, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -63,6 +63,7 @@ _SCRIPTS = {
     "lsa": svd.script,
     "pca": pca.script,
     "lr": regression.script,
+    "glm": glm.script,
     "predict": prediction.script,
 }
 
