@@ -147,7 +147,7 @@ def wampler_set(number: int) -> Certified:
 
 
 def exactly_fitted(X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients, an intercept first, and standard errors by rational arithmetic on the float64 numbers as they are."""
+    """Coefficients, an intercept first, and standard errors: rational arithmetic on the float64 numbers as they are."""
     n, q = len(y), X.shape[1] + 1
     w = [Fraction(1)] * n if weights is None else [Fraction(float(v)) for v in weights]
     A = [[Fraction(1), *(Fraction(float(v)) for v in row)] for row in X]

@@ -66,9 +66,7 @@ def test_clusters_within_parties_are_statsmodels(use_t):
     order = np.argsort(groups, kind="stable")
     X, y, groups = X[order], y[order], groups[order]
     model = plain(X, y)
-    parts = [
-        clustered(X[i], y[i], groups[i], model) for i in (groups < 4, (groups >= 4) & (groups < 7), groups >= 7)
-    ]
+    parts = [clustered(X[i], y[i], groups[i], model) for i in (groups < 4, (groups >= 4) & (groups < 7), groups >= 7)]
     clusters = sum(len(part) for part in parts)
     found = robust(model, np.concatenate(parts), "cluster", clusters=clusters, use_t=use_t)
     expected = sm.OLS(y, design(X)).fit(
