@@ -16,7 +16,8 @@ def without_zero_weights(party: PartyData) -> PartyData:
         return party
     present = np.flatnonzero(weights)
     if not len(present):
-        raise ConfigError("all rows of a party have weight 0", "leave the party out")
+        fault = "Sample weights must contain at least one non-zero number, and all rows of a party have weight 0"
+        raise ConfigError(fault, "leave the party out")
     return in_order(party, present)
 
 

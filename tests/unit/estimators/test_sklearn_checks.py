@@ -40,7 +40,10 @@ ESTIMATORS = [
 
 
 NO_WEIGHTS = "the paper's scheme has no weights"
+LEFT_OUT = "to leave out one of two equal rows is another thing than to leave out one row of weight 2"
 OF_WEIGHTS = (
+    "check_all_zero_sample_weights_error",
+    "check_sample_weights_shape",
     "check_sample_weights_pandas_series",
     "check_sample_weights_not_an_array",
     "check_sample_weights_list",
@@ -52,6 +55,8 @@ OF_WEIGHTS = (
 
 def refused(estimator):
     """Checks of what an estimator refuses in words, with the reason."""
+    if isinstance(estimator, FederatedRidgeCV):
+        return dict.fromkeys(OF_WEIGHTS[-2:], LEFT_OUT)
     return dict.fromkeys(OF_WEIGHTS, NO_WEIGHTS) if getattr(estimator, "scheme", None) == "paper" else {}
 
 
