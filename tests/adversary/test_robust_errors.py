@@ -46,8 +46,8 @@ def test_a_record_whose_residual_dwarfs_all_others_shows_its_features_and_this_i
     assert np.abs(read / read[0] - truth).max() < np.abs(truth).max() / 100.0
     labels[2][17] -= 1e7
     (model,) = FederatedLinearRegression(inference=True, cov_type="HC0").fit(parts, labels).inference_
-    values = np.linalg.eigvalsh(squared_scores(model))
-    assert values[-1] < 20.0 * values[0], "no record stands out of the sum"
+    read = np.linalg.eigh(squared_scores(model) - own.T @ own)[1][:, -1]
+    assert np.abs(read / read[0] - truth).max() > np.abs(truth).max() / 10.0, "no record stands out of the sum"
 
 
 def clustered(parts, labels, **options):

@@ -94,7 +94,7 @@ class Reduced:
     """
 
     L_i: Array
-    count: float  # rows, or the sum of their weights
+    count: int | float  # rows, or the sum of their weights
     mean_i: Float | None = None
     shift: Float | None = None
     offset_i: Float | None = None
@@ -143,7 +143,7 @@ def compress(
     m, n_i = source.shape
     panel = panel or panel_width(m)
     root = None if weights is None else np.sqrt(weights)
-    count = float(n_i) if weights is None else math.fsum(weights)
+    count = n_i if weights is None else math.fsum(weights)
     if shift is not None:
         expect_shape("shift", shift, m)
     if weights is not None:
@@ -181,7 +181,7 @@ def _prepared(X: Array, shift: Array | None) -> Array:
     return augmented
 
 
-def _reduced(R: Array, count: float, shift: Float | None) -> Reduced:
+def _reduced(R: Array, count: int | float, shift: Float | None) -> Reduced:
     xp = backend.namespace(R)
     if shift is None:
         return Reduced(xp.matrix_transpose(R), count)

@@ -42,7 +42,6 @@ ESTIMATORS = [
 NO_WEIGHTS = "the paper's scheme has no weights"
 LEFT_OUT = "to leave out one of two equal rows is another thing than to leave out one row of weight 2"
 OF_WEIGHTS = (
-    "check_all_zero_sample_weights_error",
     "check_sample_weights_shape",
     "check_sample_weights_pandas_series",
     "check_sample_weights_not_an_array",
