@@ -20,7 +20,15 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import HomeReport, HomeRule, as_remembered, by_text, prepared_at_home, renamed, under_own_names
+from fedsvd.prepare.at_home import (
+    HomeReport,
+    HomeRule,
+    as_remembered,
+    by_text,
+    prepared_at_home,
+    renamed,
+    under_own_names,
+)
 from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near

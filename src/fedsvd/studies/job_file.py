@@ -262,7 +262,14 @@ def submitted_file(job: Job) -> dict[str, Any]:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (*study.label, *study.model_texts, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
+    for text in (
+        *study.label,
+        *study.model_texts,
+        study.id or "",
+        study.device or "",
+        study.engine or "",
+        *job.prepare.texts,
+    ):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")

@@ -207,7 +207,9 @@ def _expect_model(study: Study) -> None:
     if study.targets != study.glm.labels:
         raise ConfigError("task 'glm' has one target", "name one label column")
     if study.scheme not in ("auto", Scheme.SUM):
-        raise ConfigError("task 'glm' adds up Gram matrices, one to each iteration", 'set scheme = "sum", or leave it out')
+        raise ConfigError(
+            "task 'glm' adds up Gram matrices, one to each iteration", 'set scheme = "sum", or leave it out'
+        )
     if study.mode is Mode.B:
         raise ConfigError(
             "the parties of task 'glm' open the sum of each iteration, to weight their rows for the next",
