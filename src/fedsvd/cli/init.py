@@ -22,7 +22,8 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.job_faults import NAME_RULE, near
-from fedsvd.studies.job_file import TASKS, job_from, schema
+from fedsvd.studies.job_file import job_from, schema
+from fedsvd.studies.job_values import TASKS
 
 JOB = "job.toml"
 Answer = TypeVar("Answer")
@@ -154,9 +155,15 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
         lines += [f"label = {json.dumps(label)}", _with("# alpha = 0.1", "a ridge")]
         lines += [f"label_party = {json.dumps(parties[-1])}"] if vertical else []
     if task is Task.GLM:
-        lines += [f"label = {json.dumps(label)}", _with('family = "binomial"', "or gaussian, poisson, gamma, multinomial")]
+        lines += [
+            f"label = {json.dumps(label)}",
+            _with('family = "binomial"', "or gaussian, poisson, gamma, multinomial"),
+        ]
         lines += [_with('# classes = ["no", "yes"]', "of a label that is not 0 or 1; the first is the reference")]
-        lines += [_with('# offset = "log_time"', "added to the linear predictor"), _with('# weights = "w"', "prior weights")]
+        lines += [
+            _with('# offset = "log_time"', "added to the linear predictor"),
+            _with('# weights = "w"', "prior weights"),
+        ]
         lines += [_with("# alpha = 0.1", "a ridge; there are no standard errors then")]
     if task is Task.PCA:
         lines.append('release = ["components", "mean", "spectrum"]  # leave "spectrum" out to show others less')

@@ -113,7 +113,9 @@ def _modelled(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyR
         labels = labels_in(table, names, model.facts.get("classes") or ())
     fitted, _, said = own_rows(model, eta, labels)
     classes = classes_of(model)
-    found = by_sample(model.emptied(), "predictions", fitted, data.ids, classes if fitted.shape[1] > 1 else model.targets)
+    found = by_sample(
+        model.emptied(), "predictions", fitted, data.ids, classes if fitted.shape[1] > 1 else model.targets
+    )
     return found.adding(facts={"own_rows": said}) if said else found
 
 
@@ -156,6 +158,7 @@ def _show(console: Console, found: dict[str, PartyResult], out: Path | None) -> 
         for target, quality in result.facts.get("score", {}).items():
             console.print(f"{target}: mean squared error {number(quality['mse'])}, R^2 {number(quality['r2'])}")
         for what, quality in result.facts.get("own_rows", {}).items():
-            console.print(f"{what}: {', '.join(str(number(each)) for each in (quality if isinstance(quality, list) else [quality]))}")
+            listed = quality if isinstance(quality, list) else [quality]
+            console.print(f"{what}: {', '.join(str(number(each)) for each in listed)}")
     if out is not None:
         console.print(f"written to {out}")

@@ -3,8 +3,8 @@
 How many evaluations there are is decided by the data; ``Expected`` says how many iterations are assumed.
 """
 
-from fedsvd.cost.exact import wide_factor, words
 from fedsvd.cost.exact import share as share_of
+from fedsvd.cost.exact import wide_factor, words
 from fedsvd.cost.kernels import compress, dense_svd
 from fedsvd.cost.rates import Work
 from fedsvd.cost.sum import SumUser

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, column_or_1d
+from sklearn.utils.validation import check_array, column_or_1d
 
 from fedsvd.errors import ConfigError, DataError
 from fedsvd.estimators.base import documented, one_of
@@ -175,7 +175,8 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
         if eta.ndim == 1:
             return np.column_stack((distribution(-eta), distribution(eta)))
         shares: Float = distribution(eta)
-        return shares / shares.sum(axis=1, keepdims=True)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
 
     def predict_log_proba(self, X: Any, offset: Any = None) -> Float:
         """The logarithm of the probability of each class.
@@ -229,7 +230,9 @@ class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ign
         several = one_of("multi_class", self.multi_class, ("multinomial", "ovr"))
         family = Family.MULTINOMIAL if classes > 2 and several == "multinomial" else Family.BINOMIAL
         if family is Family.MULTINOMIAL and link != "logit":
-            raise ConfigError("several classes in one model have the link 'logit'", 'multi_class="ovr", or link="logit"')
+            raise ConfigError(
+                "several classes in one model have the link 'logit'", 'multi_class="ovr", or link="logit"'
+            )
         return ModelPlan(family, link, classes=classes, **self._iterations())
 
 
@@ -244,6 +247,6 @@ def _labels(y: Any) -> NDArray[Any]:
 
 def _one(y: Sequence[Any] | Any) -> NDArray[Any]:
     labels: NDArray[Any] = column_or_1d(y, warn=True)
-    _check_y(labels, y_numeric=False)
+    check_array(labels, ensure_2d=False, dtype=None, input_name="y")
     check_classification_targets(labels)
     return labels

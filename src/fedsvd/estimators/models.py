@@ -101,11 +101,12 @@ class FederatedModel(Federated, ModelTable):
             X, extra = _by_name(X, {"offset": offset})
             offset = extra["offset"]
         parts = parts_like_fitted(self, X)
-        eta = np.concatenate([projected(part.source, np.atleast_2d(self.coef_).T) for part in parts]) + self.intercept_
-        if offset is None:
-            return eta
-        counts = [part.source.shape[0] for part in parts]
-        return eta + _flat(joint_labels(offset, counts if are_parties(X) else [len(eta)]))[:, None]
+        products = [projected(part.source, np.atleast_2d(self.coef_).T) for part in parts]
+        eta: Float = np.concatenate(products) + self.intercept_
+        if offset is not None:
+            counts = [part.source.shape[0] for part in parts]
+            eta += _flat(joint_labels(offset, counts if are_parties(X) else [len(eta)]))[:, None]
+        return eta
 
     def _alpha(self) -> float:
         if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:

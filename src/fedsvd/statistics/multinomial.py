@@ -106,7 +106,7 @@ def fit(
     max_iterations: int = 50,
     level: float = 0.95,
 ) -> Steps:
-    """The whole fit, a ``MultinomialInference``, as a generator: see ``glm.fit``; ``alpha`` is scikit-learn's ``1 / C``."""
+    """The whole fit, a ``MultinomialInference``: see ``glm.fit``; ``alpha`` is scikit-learn's ``1 / C``."""
     if classes < 3:
         raise ConfigError(f"{classes} classes are no multinomial model", "use the binomial family for two")
     names = tuple(f"class {k}" for k in range(classes))

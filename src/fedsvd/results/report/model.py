@@ -20,7 +20,11 @@ from fedsvd.types import Float
 _TERMS = 200  # of the table; the file has all
 _DRAWN = 30
 _GROUPS = 10
-_RATIOS = {("binomial", "logit"): "odds ratio", ("multinomial", "logit"): "odds ratio", ("poisson", "log"): "rate ratio"}
+_RATIOS = {
+    ("binomial", "logit"): "odds ratio",
+    ("multinomial", "logit"): "odds ratio",
+    ("poisson", "log"): "rate ratio",
+}
 _RATIOS |= {("gamma", "log"): "ratio of means"}
 _SIDE = 300.0
 
@@ -44,8 +48,8 @@ def _in_words(result: PartyResult) -> Iterator[str]:
     for model, (name, _) in zip(models_of(result), _summaries(result), strict=True):
         share = 1.0 - model.deviance / model.null_deviance if model.null_deviance > 0.0 else 0.0
         yield (
-            f"{name}: {model.iterations} iterations, deviance {model.deviance:.6g} of {model.null_deviance:.6g} without "
-            f"features ({100 * share:.1f} % explained), {model.n} rows."
+            f"{name}: {model.iterations} iterations, deviance {model.deviance:.6g} of {model.null_deviance:.6g} "
+            f"without features ({100 * share:.1f} % explained), {model.n} rows."
         )
     own = result.facts.get("own_rows")
     if own:
@@ -146,7 +150,8 @@ def _deviations(model: GLModel) -> Float | None:
     if not gram[0, 0] > 0.0:
         return None
     variance = np.diag(gram)[1:] / gram[0, 0] - np.square(gram[0, 1:] / gram[0, 0])
-    return np.sqrt(np.maximum(variance, 0.0))
+    deviations: Float = np.sqrt(np.maximum(variance, 0.0))
+    return deviations
 
 
 def _forest(what: str, model: GLModel, effects: Sequence[charts.Effect]) -> Figure:
@@ -154,9 +159,9 @@ def _forest(what: str, model: GLModel, effects: Sequence[charts.Effect]) -> Figu
     which = f"the {len(shown)} largest of {len(effects)}" if len(shown) < len(effects) else "all, largest first"
     by = {"odds ratio": "the log-odds", "rate ratio": "the logarithm of the rate", "ratio of means": "the log-mean"}
     caption = (
-        f"{title}, {which}: by how much {by.get(_ratio(model), 'the linear predictor')} changes where the feature rises "
-        "by one of its standard deviations, over rows as the model weights them, and all others stay the same, with "
-        f"{100 * model.level:g} % confidence intervals. An interval that meets the dashed line does not exclude that "
+        f"{title}, {which}: by how much {by.get(_ratio(model), 'the linear predictor')} changes where the feature "
+        "rises by one of its standard deviations, over rows as the model weights them, and all others stay the same, "
+        f"with {100 * model.level:g} % confidence intervals. An interval that meets the dashed line does not exclude that "
         "there is no effect. The table has the coefficients in their own units."
     )
     rows = [(e.name, f"{e.value:.6g}", f"{e.low:.6g}", f"{e.high:.6g}") for e in shown]
@@ -220,7 +225,7 @@ def _calibration_curve(name: str, observed: Float, share: Float) -> Figure:
     rows = [(f"{predicted:.4f}", f"{found:.4f}", count) for predicted, found, count in groups]
     numbers = grid(title, ("predicted", "found", "rows"), rows)
     caption = (
-        f"{title}, of your own rows in {len(groups)} groups of about equal size, by predicted probability: on the dashed "
-        "line, what was predicted is what was found."
+        f"{title}, of your own rows in {len(groups)} groups of about equal size, by predicted probability: on the "
+        "dashed line, what was predicted is what was found."
     )
     return Figure(drawing, caption, numbers)

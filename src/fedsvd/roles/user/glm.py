@@ -191,12 +191,12 @@ def _own_pass(work: Work, model: Model, request: Request) -> _Pass:
     M, width = work.plan.M, 2 if request.constant_only else work.plan.M
     parts: list[tuple[float, ...]] = []
     rows = _Rows(width) if request.gram else None
-    for place, X in _panels(work, request):
-        part = model.contribution(request, X, work.labels[place])  # type: ignore[index]
-        parts.append(part.totals)
-        if rows is not None and part.rows is not None:
-            rows.add(part.rows)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is sent as a number beyond all others
+        for place, X in _panels(work, request):
+            part = model.contribution(request, X, work.labels[place])  # type: ignore[index]
+            parts.append(part.totals)
+            if rows is not None and part.rows is not None:
+                rows.add(part.rows)
         totals = _bounded(np.array([math.fsum(column) for column in zip(*parts, strict=True)]))
         L, energy = np.zeros((width, 0)), np.zeros(width)
         if rows is not None:
