@@ -264,8 +264,8 @@ def _beyond_gram(plan: SessionPlan) -> Iterator[str]:
         )
     if plan.robust == Robust.CLUSTER:
         yield (
-            f"Every party gets the joint sum of squared scores over clusters ({terms} x {terms}), and how many clusters "
-            "there are; names of clusters are not sent. Of a party that is one cluster, it is that party's sum of "
+            f"Every party gets the joint sum of squared scores over clusters ({terms} x {terms}), and how many there "
+            "are; names of clusters are not sent. Of a party that is one cluster, it is that party's sum of "
             "scores, squared."
         )
     elif plan.robust:

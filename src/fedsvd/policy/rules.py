@@ -178,8 +178,8 @@ def _clusters(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         return
     yield Finding(
         "clusters",
-        f"errors that are robust to clusters go to {plan.k} parties, {policy.parties_for_clusters} are asked for: where "
-        "all rows of a party are one cluster, three parties compute each other's sums of scores, X_i^T e_i, from them",
+        f"errors that are robust to clusters go to {plan.k} parties, {policy.parties_for_clusters} are asked for: "
+        "where all rows of a party are one cluster, three parties compute each other's sums of scores, X_i^T e_i",
     )
 
 
