@@ -153,16 +153,17 @@ def prepared_at_home(
     source: MatrixSource,
     rule: HomeRule,
     labels: Sequence[str] = (),
-    id: str | None = None,
+    ids: str | Sequence[str] | None = None,
     partly: bool = False,
     codes_of: Codes = ordinal,
     text: Mapping[str, str | None] | None = None,
 ) -> HomeTable:
     """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's.
 
-    Columns of ``text`` stay as they are; an entry that they miss is a level of its own where one is given for it.
+    ``ids`` are columns of text that are no features: row ids, clusters. Columns of ``text`` stay as they are; an entry
+    that they miss is a level of its own where one is given for it.
     """
-    names, aside = names_of(source), {*labels, *(() if id is None else (id,))}
+    names, aside = names_of(source), {*labels, *((ids,) if isinstance(ids, str) else ids or ())}
     problems = [*_problems(names, rule, aside, partly)]
     if problems:
         raise together(problems)

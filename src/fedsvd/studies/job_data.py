@@ -8,8 +8,9 @@ integers and from another as text or as floats are the same ids.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,12 @@ from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed, under_own_names
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
-from fedsvd.protocol.tasks import Ids, Split, Write
+from fedsvd.protocol.tasks import Ids, Split, Task, Write
+from fedsvd.studies.job_columns import aside, coded, home_rule, needed
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, parties_named
+from fedsvd.studies.party_rows import in_order, without_zero_weights
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
@@ -50,6 +53,7 @@ class Prepared:
     write: Write = Write.NPY
     words: PrepareSection = _AS_THEY_ARE  # what is done to every table first
     agreed: "Outcome | None" = None  # the session in which tables were prepared together
+    about: Mapping[str, Any] = field(default_factory=dict)  # what a result says of its model
 
     @property
     def prepare(self) -> list[str]:
@@ -76,7 +80,7 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
     for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
-                labels = job.study.label if not vertical(job) or holder == i else ()
+                labels = job.study.label_columns if not vertical(job) or holder == i else ()
                 if agreed is None and preparation_of(job) is not None:
                     continue  # what is wrong with the tables was noted
                 data = job_party_data(job, sources[party.name], labels, recipe=recipes.get(party.name))
@@ -102,6 +106,7 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         job.study.write,
         job.prepare,
         agreed,
+        job.study.about,
     )
 
 
@@ -144,21 +149,32 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
 
 
 def party_data(
-    source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False, outcome: Float | None = None
+    source: MatrixSource,
+    labels: Sequence[str],
+    id: str | None,
+    sort: bool = False,
+    classes: Sequence[str] = (),
+    *,
+    cluster: str | None = None,
+    weights: str | None = None,
+    offset: str | None = None,
+    outcome: Float | None = None,
 ) -> PartyData:
     """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
 
-    The labels may be the ``outcome`` of a formula.
+    Where the first label is one of these classes, it becomes the number of its class. Labels, which may be the
+    ``outcome`` of a formula, are less their offset.
     """
-    ids = None if id is None else row_ids(source, id)
-    aside = (*labels, *(() if id is None else (id,)))
+    aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
-    y = labels_in(source, labels) if labels else outcome
-    if ids is not None and sort:
-        order = np.argsort(ids, kind="stable")
-        table, ids = table.reordered(order), ids[order]
-        y = None if y is None else y[order]
-    return PartyData(table, y, ids)
+    y = labels_in(source, labels, classes) if labels else outcome
+    if y is not None and offset is not None:
+        y = y - labels_in(source, (offset,))
+    ids = None if id is None else row_ids(source, id)
+    groups = None if cluster is None else row_ids(source, cluster)
+    prior = None if weights is None else labels_in(source, (weights,))[:, 0]
+    found = PartyData(table, y, ids, row_weights=prior, clusters=groups)
+    return in_order(found, np.argsort(ids, kind="stable")) if ids is not None and sort else found
 
 
 def job_party_data(
@@ -174,13 +190,33 @@ def job_party_data(
     parties came to together (``stages.py``), where tables are prepared so.
     """
     study, words = job.study, job.prepare
-    made = prepared_for(words, source, labels, study.id, vertical(job), recipe)
-    data = replace(party_data(made.table, labels, study.id, study.sort_by_id, made.outcome), prepared=made.report)
+    beside: dict[str, Any] = {}
+    if study.task is Task.LR:
+        _expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
+        labels = tuple(name for name in labels if name in study.label)
+        predicted = bool(labels or words.targets)
+        beside = {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if predicted else None}
+    made = prepared_for(
+        words, source, needed(job, source, labels), aside(job), vertical(job), recipe, home_rule(job, source, labels)
+    )
+    classes = tuple(map(str, range(len(study.classes)))) if coded(job, source, labels) else study.classes
+    data = party_data(made.table, labels, study.id, study.sort_by_id, classes, **beside, outcome=made.outcome)
+    data = without_zero_weights(replace(data, prepared=made.report))
     if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    memory = party_data(remembered(words, source, labels, study.id, vertical(job)), labels, study.id, study.sort_by_id)
+    at_home = remembered(
+        words, source, needed(job, source, labels), aside(job), vertical(job), home_rule(job, source, labels)
+    )
+    memory = without_zero_weights(party_data(at_home, labels, study.id, study.sort_by_id, **beside))
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+
+
+def _expect_columns(source: MatrixSource, names: Sequence[str]) -> None:
+    lacking = [name for name in names if name not in (source.names or ())]
+    if lacking:
+        fix = "every party needs it; rename what is called otherwise ([prepare] rename)"
+        raise ConfigError(f"there is no column {lacking[0]!r} here", fix)
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -191,9 +227,21 @@ def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
     return column.astype(np.str_)
 
 
-def labels_in(source: MatrixSource, names: Sequence[str]) -> Float:
-    """The label columns of these names, (rows, targets)."""
-    return np.column_stack([_numbers(source, name) for name in names])
+def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = ()) -> Float:
+    """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
+    first = [_codes(source, names[0], classes)] if classes else []
+    return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
+
+
+def _codes(source: MatrixSource, name: str, classes: Sequence[str]) -> Float:
+    """The class of every row as a number from 0, in the order of the study's classes."""
+    text = row_ids(source, name)
+    place = {spelt: code for code, spelt in enumerate(classes)}
+    unknown = int(sum(value not in place for value in text.tolist()))
+    if unknown:
+        fault = f"the label column {name!r} has other values than the study's classes in {unknown} rows"
+        raise DataError(fault, "name all classes in the study, or leave these rows out")
+    return np.array([place[value] for value in text.tolist()], dtype=np.float64)
 
 
 def feature_names(table: MatrixSource) -> Sequence[str]:

@@ -72,7 +72,10 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         id=prepared.id,
         why=outcome.why,
         agreement=outcome.agreement,
-        facts=preparation_facts(prepared.words, None if prepared.agreed is None else prepared.agreed.plan),
+        facts={
+            **prepared.about,
+            **preparation_facts(prepared.words, None if prepared.agreed is None else prepared.agreed.plan),
+        },
     )
     users = zip(outcome.plan.users, outcome.parties, prepared.parties, strict=True)
     roles = [party for party in outcome.plan.parties if party not in outcome.plan.users]

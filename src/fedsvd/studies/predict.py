@@ -86,7 +86,8 @@ def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
         features = table
     known = table.names or ()
     ids = row_ids(table, model.id) if model.id in known else None
-    labels = labels_in(table, model.targets) if model.targets and set(model.targets) <= set(known) else None
+    present = bool(model.targets) and set(model.targets) <= set(known) and model.task is not Task.GLM
+    labels = labels_in(table, model.targets) if present else None
     return PartyData(features if model.features is None else with_features(features, model.features), labels, ids)
 
 

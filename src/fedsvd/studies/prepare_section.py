@@ -216,12 +216,14 @@ class PrepareSection(BaseModel):
         """A formula says what is predicted, where anything is."""
         parsed = self._joint_rule.parsed
         assert parsed is not None
-        if label:
-            raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
         regression = task is Task.LR
-        if bool(parsed.outcome) is not regression:
-            fault = "the formula has no outcome" if regression else f"task {str(task)!r} has no outcome"
-            raise ConfigError(fault, "write y ~ age + C(sex)" if regression else "write ~ age + C(sex)")
+        if label and parsed.outcome:
+            raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
+        if parsed.outcome and not regression:
+            names = "" if task is not Task.GLM else " and name it as label"
+            raise ConfigError(f"task {str(task)!r} has no outcome in its formula", f"write ~ age + C(sex){names}")
+        if regression and not (parsed.outcome or label):
+            raise ConfigError("the formula has no outcome", "write y ~ age + C(sex)")
         if any(name in parsed.categorical or name in self.categories for name in parsed.outcome):
             raise ConfigError("the outcome of the formula is a category", "a linear regression predicts numbers")
         if regression and intercept is not parsed.intercept:

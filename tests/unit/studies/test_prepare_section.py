@@ -165,7 +165,7 @@ def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
         ({"formula": "~ a", "columns": ["a"]}, ["a formula names its columns"]),
         ({"formula": "~ a", "missing": "mean", "indicators": True}, ["a formula names its columns"]),
         ({"formula": "~ scale(a)"}, ["looks at other rows"]),
-        ({"formula": "y ~ a"}, ["task 'pca' has no outcome"]),
+        ({"formula": "y ~ a"}, ["task 'pca' has no outcome in its formula"]),
         ({"preserve": ["age"]}, ["ComBat is not asked for"]),
         ({"combat": True, "preserve": ["age"], "covariates": ["age"]}, ["name it once"]),
         ({"minimum": 0}, ["[prepare] minimum"]),
