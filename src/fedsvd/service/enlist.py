@@ -22,6 +22,7 @@ from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.studies.job_data import feature_names, job_party_data, party_named
 from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
 from fedsvd.types import SessionId
@@ -95,9 +96,9 @@ def plain_id(id: str) -> str:
     return id
 
 
-def ticket_of(id: str, attempt: int) -> str:
-    """What a prekey is signed for: one attempt at one job."""
-    return f"{plain_id(id)}/{attempt}"
+def ticket_of(id: str, attempt: int, stage: Stage = Stage.STUDY) -> str:
+    """What a prekey is signed for: one session, a stage of an attempt at one job."""
+    return f"{plain_id(id)}/{attempt}" if stage is Stage.STUDY else f"{plain_id(id)}/{attempt}/{stage}"
 
 
 def plan_of(
@@ -107,6 +108,7 @@ def plan_of(
     certain_bound: bool = False,
     ticket: str = "",
     csp_identity: str = "",
+    stage: Stage = Stage.STUDY,
 ) -> SessionPlan:
     """The plan that follows from a job file and all members' facts; one without a ticket is for looking at."""
     names = [party.name for party in job.parties]
@@ -138,9 +140,10 @@ def expect_same_plan(record: JobRecord) -> SessionPlan:
     proposed = record.plan
     if proposed is None:
         raise PlanMismatch("the CSP shows no plan for this job", "stop and ask the CSP")
-    session, ticket = SessionId(proposed.session), ticket_of(*record.attempt_key)
+    session, ticket = SessionId(proposed.session), ticket_of(*record.session_key)
     # Whose key ``csp_identity`` is, the caller compares with what it pinned.
-    ours = plan_of(record.job, record.enlisted, session, proposed.certain_bound, ticket, proposed.csp_identity)
+    said = proposed.certain_bound, ticket, proposed.csp_identity
+    ours = plan_of(record.job, record.enlisted, session, *said, record.stage)
     if ours.digest != record.plan_digest:
         raise PlanMismatch("the CSP's plan is not the one that follows from the job", "stop and ask the CSP")
     return ours

@@ -126,7 +126,7 @@ class Attempt:
             secret=Seed.fresh(),
             labels=own.data.labels if plan.stacks_labels else None,
             ids=own.data.ids,
-            prekey=member.prekeys.take(*record.attempt_key) if dealt else None,
+            prekey=member.prekeys.take(*record.session_key) if dealt else None,
             sink=member.owner.own_part_sink(record, plan, place.index - 1),
             checkpoint=member.checkpoint(record) if plan.compress else None,
             allocate=allocation(plan, member.scratch()),

@@ -25,6 +25,7 @@ from pydantic import (
 from fedsvd.errors import FedSVDError, printable
 from fedsvd.protocol.certificate import ACCOUNTS
 from fedsvd.studies.job_file import MOST_PARTIES, Job, submitted_job
+from fedsvd.studies.job_stages import Stage, stages_of
 
 _LONGEST_WORD = 200  # characters of a stage, a name, a key
 _LONGEST_REASON = 500  # characters of a failure's text
@@ -164,6 +165,14 @@ class ProposedPlan(Record):
     csp_identity: Compared = ""
 
 
+class PassedStage(Record):
+    """A session of this attempt that all members have ended."""
+
+    stage: Stage
+    session: Compared
+    plan_digest: Compared
+
+
 class JobRecord(Record):
     """One job as the CSP knows it; nothing in it is secret from its parties."""
 
@@ -174,6 +183,8 @@ class JobRecord(Record):
     members: Words  # callers that must enlist
     state: JobState = JobState.RECRUITING
     attempt: Count = 1
+    stage: Stage = Stage.STUDY  # which session members enlist for, or take part in
+    passed: tuple[PassedStage, ...] = ()  # the stages before it, in this attempt
     enlisted: dict[Word, EnlistedFacts] = {}
     plan: ProposedPlan | None = None
     plan_digest: Compared = ""
@@ -199,6 +210,22 @@ class JobRecord(Record):
         except FedSVDError:
             return ""
 
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """All stages of this job, in order."""
+        return stages_of(self.job)
+
+    @property
+    def in_stage(self) -> str:
+        """Which of its sessions a job is at, for people; empty for a job of one."""
+        try:
+            stages = self.stages
+        except FedSVDError:
+            return ""
+        if len(stages) < 2 or self.stage not in stages:
+            return ""
+        return f"session {stages.index(self.stage) + 1} of {len(stages)}, {self.stage}"
+
     @property
     def over(self) -> bool:
         return self.state in (JobState.DONE, JobState.STOPPED)
@@ -207,6 +234,11 @@ class JobRecord(Record):
     def attempt_key(self) -> tuple[str, int]:
         """What names one attempt at this job."""
         return self.id, self.attempt
+
+    @property
+    def session_key(self) -> tuple[str, int, Stage]:
+        """What names one session of it: a stage of an attempt."""
+        return self.id, self.attempt, self.stage
 
     def changed(self, **values: Any) -> Self:
         """The same job with these values."""

@@ -166,7 +166,7 @@ class Site:
     def expect_unspent(self, record: JobRecord) -> None:
         """The approval of this job is not used up."""
         if self.kit.identity.role is KitRole.PARTY and (approval := self._approval(record)) is not None:
-            approval.expect_unspent(self.policy().failed_attempts)
+            approval.expect_unspent(self.policy().failed_attempts, record)
 
     def data(self, job: Job) -> Path | str:
         """Where the data of this site for a job is; a text for data that is made, not read."""
