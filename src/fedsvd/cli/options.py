@@ -92,6 +92,18 @@ MissingOption = Annotated[
     typer.Option("--missing", help="Missing values: an error, their rows dropped, or a constant in their place."),
 ]
 ConstantOption = Annotated[float | None, typer.Option("--constant", help="What --missing constant fills in; 0.")]
+RenameOption = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="OLD=NEW", help="What a column is called in the study; once for each."),
+]
+OrdinalOption = Annotated[
+    list[str] | None,
+    typer.Option("--ordinal", metavar="COLUMN=FIRST,SECOND,...", help="Texts in order become 0, 1, 2; once for each."),
+]
+IndicatorsOption = Annotated[
+    list[str] | None,
+    typer.Option("--indicators", metavar="all|COLUMN,...", help="A 0/1 column that says where an entry was missing."),
+]
 Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
 Name = Annotated[str | None, typer.Option("--name", help="The job's name; the task's where left out.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The results folder; results/NAME where left out.")]

@@ -45,8 +45,11 @@ _STUDY: dict[str, Any] = {
 _PREPARE: dict[str, tuple[Any, Any]] = {
     "columns": (options.ColumnsOption, None),
     "drop": (options.DropOption, None),
+    "rename": (options.RenameOption, None),
+    "ordinal": (options.OrdinalOption, None),
     "missing": (options.MissingOption, None),
     "constant": (options.ConstantOption, None),
+    "indicators": (options.IndicatorsOption, None),
 }
 _MASKS: dict[str, tuple[Any, Any]] = {
     "scheme": (options.SchemeOption, options.SchemeName.AUTO),
@@ -116,15 +119,35 @@ def job_from_options(
         "masks": {key: value for key, value in masks.items() if value is not None},
         "party": named_parties(parties),
     }
-    asked = {key: value for key, value in (prepare or {}).items() if value not in (None, [], ())}
-    for key in ("columns", "drop"):
-        if key in asked:
-            asked[key] = [name for words in asked[key] for name in _names(words)]
+    asked = prepare_section(prepare or {})
     if asked:
         record["prepare"] = asked
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())
+
+
+def prepare_section(given: dict[str, Any]) -> dict[str, Any]:
+    """``[prepare]`` of a job file, from the words of a command line; options that were left out are left out."""
+    asked = {key: value for key, value in given.items() if value not in (None, [], ())}
+    for key in ("columns", "drop", "indicators"):
+        if key in asked:
+            asked[key] = [name for words in asked[key] for name in _names(words)]
+    if asked.get("indicators") == ["all"]:
+        asked["indicators"] = True
+    if "rename" in asked:
+        asked["rename"] = dict(_pair("--rename", "OLD=NEW", words) for words in asked["rename"])
+    if "ordinal" in asked:
+        pairs = (_pair("--ordinal", "COLUMN=FIRST,SECOND", words) for words in asked["ordinal"])
+        asked["ordinal"] = {name: _names(levels) for name, levels in pairs}
+    return asked
+
+
+def _pair(option: str, shape: str, words: str) -> tuple[str, str]:
+    name, equals, rest = words.partition("=")
+    if not (name and equals and rest):
+        raise ConfigError(f"{option} {words!r} is not {shape}", f"write {option} {shape}")
+    return name, rest
 
 
 def _names(words: str) -> list[str]:

@@ -8,7 +8,7 @@ anything is found out before a byte of data is touched.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from fedsvd.prepare.at_home import renamed
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
-from fedsvd.studies.job_data import feature_names, job_party_data, party_named
+from fedsvd.studies.job_data import feature_names, in_order, job_party_data, party_named
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
@@ -72,8 +72,9 @@ def open_data(
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
         rows, columns = data.table.shape
-        digest = _digest(features) if job.study.split is Split.HORIZONTAL else ""
-        facts = EnlistedFacts(rows=rows, columns=columns, label=here, features=digest)
+        facts = EnlistedFacts(rows=rows, columns=columns, label=here)
+        if job.study.split is Split.HORIZONTAL:
+            facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
     return OpenedData(data, features, facts)
 
 
@@ -116,8 +117,9 @@ def plan_of(
     if absent:
         raise ConfigError(f"{absent[0]} has not enlisted", "stop and ask the CSP")
     facts = [enlisted[party_caller(name)] for name in names]
-    extents = {name: Extent(fact.rows, fact.columns, fact.features) for name, fact in zip(names, facts, strict=True)}
-    expect_fitting(job.study.split, extents)
+    digests = [fact.names if by_name(facts) else fact.features for fact in facts]
+    sizes = zip(names, facts, digests, strict=True)
+    expect_fitting(job.study.split, {name: Extent(fact.rows, fact.columns, digest) for name, fact, digest in sizes})
     rows, columns = [fact.rows for fact in facts], [fact.columns for fact in facts]
     vertical = job.study.split is Split.VERTICAL
     shared, counts = (rows, columns) if vertical else (columns, rows)
@@ -128,11 +130,26 @@ def plan_of(
     holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
     study = replace(study_of(job, holder), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
-    names_digest = "" if vertical else facts[0].features
+    names_digest = "" if vertical else digests[0]
     plan = replace(plan, csp_identity=csp_identity, column_names=names_digest)
     if plan.trust is Trust.PEERS or not ticket:
         return plan
     return replace(plan, ticket=ticket, prekeys=tuple(fact.prekey for fact in facts))
+
+
+def by_name(facts: Iterable[EnlistedFacts]) -> bool:
+    """Whether tables have the same columns in different orders, as far as digests say: then all go by their names."""
+    known = list(facts)
+    return len({fact.features for fact in known}) > 1 and all(fact.names for fact in known)
+
+
+def in_joint_order(record: JobRecord, own: OpenedData) -> OpenedData:
+    """Our table with its columns in the order that the plan is for."""
+    parties = [fact for caller, fact in record.enlisted.items() if caller.startswith("party/")]
+    if record.job.study.split is not Split.HORIZONTAL or not by_name(parties):
+        return own
+    order = sorted(own.features)
+    return replace(own, data=in_order(own.data, order), features=order)
 
 
 def expect_same_plan(record: JobRecord) -> SessionPlan:

@@ -23,7 +23,7 @@ from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
 from fedsvd.service.client import CspClient
-from fedsvd.service.enlist import OpenedData, expect_same_plan
+from fedsvd.service.enlist import OpenedData, expect_same_plan, in_joint_order
 from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
 from fedsvd.service.progress import ProgressReporter
@@ -85,6 +85,7 @@ class Attempt:
         if own is not None:
             reporter.stage("reading")
             member.owner.bring(record, own, plan)
+            own = in_joint_order(record, own)
         machine = self._machine = self._role(plan, own)
         member.owner.begin(record)
         member.note("began", job=record.id, attempt=record.attempt, session=plan.session)

@@ -71,6 +71,7 @@ class EnlistedFacts(_Partial):
     columns: Count = 0
     label: StrictBool = False  # whether the labels are here
     features: Compared = ""  # digest of the column names, where they must agree
+    names: Compared = ""  # the same of the names in their own order, whichever the table has them in
     prekey: Annotated[str, Field(max_length=1000)] = ""
 
     def also(self, other: "EnlistedFacts") -> "EnlistedFacts":

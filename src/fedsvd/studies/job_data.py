@@ -20,13 +20,16 @@ from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_at_home, renamed, under_own_names
+from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
+from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, one_order
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
+
+BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,10 +69,16 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
                 data = job_party_data(job, sources[party.name], labels)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
+    done = tuple(job.prepare.description())
     if not vertical(job):
         extents = {name: Extent(*data.table.shape, features[name]) for name, data in parties.items()}
         for misfit in misfits(Split.HORIZONTAL, extents):
             problems.note(misfit)
+        order = None if problems or not parties else one_order(features)
+        if order is not None:
+            parties = {name: in_order(data, order) for name, data in parties.items()}
+            features = dict.fromkeys(features, order)
+            done = (*done, BY_NAME)
     study = study_of(job, holder)
     names = tuple(party.name for party in job.parties)
     if problems:  # the files are to be repaired in any case: say what else is wrong with them
@@ -84,7 +93,7 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         job.study.label,
         job.study.id,
         job.study.write,
-        tuple(job.prepare.description()),
+        done,
     )
 
 
@@ -133,6 +142,11 @@ def job_party_data(
     table = prepared_at_home(source, as_remembered(words.rule), labels, study.id, vertical(job), by_text).table
     memory = party_data(table, labels, study.id, study.sort_by_id)
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+
+
+def in_order(data: PartyData, names: Sequence[str]) -> PartyData:
+    """A party's data with the columns of its table in this order."""
+    return data if feature_names(data.table) == tuple(names) else replace(data, table=arranged(data.table, names))
 
 
 def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:

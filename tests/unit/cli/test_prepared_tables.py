@@ -122,3 +122,22 @@ def test_gaps_are_refused_by_default_with_the_counts_of_every_party(fedsvd, here
     assert error["code"] == "FSVD-201"
     assert "party north, north.csv" in error["fault"] + str(error)
     assert "mean texture (" in str(error)
+
+
+def test_what_a_job_file_says_of_preparation_is_said_on_the_command_line_too(tmp_path):
+    given = {
+        "rename": ["Fläche=mean area", "a=b"],
+        "ordinal": ['grade=low,mid,"very, very high"'],
+        "indicators": ["dose,age", "size"],
+        "missing": "constant",
+        "drop": None,
+    }
+    assert prepare_section(given) == {
+        "rename": {"Fläche": "mean area", "a": "b"},
+        "ordinal": {"grade": ["low", "mid", "very, very high"]},
+        "indicators": ["dose", "age", "size"],
+        "missing": "constant",
+    }
+    assert prepare_section({"indicators": ["all"]}) == {"indicators": True}
+    with pytest.raises(ConfigError, match="--rename 'dose' is not OLD=NEW"):
+        prepare_section({"rename": ["dose"]})

@@ -103,11 +103,24 @@ def test_a_new_name_that_no_party_has_is_a_misspelling(tmp_path):
     assert "did you mean 'mean area'?" in str(refusal.value)
 
 
-def test_without_a_list_of_columns_another_order_is_refused_as_before(tmp_path):
+def test_without_a_list_of_columns_tables_in_different_orders_go_by_their_names(tmp_path):
+    joint = messy_hospitals(tmp_path)
+    words = {"drop": ["ward", "outcome"], "missing": "drop", "ordinal": PREPARE["ordinal"], "rename": PREPARE["rename"]}
+    prepared = prepare(job_from(record(tmp_path, words), Path()))
+    expected = numbers(joint)[sorted(COLUMNS)].dropna().to_numpy()
+    assert set(prepared.features) == {tuple(sorted(COLUMNS))}
+    np.testing.assert_array_equal(
+        np.vstack([party.table.rows(0, party.table.shape[0]) for party in prepared.parties]), expected
+    )
+    assert any("order of their names" in line for line in prepared.prepare)
+
+
+def test_columns_that_a_party_lacks_are_named_for_all_parties_at_once(tmp_path):
     messy_hospitals(tmp_path)
-    words = {"drop": ["ward"], "missing": "drop", "ordinal": PREPARE["ordinal"], "rename": PREPARE["rename"]}
-    with pytest.raises(ShapeError, match="have other names than those of north") as refusal:
+    words = {"missing": "drop", "ordinal": {**PREPARE["ordinal"], "ward": ["east wing", "west wing"]}}
+    with pytest.raises(ShapeError, match="only party west has 'Fläche'") as refusal:
         prepare(job_from(record(tmp_path, words), Path()))
+    assert "party west has no column 'mean area'" in refusal.value.fault
     assert "[prepare]" in refusal.value.fix
 
 
