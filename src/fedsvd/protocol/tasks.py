@@ -11,6 +11,7 @@ class Task(StrEnum):
     LSA = "lsa"
     LR = "lr"
     PREDICT = "predict"
+    PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
 
 
 class Split(StrEnum):
@@ -77,6 +78,7 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.PCA: (Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.PREDICT: (Item.SCORE,),
+    Task.PREPARE: (),
 }
 
 

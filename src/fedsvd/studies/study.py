@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Check, Item, Mode, Scheme, Split, Task, Trust
 
 ON_REQUEST = {
@@ -17,6 +18,7 @@ ON_REQUEST = {
     Task.PCA: (Item.SPECTRUM,),
     Task.LR: (Item.SCORE, Item.INFERENCE),
     Task.PREDICT: (),
+    Task.PREPARE: (),
 }
 """What may be released beyond what a task needs to be that task."""
 
@@ -56,6 +58,7 @@ class Study:
     trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
+    rule: Rule | None = None  # of a joint preparation
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -128,6 +131,10 @@ def _expect_heeded(study: Study) -> None:
 
 def _expect_matching(study: Study) -> None:
     """Refuse options that exclude each other."""
+    if (study.rule is not None) != (study.task is Task.PREPARE):
+        raise ConfigError("a rule of preparation goes with task 'prepare'", "prepare tables before the study")
+    if study.task is Task.PREPARE and study.split is not Split.HORIZONTAL:
+        raise ConfigError("tables are prepared together where rows are split", "prepare split columns at home")
     if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
         raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.PREDICT and study.split is not Split.VERTICAL:

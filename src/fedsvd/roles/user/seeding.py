@@ -24,6 +24,7 @@ from fedsvd.compress.reduce import Spread
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import LocalProtocolError, RepeatedIds, UnexpectedMessage
 from fedsvd.linalg.device import Device
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.machine import Compute, Machine, Send, Step
 from fedsvd.protocol.messages import ID_WORDS, Begin, Computed, KeyBook, Relay, Relayed, RowIds
@@ -31,7 +32,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import pca, prediction, regression, svd
+from fedsvd.roles.user import pca, prediction, preparation, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -64,6 +65,7 @@ _SCRIPTS = {
     "pca": pca.script,
     "lr": regression.script,
     "predict": prediction.script,
+    "prepare": preparation.script,
 }
 
 
@@ -106,6 +108,7 @@ class Inputs:
     each: Each | None = None  # ``map`` over several threads, for pads of large payloads
     spread: Spread | None = None  # factors the source in parts, on a cluster
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    rule: Rule | None = None  # by which tables are prepared together
 
 
 class Seeding(Machine, ABC):
@@ -191,6 +194,8 @@ class Seeding(Machine, ABC):
             spread=inputs.spread,
             allocate=inputs.allocate,
             memo=inputs.memo,
+            rule=inputs.rule,
+            key=seeds["users"].derive("prepare"),
         )
         if not plan.check_ids:
             return work, None

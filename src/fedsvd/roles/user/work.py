@@ -28,6 +28,7 @@ from fedsvd.compress.reduce import (
 )
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device, host_or
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
@@ -97,6 +98,8 @@ class Work:
     spread: Spread | None = None  # what factors the source in parts, elsewhere
     allocate: Callable[[tuple[int, int]], Float] = np.empty  # memory or disk for a result as long as the data
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    rule: Rule | None = None  # by which tables are prepared together
+    key: Seed | None = None  # the users': of the digests of levels
 
     @property
     def n_i(self) -> int:
