@@ -50,7 +50,9 @@ class Rule:
             raise ConfigError("indicators of missing entries, and none are filled in", 'missing = "mean"')
         if self.indicators and self.formula:
             raise ConfigError("a formula names its columns, and indicators add others", "leave one of them out")
-        twice = sorted({each.name for each in self.categories if [e.name for e in self.categories].count(each.name) > 1})
+        twice = sorted(
+            {each.name for each in self.categories if [e.name for e in self.categories].count(each.name) > 1}
+        )
         if twice:
             raise ConfigError(f"categories: {listed(twice)} is named more than once", "name it once")
 

@@ -99,7 +99,9 @@ def play_together(scripts: Sequence[Script]) -> list[PreparedTable]:
                 asks.append(next(script) if answer is None else script.send(answer))
             except StopIteration as end:
                 results.append(end.value)
-        if (results and asks) or any((ask.what, ask.vector.shape) != (asks[0].what, asks[0].vector.shape) for ask in asks):
+        if (results and asks) or any(
+            (ask.what, ask.vector.shape) != (asks[0].what, asks[0].vector.shape) for ask in asks
+        ):
             raise DataError("parties ask for different sums", "give every party the same rule and the same columns")
         if results:
             return results
@@ -178,9 +180,7 @@ def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, li
     return found
 
 
-def _fills(
-    start: _Start, rule: Rule
-) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
+def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
     if not rule.mean:
         return None, None, ()
     names, own = names_of(start.numbers), missing.totals(start.numbers)

@@ -10,6 +10,8 @@ from tests.messy import NUMBERS, PARTIES, PREPARE, messy_hospitals, numbers, rec
 from tests.tolerances import RESULT_BAR, assert_close, digits_lost
 
 from fedsvd import load, prepared
+from fedsvd.cli.tasks import prepare_section
+from fedsvd.errors import ConfigError
 
 OPTIONS = ("--columns", ", ".join(NUMBERS), "--id", "patient", "--quiet", "--format", "json")
 

@@ -109,9 +109,8 @@ def test_without_a_list_of_columns_tables_in_different_orders_go_by_their_names(
     prepared = prepare(job_from(record(tmp_path, words), Path()))
     expected = numbers(joint)[sorted(COLUMNS)].dropna().to_numpy()
     assert set(prepared.features) == {tuple(sorted(COLUMNS))}
-    np.testing.assert_array_equal(
-        np.vstack([party.table.rows(0, party.table.shape[0]) for party in prepared.parties]), expected
-    )
+    tables = [party.table for party in prepared.parties]
+    np.testing.assert_array_equal(np.vstack([table.rows(0, table.shape[0]) for table in tables]), expected)
     assert any("order of their names" in line for line in prepared.prepare)
 
 
