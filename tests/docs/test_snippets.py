@@ -87,6 +87,12 @@ def test_the_how_to_of_messy_tables_as_typed(tmp_path):
     assert list(tmp_path.glob("results/two-hospitals/parties/*/report.html"))
 
 
+def test_the_how_to_of_parts_and_queries_as_typed(tmp_path):
+    said = typed(page("howto/duckdb.md"), tmp_path)
+    spectrum, coefficients = map(float, re.findall(r"largest difference: (\S+)", said))
+    assert max(spectrum, coefficients) < STATISTIC_BAR
+
+
 @pytest.mark.slow
 def test_the_how_to_of_a_cluster_as_typed(tmp_path):
     said = typed(page("howto/dask.md"), tmp_path)
