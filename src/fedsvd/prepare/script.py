@@ -1,10 +1,10 @@
-"""The joint preparation of one party's table as a script: it asks for sums, gets the joint answer, and ends with a table.
+"""The joint preparation of one party's table as a script: it asks for sums, gets the totals, ends with a table.
 
 A rule is part of the job and the same at every party. The script is a generator: it yields the sums it asks of all
-parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals. It knows no transport; ``play_together``
-plays several in one process, in the clear. Where columns are split, a party plays its own script alone. What a party does
-by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each left out where the rule does
-not ask for it:
+parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals. It knows no transport;
+``play_together`` plays several in one process, in the clear. Where columns are split, a party plays its own script
+alone. What a party does by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each
+left out where the rule does not ask for it:
 
     levels of text columns -> gaps filled -> indicators or formula -> ComBat -> covariates partialled out
             -> centring and scaling
@@ -63,7 +63,7 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     start = _Start.of(source, rule)
     levels = yield from _levels(start, rule, key)
     fills, joint, findings = yield from _fills(start, rule)
-    recipe = Recipe(tuple(levels), fills, joint)
+    recipe = Recipe(tuple(levels), fills, joint, columns=names_of(source))
     table = start.encoded(recipe, rule)
     last, recipe = yield from _site_effects(table, rule, recipe)
     return start.ended(last, table, recipe, findings)
@@ -71,7 +71,12 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
 
 def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> PreparedTable:
     """A table prepared by a recipe, without any other party: the same one again, or new rows of the same party."""
-    start = _Start.of(source, rule)
+    lacking = [name for name in recipe.columns if name not in names_of(source)]
+    if lacking:
+        raise DataError(
+            f"the table has no column {listed(lacking)}, which was prepared", "give the columns of the study"
+        )
+    start = _Start.of(arranged(source, recipe.columns) if recipe.columns else source, rule)
     table = last = start.encoded(recipe, rule)
     if recipe.model is not None and recipe.adjustment is not None:
         last = combat.Harmonised(last, recipe.model, recipe.adjustment)

@@ -19,13 +19,17 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_at_home, renamed, under_own_names
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.at_home import renamed, under_own_names
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, one_order
+from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, one_order, parties_named
+from fedsvd.studies.run import Outcome
+from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -45,6 +49,7 @@ class Prepared:
     id: str | None = None
     write: Write = Write.NPY
     prepare: tuple[str, ...] = ()  # what every party does to its table first
+    agreed: "Outcome | None" = None  # the session in which tables were prepared together
 
     @property
     def label_holder(self) -> str | None:
@@ -52,8 +57,8 @@ class Prepared:
         return self.names[self.study.label_user - 1] if self.study.label_user else None
 
 
-def prepare(job: Job, scratch: Path | None = None) -> Prepared:
-    """Open every party's data as the job says."""
+def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None) -> Prepared:
+    """Open every party's data as the job says; where it takes sums, in a session of all parties in this process."""
     problems = Problems()
     sources = _opened(job, scratch, problems)
     _note_unknown_names(job, sources, problems)
@@ -61,12 +66,15 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         # By itself: that ids are no numbers would only distract from it.
         expect_named_ids([source.without(_not_taken(job, source)) for source in sources.values()])
     holder = _label_user(job, sources, problems)
+    agreed, recipes = _agreed(job, sources, problems, scratch, policy)
     parties: dict[str, PartyData] = {}
     for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
                 labels = job.study.label if not vertical(job) or holder == i else ()
-                data = job_party_data(job, sources[party.name], labels)
+                if agreed is None and preparation_of(job) is not None:
+                    continue  # what is wrong with the tables was noted
+                data = job_party_data(job, sources[party.name], labels, recipe=recipes.get(party.name))
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
     done = tuple(job.prepare.description())
@@ -90,11 +98,37 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         names,
         tuple(parties.values()),
         tuple(features.values()),
-        job.study.label,
+        job.targets,
         job.study.id,
         job.study.write,
         done,
+        agreed,
     )
+
+
+def _agreed(
+    job: Job, sources: Mapping[str, MatrixSource], problems: Problems, scratch: Path | None, policy: Policy | None
+) -> tuple["Outcome | None", dict[str, Recipe]]:
+    """The session that prepares the tables together, and every party's recipe; nothing where none is needed."""
+    study, names = preparation_of(job), [party.name for party in job.parties]
+    if study is None:
+        return None, {}
+    homes: dict[str, PartyData] = {}
+    for party in job.parties:
+        if party.name in sources:
+            with problems.of(party.name, str(party.data)):
+                homes[party.name] = home_data(job, sources[party.name])
+    extents = {name: Extent(*home.table.shape, feature_names(home.table)) for name, home in homes.items()}
+    for misfit in misfits(Split.HORIZONTAL, extents):
+        problems.note(misfit)
+    if problems or len(homes) < len(names):
+        return None, {}
+    order = one_order({name: extent.features for name, extent in extents.items()})
+    if order is not None:
+        homes = {name: in_order(home, order) for name, home in homes.items()}
+    with parties_named(tuple(names)):
+        outcome = agree(study, list(homes.values()), scratch=scratch, policy=policy)
+    return outcome, dict(zip(names, recipes_of(outcome), strict=True))
 
 
 def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
@@ -113,12 +147,17 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
     )
 
 
-def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
-    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked."""
+def party_data(
+    source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False, outcome: Float | None = None
+) -> PartyData:
+    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
+
+    The labels may be the ``outcome`` of a formula.
+    """
     ids = None if id is None else row_ids(source, id)
     aside = (*labels, *(() if id is None else (id,)))
     table = source.without([name for name in aside if name in (source.names or ())])
-    y = labels_in(source, labels) if labels else None
+    y = labels_in(source, labels) if labels else outcome
     if ids is not None and sort:
         order = np.argsort(ids, kind="stable")
         table, ids = table.reordered(order), ids[order]
@@ -127,34 +166,30 @@ def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort
 
 
 def job_party_data(
-    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+    job: Job,
+    source: MatrixSource,
+    labels: Sequence[str],
+    own_names: Sequence[str] | None = None,
+    recipe: Recipe | None = None,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
-    ``own_names`` are those of the same columns at the site, where it remembers its studies.
+    ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
+    parties came to together (``stages.py``), where tables are prepared so.
     """
     study, words = job.study, job.prepare
-    table, report = prepared_for(job, source, labels)
-    data = replace(party_data(table, labels, study.id, study.sort_by_id), prepared=report)
-    if own_names is None or not (words.rename or words.ordinal or words.constant):
+    made = prepared_for(words, source, labels, study.id, vertical(job), recipe)
+    data = replace(party_data(made.table, labels, study.id, study.sort_by_id, made.outcome), prepared=made.report)
+    if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id, vertical(job), by_text).table
-    memory = party_data(table, labels, study.id, study.sort_by_id)
+    memory = party_data(remembered(words, source, labels, study.id, vertical(job)), labels, study.id, study.sort_by_id)
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
 
 
 def in_order(data: PartyData, names: Sequence[str]) -> PartyData:
     """A party's data with the columns of its table in this order."""
     return data if feature_names(data.table) == tuple(names) else replace(data, table=arranged(data.table, names))
-
-
-def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:
-    """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
-    if job.prepare.asks_nothing:
-        return source, None
-    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id, vertical(job))
-    return home.table, home.report
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -227,7 +262,8 @@ def _note_unknown_names(job: Job, sources: Mapping[str, MatrixSource], problems:
         return
     every = {name for source in sources.values() for name in names_of(source)}
     asked = [("rename", new) for new in job.prepare.rename.values()]
-    asked += job.prepare.rule.names if vertical(job) else ()
+    if vertical(job):
+        asked += [*job.prepare.rule.names, *(("categories", name) for name in job.prepare.categories)]
     for word, name in asked:
         if name not in every:
             fault = f"[prepare] {word}: no party has a column {name!r}"

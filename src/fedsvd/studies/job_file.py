@@ -186,6 +186,13 @@ class Job:
     folder: Path
     prepare: PrepareSection
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of what is predicted: the label columns, or what stands left of ~ in the formula."""
+        rule = self.prepare.joint
+        parsed = None if rule is None else rule.parsed
+        return self.study.label if parsed is None else parsed.targets
+
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
         said = {key: value for key, value in (("device", device), ("engine", engine)) if value is not None}
@@ -232,6 +239,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     _check_parties(file)
     _check_keys(file.job)
     file.prepare.expect_fits(file.job.split)
+    _check_formula(file.job, file.prepare)
     job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
@@ -252,7 +260,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         alpha=study.alpha,
-        targets=len(study.label),
+        targets=len(job.targets),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
@@ -323,6 +331,23 @@ def _check_parties(file: _File) -> None:
     if file.job.label_party is not None and file.job.label_party not in names:
         fix = f"one of {', '.join(names)}{near(file.job.label_party, names)}"
         raise ConfigError(f"label_party is {file.job.label_party!r}, and no party has that name", fix)
+
+
+def _check_formula(study: StudySection, words: PrepareSection) -> None:
+    """A formula says what is predicted, where anything is."""
+    parsed = None if words.joint is None else words.joint.parsed
+    if parsed is None:
+        return
+    if study.label:
+        raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
+    if bool(parsed.outcome) != (study.task is Task.LR):
+        fault = "the formula has no outcome" if study.task is Task.LR else f"task {str(study.task)!r} has no outcome"
+        raise ConfigError(fault, "write y ~ age + C(sex)" if study.task is Task.LR else "write ~ age + C(sex)")
+    if any(name in parsed.categorical or name in words.categories for name in parsed.outcome):
+        raise ConfigError("the outcome of the formula is a category", "a linear regression predicts numbers")
+    if study.task is Task.LR and study.intercept is not parsed.intercept:
+        word = "intercept = false" if not parsed.intercept else "leave intercept = false out"
+        raise ConfigError("the formula and the key intercept do not agree", f"{word}, or write + 0 in the formula")
 
 
 def _check_keys(study: StudySection) -> None:

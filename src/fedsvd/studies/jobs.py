@@ -6,11 +6,10 @@ from pathlib import Path
 
 from fedsvd.errors import DataError, FedSVDError
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.parties import named as named
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.job_data import Prepared
-from fedsvd.studies.parties import Problems, expect_readable, expect_shapes
+from fedsvd.studies.parties import Problems, expect_readable, expect_shapes, parties_named
 from fedsvd.studies.planning import Planned
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
 
@@ -93,15 +92,4 @@ def all_faults_named(prepared: Prepared) -> Iterator[None]:
     except DataError:
         with parties_named(prepared.names):
             expect_readable(prepared.parties)
-        raise
-
-
-@contextmanager
-def parties_named(names: tuple[str, ...]) -> Iterator[None]:
-    """Errors in this block call a party by its name, not by its number."""
-    try:
-        yield
-    except FedSVDError as error:
-        for each in (error, *error.problems):
-            each.fault = named(each.fault, names)
         raise
