@@ -17,14 +17,17 @@ from fedsvd.errors import ConfigError, PlanMismatch
 from fedsvd.identity.certificates import organisation_of
 from fedsvd.policy.earlier_studies import ORGANISATION
 from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
-from fedsvd.studies.job_data import feature_names, in_order, job_party_data, party_named
+from fedsvd.studies.job_data import feature_names, in_order, job_party_data, party_named, preparation_data
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
+from fedsvd.studies.stages import preparation_of
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
 
 
@@ -55,11 +58,19 @@ class OpenedData:
 
 
 def open_data(
-    job: Job, name: str, path: Path | str, scratch: Path | None = None, rename: Mapping[str, str] | None = None
+    job: Job,
+    name: str,
+    path: Path | str,
+    scratch: Path | None = None,
+    rename: Mapping[str, str] | None = None,
+    stage: Stage = Stage.STUDY,
+    recipe: Recipe | None = None,
+    alone: bool = False,
 ) -> OpenedData:
-    """This party's table as the job wants it: prepared, labels and ids taken out, rows sorted by id where asked.
+    """This party's table as a stage of the job wants it: prepared, labels and ids taken out, rows sorted by id.
 
-    ``rename`` is this site's own: what its columns are called in studies.
+    ``rename`` is this site's own: what its columns are called in studies. ``recipe`` is what the parties came to
+    together before, where tables are prepared so; ``alone`` takes our own numbers for theirs, to be looked at.
     """
     with party_named(name):
         ours = renamed(open_source(path, scratch=scratch), rename or {})
@@ -67,7 +78,11 @@ def open_data(
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))
         here = brings_labels(study.task, study.split, name, present, study.label_party)
-        data = job_party_data(job, source, study.label if here else (), feature_names(ours))
+        labels = study.label if here else ()
+        if stage is Stage.PREPARE:
+            data = preparation_data(job, source, labels, feature_names(ours))
+        else:
+            data = job_party_data(job, source, labels, feature_names(ours), recipe, alone)
         if data.ids is not None and study_of(job).check_ids:
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
@@ -126,15 +141,27 @@ def plan_of(
     identities = tuple(enlisted[member].signing for member in member_callers(job))
     if len(set(identities)) < len(identities):
         raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")
-    holding = [fact.label for fact in facts]
-    holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
-    study = replace(study_of(job, holder), certain_bound=certain_bound)
+    study = replace(_study_of(job, stage, facts), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
     names_digest = "" if vertical else digests[0]
     plan = replace(plan, csp_identity=csp_identity, column_names=names_digest)
     if plan.trust is Trust.PEERS or not ticket:
         return plan
     return replace(plan, ticket=ticket, prekeys=tuple(fact.prekey for fact in facts))
+
+
+def _study_of(job: Job, stage: Stage, facts: Sequence[EnlistedFacts]) -> Study:
+    """What is computed at a stage."""
+    if stage is Stage.PREPARE:
+        found = preparation_of(job)
+        if found is None:
+            raise ConfigError("nothing of this job is prepared together", "stop and ask the CSP")
+        return found
+    if stage is not Stage.STUDY:
+        raise ConfigError(f"this job has no stage {stage!s}", "stop and ask the CSP")
+    names, holding = [party.name for party in job.parties], [fact.label for fact in facts]
+    holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
+    return study_of(job, holder)
 
 
 def by_name(facts: Iterable[EnlistedFacts]) -> bool:

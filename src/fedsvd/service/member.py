@@ -98,7 +98,7 @@ class Member:
         self._facts = facts
         self._state = state
         self._audit = AuditLog(state / "audit.jsonl")
-        self._opened: dict[str, OpenedData] = {}
+        self._opened: dict[str, tuple[object, OpenedData]] = {}
         self._failed: dict[tuple[str, int], Failure] = {}  # attempts, and what was reported of their end
 
     # --- enlisting ------------------------------------------------------------------------------------------------
@@ -120,14 +120,18 @@ class Member:
         """This party's data for a job, opened; nothing at an authority."""
         if not self.caller.startswith("party/"):
             return None
-        if record.id not in self._opened:
-            job = record.job
-            name = self.caller.partition("/")[2]
-            own = open_data(job, name, self.owner.data(job), self.scratch(), self.owner.rename())
-            for doubt in of_own(job.study.task, own.data, job.study.label):
-                _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
-            self._opened[record.id] = own
-        return self._opened[record.id]
+        job = record.job
+        # What a later stage is opened with was found in this attempt; one stage is the same at every attempt.
+        opened_for = record.session_key if len(record.stages) > 1 else record.id
+        if self._opened.get(record.id, ("",))[0] != opened_for:
+            name, recipe = self.caller.partition("/")[2], self.answers.recipe(record)
+            where = self.owner.data(job), self.scratch(), self.owner.rename()
+            own = open_data(job, name, *where, record.stage, recipe)
+            if record.stage is Stage.STUDY:
+                for doubt in of_own(job.study.task, own.data, job.targets):
+                    _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
+            self._opened[record.id] = opened_for, own
+        return self._opened[record.id][1]
 
     def open_as_enlisted(self, record: JobRecord) -> OpenedData | None:
         """The same, when the session begins; another process may have enlisted, days ago."""

@@ -11,10 +11,11 @@ from contextlib import suppress
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
 from fedsvd.engine.device import each_over
-from fedsvd.engine.player import Player
+from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.linalg.pools import one_pool, threads
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
@@ -28,6 +29,7 @@ from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
 from fedsvd.service.progress import ProgressReporter
 from fedsvd.service.records import EnlistedFacts, JobRecord
+from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import oriented
 from fedsvd.studies.run import allocation
 from fedsvd.transport.grpc_client import Dialled, PinnedConnection
@@ -95,14 +97,27 @@ class Attempt:
         self._transport.flush()
         if own is not None:
             assert isinstance(machine, User)
-            signed = machine.agreement, machine.salt
-            member.owner.write_result(Finished(record, plan, own, played, reporter.meter, *signed))
+            self._write(plan, own, played, machine)
         reporter.done(reporter.meter.accounts().accounts_record())
         self._client.ended(record)
         member.note("finished", job=record.id, session=plan.session)
         if own is None:
             _log.info("role=%s job=%s all sealed messages are left with the CSP", member.caller, record.id)
-        member.close(record)
+        if record.stage is record.stages[-1]:
+            member.close(record)
+
+    def _write(self, plan: SessionPlan, own: OpenedData, played: Played, machine: User) -> None:
+        """What this stage gave, on disk: the result of the study, or what the next stage needs."""
+        member, record = self._member, self._record
+        if record.stage is Stage.PREPARE:
+            recipe: Recipe = played.result.recipe
+            member.answers.write(record, recipe.record())
+            member.checkpoint(record).remove()  # of a table that was prepared by other numbers
+            for finding in played.result.findings:
+                _log.warning("role=%s job=%s %s", member.caller, record.id, finding)
+            return
+        signed = machine.agreement, machine.salt
+        member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed))
 
     def _checked_plan(self) -> SessionPlan:
         """Our own plan from the facts in the record, once every member in it is who we pinned."""
@@ -120,21 +135,26 @@ class Attempt:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)
         place = member.place(record)
         dealt, engine = plan.trust is Trust.AUTHORITY, member.engine
-        source = hashed(oriented(plan, own.data), 0 if plan.by_rows else 1)
+        rule = record.job.prepare.joint if record.stage is Stage.PREPARE else None
+        source = oriented(plan, own.data)
+        if rule is None:  # a preparation reads text and gaps too, column by column
+            source = hashed(source, 0 if plan.by_rows else 1)
+            source = read_ahead(source) if engine.cluster is None else source
         inputs = Inputs(
-            source=read_ahead(source) if engine.cluster is None else source,
+            source=source,
             identity=member.identity,
             secret=Seed.fresh(),
             labels=own.data.labels if plan.stacks_labels else None,
             ids=own.data.ids,
             prekey=member.prekeys.take(*record.session_key) if dealt else None,
-            sink=member.owner.own_part_sink(record, plan, place.index - 1),
-            checkpoint=member.checkpoint(record) if plan.compress else None,
+            sink=member.owner.own_part_sink(record, plan, place.index - 1) if rule is None else None,
+            checkpoint=member.checkpoint(record) if plan.compress and rule is None else None,
             allocate=allocation(plan, member.scratch()),
             progress=self._reporter.progress,
             device=engine.device,
             each=engine.each or each_over(threads()),
             spread=None if engine.cluster is None else engine.cluster.factor,
+            rule=rule,
         )
         return User(place, plan, inputs)
 

@@ -291,7 +291,7 @@ class Site:
             names=names,
             plan=plan,
             certificate=certificate_of(plan, computed, accounts(me, finished.meter, finished.played)),
-            targets=job.study.label,
+            targets=job.targets,
             id=job.study.id,
             why="as planned with the others",
             agreement=finished.agreement,

@@ -13,8 +13,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fedsvd.errors import LocalProtocolError, StorageError
+from fedsvd.prepare.recipe import Recipe, of_record
 from fedsvd.service.enlist import plain_id
-from fedsvd.service.records import JobRecord
+from fedsvd.service.records import JobRecord, JsonObject
 from fedsvd.storage import private
 from fedsvd.studies.job_stages import Stage
 
@@ -27,12 +28,13 @@ class StageAnswers:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, record: JobRecord, answers: bytes) -> None:
+    def write(self, record: JobRecord, answers: JsonObject) -> None:
         """What this stage gave, on disk when this returns."""
         private.private_folder(self._folder)
-        private.replace(self._path(*record.session_key), _heading(record, record.stage) + b"\n" + answers)
+        content = _heading(record, record.stage) + b"\n" + json.dumps(answers).encode()
+        private.replace(self._path(*record.session_key), content)
 
-    def read(self, record: JobRecord, stage: Stage) -> bytes:
+    def read(self, record: JobRecord, stage: Stage) -> JsonObject:
         """What an earlier stage of this attempt gave."""
         path = self._path(record.id, record.attempt, stage)
         if not path.exists():
@@ -40,7 +42,14 @@ class StageAnswers:
         heading, _, answers = private.read_secret(path).partition(b"\n")
         if heading != _heading(record, stage):
             raise StorageError(f"{path} is of another job", "resume the job")
-        return answers
+        found: JsonObject = json.loads(answers)
+        return found
+
+    def recipe(self, record: JobRecord) -> Recipe | None:
+        """What the tables of this job are prepared with, as of now; None before that is known, or where it is none."""
+        if Stage.PREPARE not in record.stage.earlier or Stage.PREPARE not in record.stages:
+            return None
+        return of_record(self.read(record, Stage.PREPARE))
 
     def erase(self, id: str) -> None:
         """The job is done here: nothing of its earlier stages is needed any more."""

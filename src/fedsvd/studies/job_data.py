@@ -171,20 +171,34 @@ def job_party_data(
     labels: Sequence[str],
     own_names: Sequence[str] | None = None,
     recipe: Recipe | None = None,
+    alone: bool = False,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
     ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
-    parties came to together (``stages.py``), where tables are prepared so.
+    parties came to together (``stages.py``), where tables are prepared so; ``alone`` where its own numbers will do.
     """
     study, words = job.study, job.prepare
-    made = prepared_for(words, source, labels, study.id, vertical(job), recipe)
+    made = prepared_for(words, source, labels, study.id, alone or vertical(job), recipe)
     data = replace(party_data(made.table, labels, study.id, study.sort_by_id, made.outcome), prepared=made.report)
+    return replace(data, remembered=_memory(job, source, labels, own_names))
+
+
+def preparation_data(
+    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+) -> PartyData:
+    """What one party brings to the session in which tables are prepared together."""
+    return replace(home_data(job, source), remembered=_memory(job, source, labels, own_names))
+
+
+def _memory(job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None) -> PartyData | None:
+    """The table as its site remembers it between studies, the same at every stage; None where it is as it is."""
+    study, words = job.study, job.prepare
     if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
-        return data
+        return None
     own = dict(zip(names_of(source), own_names, strict=True))
     memory = party_data(remembered(words, source, labels, study.id, vertical(job)), labels, study.id, study.sort_by_id)
-    return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+    return replace(memory, table=under_own_names(memory.table, own))
 
 
 def in_order(data: PartyData, names: Sequence[str]) -> PartyData:

@@ -7,6 +7,7 @@ together, and a failure at any of them breaks the attempt.
 
 from enum import StrEnum
 
+from fedsvd.protocol.tasks import Split
 from fedsvd.studies.job_file import Job
 
 
@@ -25,5 +26,6 @@ class Stage(StrEnum):
 
 
 def stages_of(job: Job) -> tuple[Stage, ...]:
-    """The stages that a job file asks for; the study is the last."""
-    return (Stage.STUDY,)
+    """The stages that a job file asks for; the study is the last. Split columns are prepared at home."""
+    prepares = job.prepare.joint is not None and job.study.split is Split.HORIZONTAL
+    return (*((Stage.PREPARE,) if prepares else ()), Stage.STUDY)
