@@ -36,7 +36,8 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
     """Run a job in this process, write its results, and show what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
-    prepared = prepare(job, scratch)
+    with output.notices_of_warnings(tuple(party.name for party in job.parties)):
+        prepared = prepare(job, scratch)
     point_out(output, prepared)
     show_estimate(output, prepared)
     resumable = Resumable(target)

@@ -49,7 +49,16 @@ _PREPARE: dict[str, tuple[Any, Any]] = {
     "ordinal": (options.OrdinalOption, None),
     "missing": (options.MissingOption, None),
     "constant": (options.ConstantOption, None),
-    "indicators": (options.IndicatorsOption, None),
+    "indicators": (options.IndicatorsOption, False),
+    "indicators_for": (options.IndicatorsForOption, None),
+    "categories": (options.CategoriesOption, None),
+    "formula": (options.FormulaOption, None),
+    "covariates": (options.CovariatesOption, None),
+    "combat": (options.CombatOption, False),
+    "preserve": (options.PreserveOption, None),
+    "centre": (options.CentreOption, None),
+    "scale": (options.ScaleOption, None),
+    "minimum": (options.MinimumOption, None),
 }
 _MASKS: dict[str, tuple[Any, Any]] = {
     "scheme": (options.SchemeOption, options.SchemeName.AUTO),
@@ -95,8 +104,8 @@ def command(verb: str) -> Callable[..., None]:
 
 
 def _default(key: str) -> Any:
-    """The job file's own default; a regression cannot do without a label."""
-    return inspect.Parameter.empty if key == "label" else StudySection.model_fields[key].default
+    """The job file's own default; a regression without a label has a formula."""
+    return None if key == "label" else StudySection.model_fields[key].default
 
 
 def job_from_options(
@@ -129,12 +138,14 @@ def job_from_options(
 
 def prepare_section(given: dict[str, Any]) -> dict[str, Any]:
     """``[prepare]`` of a job file, from the words of a command line; options that were left out are left out."""
-    asked = {key: value for key, value in given.items() if value not in (None, [], ())}
-    for key in ("columns", "drop", "indicators"):
+    asked = {key: value for key, value in given.items() if value not in (None, [], ()) and value is not False}
+    for key in ("columns", "drop", "indicators_for", "categories", "covariates", "preserve"):
         if key in asked:
             asked[key] = [name for words in asked[key] for name in _names(words)]
-    if asked.get("indicators") == ["all"]:
-        asked["indicators"] = True
+    if "indicators_for" in asked:
+        if "indicators" in asked:
+            raise ConfigError("--indicators is for all columns, --indicators-for for some", "leave one of them out")
+        asked["indicators"] = asked.pop("indicators_for")
     if "rename" in asked:
         asked["rename"] = dict(_pair("--rename", "OLD=NEW", words) for words in asked["rename"])
     if "ordinal" in asked:

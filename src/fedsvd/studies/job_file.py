@@ -7,7 +7,6 @@ lengths are limited: a submitted job is stored by the CSP and read by every memb
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,18 +19,16 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
-    StrictInt,
     StringConstraints,
     ValidationError,
-    WithJsonSchema,
 )
 
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
-from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
+from fedsvd.studies.job_words import Bytes, Column, Columns, Count, Name, Text
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
@@ -39,11 +36,6 @@ TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
 SCHEMES = ("auto", *Scheme)
 LARGEST_FILE = 256 << 10  # bytes
 MOST_PARTIES = 500
-_MOST_LABELS = 1000
-_LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them
-_LONGEST_PLACE = 4000
-_LARGEST_COUNT = 2**48
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Keys that are no option of the study itself, and the tasks that heed them.
 _ONLY_HERE = {
     "label_party": (Task.LR,),
@@ -62,37 +54,11 @@ def applies(key: str, task: Task) -> bool:
     return task in {**ONLY_FOR, **_ONLY_HERE}.get(key, TASKS)
 
 
-def bytes_of(text: object) -> object:
-    """A number of bytes, from a whole number or a text such as ``"512 MiB"``; anything else as it is."""
-    if not isinstance(text, str):
-        return text
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", text.lower())
-    if found is None or found[2] not in _UNITS:
-        raise ValueError('a number of bytes, or a text such as "512 MiB" or "2 GB"')
-    return int(min(float(found[1]) * _UNITS[found[2]], 2.0 * _LARGEST_COUNT))
-
-
 def _scheme(value: object) -> object:
     """A scheme's name; one of protocol 1 is answered with the name that took its place."""
     if isinstance(value, str) and value in RENAMED:
         raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
     return one_of(value, SCHEMES)
-
-
-Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_PLACE)]
-Column = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_NAME)]
-_ONE = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME}
-_NAMES = {"anyOf": [_ONE, {"type": "array", "items": _ONE, "maxItems": _MOST_LABELS}]}
-Columns = Annotated[
-    tuple[Column, ...],
-    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
-    Field(max_length=_MOST_LABELS),
-    WithJsonSchema(_NAMES),
-]
-Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
-_AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}
-Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1, le=_LARGEST_COUNT), WithJsonSchema(_AMOUNT)]
 
 
 class _Section(BaseModel):
@@ -188,10 +154,8 @@ class Job:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names of what is predicted: the label columns, or what stands left of ~ in the formula."""
-        rule = self.prepare.joint
-        parsed = None if rule is None else rule.parsed
-        return self.study.label if parsed is None else parsed.targets
+        """What is predicted: the label columns, or what stands left of ~ in the formula."""
+        return self.prepare.targets or self.study.label
 
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
@@ -238,8 +202,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
     _check_keys(file.job)
-    file.prepare.expect_fits(file.job.split)
-    _check_formula(file.job, file.prepare)
+    file.prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept)
     job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
@@ -331,23 +294,6 @@ def _check_parties(file: _File) -> None:
     if file.job.label_party is not None and file.job.label_party not in names:
         fix = f"one of {', '.join(names)}{near(file.job.label_party, names)}"
         raise ConfigError(f"label_party is {file.job.label_party!r}, and no party has that name", fix)
-
-
-def _check_formula(study: StudySection, words: PrepareSection) -> None:
-    """A formula says what is predicted, where anything is."""
-    parsed = None if words.joint is None else words.joint.parsed
-    if parsed is None:
-        return
-    if study.label:
-        raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
-    if bool(parsed.outcome) != (study.task is Task.LR):
-        fault = "the formula has no outcome" if study.task is Task.LR else f"task {str(study.task)!r} has no outcome"
-        raise ConfigError(fault, "write y ~ age + C(sex)" if study.task is Task.LR else "write ~ age + C(sex)")
-    if any(name in parsed.categorical or name in words.categories for name in parsed.outcome):
-        raise ConfigError("the outcome of the formula is a category", "a linear regression predicts numbers")
-    if study.task is Task.LR and study.intercept is not parsed.intercept:
-        word = "intercept = false" if not parsed.intercept else "leave intercept = false out"
-        raise ConfigError("the formula and the key intercept do not agree", f"{word}, or write + 0 in the formula")
 
 
 def _check_keys(study: StudySection) -> None:

@@ -27,5 +27,6 @@ class Stage(StrEnum):
 
 def stages_of(job: Job) -> tuple[Stage, ...]:
     """The stages that a job file asks for; the study is the last. Split columns are prepared at home."""
-    prepares = job.prepare.joint is not None and job.study.split is Split.HORIZONTAL
+    rule = job.prepare.joint
+    prepares = rule is not None and rule.takes_sums and job.study.split is Split.HORIZONTAL
     return (*((Stage.PREPARE,) if prepares else ()), Stage.STUDY)

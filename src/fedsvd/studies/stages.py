@@ -47,7 +47,7 @@ def preparation_study(
 ) -> Study | None:
     """The same by the words of ``[prepare]``."""
     rule = words.joint
-    if rule is None or split is Split.VERTICAL:
+    if rule is None or not rule.takes_sums or split is Split.VERTICAL:
         return None
     return Study(Task.PREPARE, Split.HORIZONTAL, trust=trust, memory=memory, rule=rule)
 
@@ -94,7 +94,7 @@ def prepared_for(
     home, rule = home_table(words, source, labels, id, alone), words.joint
     if rule is None:
         return Made(home.table, home.report)
-    if alone:
+    if alone or not rule.takes_sums:
         found = prepared_alone(home.table, rule.of_columns(names_of(home.table)))
     elif recipe is None:
         raise ConfigError(
@@ -102,7 +102,7 @@ def prepared_for(
         )
     else:
         found = prepared_again(home.table, rule, recipe)
-    report = replace(home.report, recipe=None if alone else found.recipe, findings=found.findings)
+    report = replace(home.report, recipe=found.recipe if recipe is not None else None, findings=found.findings)
     return Made(found.table, report, found.outcome)
 
 

@@ -130,7 +130,8 @@ def test_what_a_job_file_says_of_preparation_is_said_on_the_command_line_too(tmp
     given = {
         "rename": ["Fläche=mean area", "a=b"],
         "ordinal": ['grade=low,mid,"very, very high"'],
-        "indicators": ["dose,age", "size"],
+        "indicators": False,
+        "indicators_for": ["dose,age", "size"],
         "missing": "constant",
         "drop": None,
     }
@@ -140,6 +141,8 @@ def test_what_a_job_file_says_of_preparation_is_said_on_the_command_line_too(tmp
         "indicators": ["dose", "age", "size"],
         "missing": "constant",
     }
-    assert prepare_section({"indicators": ["all"]}) == {"indicators": True}
+    assert prepare_section({"indicators": True}) == {"indicators": True}
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        prepare_section({"indicators": True, "indicators_for": ["dose"]})
     with pytest.raises(ConfigError, match="--rename 'dose' is not OLD=NEW"):
         prepare_section({"rename": ["dose"]})
