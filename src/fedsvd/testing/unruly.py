@@ -72,8 +72,8 @@ def dies_after(stage: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 
-    CspClient.ended = fatal  # type: ignore[method-assign]
-    Jobs.end = fatal_at_csp  # type: ignore[method-assign]
+    CspClient.ended = fatal  # type: ignore[method-assign, assignment]
+    Jobs.end = fatal_at_csp  # type: ignore[method-assign, assignment]
 
 
 def fills(most: str) -> None:
