@@ -173,6 +173,10 @@ class SourceChanged(DataError, code="FSVD-211"):
     """The data changed since the job was approved."""
 
 
+class TooFewCommon(DataError, code="FSVD-212"):
+    """Fewer records are common to all parties than were asked for."""
+
+
 class NumericalError(FedSVDError, ArithmeticError, code="FSVD-300"):
     """A computation ended in numbers that cannot be released."""
 

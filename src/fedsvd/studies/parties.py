@@ -110,7 +110,9 @@ def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
 
 
 def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVDError]:
-    yield from misfits(study.split, {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)})
+    if study.task is not Task.MATCH:  # whose tables have as many rows as they like
+        extents = {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)}
+        yield from misfits(study.split, extents)
     if study.task in (Task.LR, Task.PREDICT) and study.split is Split.VERTICAL:
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
@@ -119,7 +121,7 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
                 _expect_labels(study, index, party)
             if study.task is Task.PREDICT:
                 _expect_weights(index, party)
-            if study.check_ids:
+            if study.check_ids or study.task is Task.MATCH:
                 _expect_ids(index, party)
         except FedSVDError as error:
             yield error

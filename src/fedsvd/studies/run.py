@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
-from fedsvd.engine.device import ON_CPU, Engine, each_over
+from fedsvd.engine.device import ON_CPU, Engine, cores, each_over
 from fedsvd.engine.memory import main_memory
+from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
@@ -131,6 +132,8 @@ def _prekey(secret: Seed, me: Party) -> AgreementKey:
 
 
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
+    if study.task is Task.MATCH:
+        return 1, tuple(matrix.shape[0] for matrix in matrices)  # sets of records, with one id each
     m = matrices[0].shape[0]
     if study.task is Task.LR and study.split is Split.HORIZONTAL:
         m -= study.targets  # labels stand below the features
@@ -175,6 +178,7 @@ def assemble(
     if progress is not None:
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
+    each_part = each_in_processes(cores()) if plan.matches else None
     memo: dict[bytes, Any] = {}  # a factorisation of the same numbers is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
@@ -195,6 +199,7 @@ def assemble(
             progress=None if progress is None else _report(progress, me),
             device=engine.device,
             each=engine.each or each_over(threads()),
+            each_part=each_part,
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
         )

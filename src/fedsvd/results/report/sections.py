@@ -17,6 +17,7 @@ TASKS = {
     Task.LSA: "Latent semantic analysis",
     Task.LR: "Linear regression",
     Task.PREDICT: "Prediction",
+    Task.MATCH: "Record matching",
 }
 
 
