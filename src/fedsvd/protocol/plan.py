@@ -18,6 +18,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.parties import CSP, TA, Party, user
+from fedsvd.protocol.steps import PlannedStep
 from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
@@ -64,6 +65,7 @@ class SessionPlan:
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
+    steps: tuple[PlannedStep, ...] = ()  # the sums of a preparation, in order
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:
@@ -77,6 +79,8 @@ class SessionPlan:
             raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
+        if len({step.name for step in self.steps}) < len(self.steps):
+            raise ConfigError("two steps of a preparation have one name", "name every column once")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
             raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")
@@ -135,7 +139,7 @@ class SessionPlan:
     @property
     def relay_bytes(self) -> int:
         """The longest content that user 1 may send to all users: U and S in mode A."""
-        return 8 * (self.M + 1) * self.planned_rank + 1024
+        return 1024 if self.task is Task.PREPARE else 8 * (self.M + 1) * self.planned_rank + 1024
 
     @property
     def rows_unchecked(self) -> bool:

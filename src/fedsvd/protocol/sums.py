@@ -7,6 +7,7 @@ comes in batches of rows of the upper triangle. A sum with a receiver is opened 
 
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import StepKind
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 
@@ -22,6 +23,9 @@ GRAM_STEP, FINE_STEP, CHECK_STEP = 126, 100, 70
 
 def planned_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """Every sum of a session on this plan, in order."""
+    if plan.task is Task.PREPARE:
+        kinds = {StepKind.WIDE: _wide, StepKind.WHOLE: _whole}
+        return tuple(kinds[step.kind](step.name, step.size) for step in plan.steps)
     return (*sums_before(plan), *sums_after(plan))
 
 
@@ -97,6 +101,10 @@ def gram_batches(M: int) -> tuple[int, ...]:
 
 def _wide(name: str, numbers: int) -> PlannedSum:
     return PlannedSum(name, SumKind.WIDE, even_batches(SumKind.WIDE, numbers), 1074)
+
+
+def _whole(name: str, numbers: int) -> PlannedSum:
+    return _total(name, numbers, step=0)
 
 
 def _total(name: str, numbers: int, step: int = FINE_STEP, receiver: int | None = None) -> PlannedSum:

@@ -12,6 +12,7 @@ class Task(StrEnum):
     LR = "lr"
     PREDICT = "predict"
     MATCH = "match"  # which records all parties have, before a study on split columns
+    PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
 
 
 class Split(StrEnum):
@@ -80,6 +81,7 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.PREDICT: (Item.SCORE,),
     Task.MATCH: (Item.COMMON,),
+    Task.PREPARE: (),
 }
 
 

@@ -23,6 +23,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import PlannedStep, StepKind
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.results.folder import Table
 
@@ -203,6 +204,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["release"] = tuple(Item(item) for item in record["release"])
+    values["steps"] = tuple(PlannedStep(**{**step, "kind": StepKind(step["kind"])}) for step in record.get("steps", ()))
     for name in ("counts", "identities", "prekeys"):
         values[name] = tuple(record.get(name, ()))
     return SessionPlan(**values)

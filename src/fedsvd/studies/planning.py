@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
+from fedsvd.prepare.rule import Rule, planned_steps
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import expect_route
@@ -47,6 +48,8 @@ def plan_study(
     expect_legal(study)
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
+    if study.rule is not None:
+        return _plan_preparation(study, study.rule, m, counts, session, identities)
     needed = _needed_by_sums(study, m, counts)
     memory = study.memory or max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
@@ -59,6 +62,18 @@ def plan_study(
     plan = _session_plan(study, m, counts, scheme, mode, memory)
     plan = replace(plan, session=session, reason=why, identities=identities)
     return Planned(_with_masks(plan) if scheme is Scheme.MASK else plan, why)
+
+
+def _plan_preparation(
+    study: Study, rule: Rule, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...]
+) -> Planned:
+    """The plan of a joint preparation: sums that the parties open, and nothing else."""
+    steps = planned_steps(rule, m)
+    if not steps:
+        raise ConfigError("nothing of this preparation takes a sum", "prepare the tables at home")
+    why = "the parties open every sum themselves"
+    plan = _session_plan(study, m, counts, Scheme.SUM, Mode.A, study.memory or DEFAULT_MEMORY)
+    return Planned(replace(plan, session=session, reason=why, identities=identities, steps=steps), why)
 
 
 def _session_plan(

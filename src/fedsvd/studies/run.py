@@ -202,9 +202,11 @@ def assemble(
             each_part=each_part,
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
+            rule=study.rule,
         )
         machines.append(User(me, plan, inputs))
-    expect_readable(parties)  # last, because it reads all there is
+    if study.rule is None:
+        expect_readable(parties)  # last, because it reads all there is
     return Session(plan, planned.why, tuple(machines))
 
 

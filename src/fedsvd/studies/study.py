@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, RENAMED, Align, Check, Item, Mode, Scheme, Split, Task, Trust
 
 ON_REQUEST = {
@@ -18,6 +19,7 @@ ON_REQUEST = {
     Task.LR: (Item.SCORE, Item.INFERENCE),
     Task.PREDICT: (),
     Task.MATCH: (),
+    Task.PREPARE: (),
 }
 """What may be released beyond what a task needs to be that task."""
 
@@ -60,6 +62,7 @@ class Study:
     least_overlap: int = 0  # fewer common records than this end the study
     check: Check = Check.NONE
     certain_bound: bool = False
+    rule: Rule | None = None  # of a joint preparation
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -141,6 +144,10 @@ def _expect_matching(study: Study) -> None:
         raise ConfigError("records that are matched need no word that they stand in one order", "leave ids out")
     if study.task is Task.MATCH and study.align is None:
         raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
+    if (study.rule is not None) != (study.task is Task.PREPARE):
+        raise ConfigError("a rule of preparation goes with task 'prepare'", "prepare tables before the study")
+    if study.task is Task.PREPARE and study.split is not Split.HORIZONTAL:
+        raise ConfigError("tables are prepared together where rows are split", "prepare split columns at home")
     if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
         raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.PREDICT and study.split is not Split.VERTICAL:

@@ -74,7 +74,7 @@ class Multiply:
 
 @dataclass(frozen=True, repr=False)
 class Commit:
-    """A commitment to what this user brings, sealed to the group, where no sum carries it. Answer: None, once all came."""
+    """A commitment to what this user brings, sealed to all, where no sum carries it. Answer: None, when all came."""
 
     commitment: bytes
 

@@ -25,6 +25,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import LocalProtocolError, RepeatedIds, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.prepare.blinding import EachPart
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.machine import Compute, Machine, Send, Step
 from fedsvd.protocol.messages import ID_WORDS, Begin, Computed, KeyBook, Relay, Relayed, RowIds
@@ -32,7 +33,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import matching, pca, prediction, regression, svd
+from fedsvd.roles.user import matching, pca, prediction, preparation, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -66,6 +67,7 @@ _SCRIPTS = {
     "lr": regression.script,
     "predict": prediction.script,
     "match": matching.script,
+    "prepare": preparation.script,
 }
 
 
@@ -112,6 +114,7 @@ class Inputs:
     each_part: EachPart | None = None  # ``map`` over several processes, for points of large sets of ids
     spread: Spread | None = None  # factors the source in parts, on a cluster
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    rule: Rule | None = None  # by which tables are prepared together
 
 
 class Seeding(Machine, ABC):
@@ -203,6 +206,8 @@ class Seeding(Machine, ABC):
             each_part=inputs.each_part,
             allocate=inputs.allocate,
             memo=inputs.memo,
+            rule=inputs.rule,
+            key=seeds["users"].derive("prepare"),
         )
         if not plan.check_ids:
             return work, None

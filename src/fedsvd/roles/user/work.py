@@ -30,6 +30,7 @@ from fedsvd.compress.reduce import (
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device, host_or
 from fedsvd.prepare.blinding import EachPart
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
@@ -101,6 +102,8 @@ class Work:
     each_part: EachPart | None = None  # what multiplies points of large sets of ids in parts
     allocate: Callable[[tuple[int, int]], Float] = np.empty  # memory or disk for a result as long as the data
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    rule: Rule | None = None  # by which tables are prepared together
+    key: Seed | None = None  # the users': of the digests of levels
 
     @property
     def n_i(self) -> int:
