@@ -45,14 +45,17 @@ class Paired(Scripted):
                 state, more = self._listen(State.COMMITTING)
                 return state, effects + more
             case Witness(name, content):
-                self._group.witness(name, content)
-                return self._go_on(None)
+                return self._compute("computing", lambda: self._witnessed(name, content), self._ask)
             case Compare(hashed):
                 return self._compare(hashed)
             case Give(to, content):
                 return self._compute("sealing", lambda: self._sealed_to(user(to + 1), content), self._given)
             case Take():
                 return self._await_taken()
+
+    def _witnessed(self, name: str, content: bytes) -> Asked:
+        self._group.witness(name, content)
+        return self._advance(None)
 
     def _committed(self) -> Step:
         """Every user's commitment is here."""
@@ -76,7 +79,7 @@ class Paired(Scripted):
         if len(self._places) < len(parts):
             return State.MATCHING, ()
         places, self._places = self._places, []
-        return self._go_on(np.concatenate(places))
+        return self._compute("computing", lambda: self._advance(np.concatenate(places)), self._ask)
 
     # --- bytes for one user ---------------------------------------------------------------------------------------
 
