@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import AnswerRefused, DataError
+from fedsvd.errors import AnswerRefused
 from fedsvd.types import Float
 
 
@@ -23,6 +23,15 @@ class MatchReport:
     records: int
     without_link: int  # the linkage map has no entity for them
     matched: int
+
+    def record(self) -> dict[str, int]:
+        """For the owner's own results: counts of its own table, which no message carries."""
+        return {
+            "records": self.records,
+            "matched": self.matched,
+            "without_link": self.without_link,
+            "unknown_elsewhere": self.elsewhere_unknown,
+        }
 
     @property
     def elsewhere_unknown(self) -> int:
@@ -46,15 +55,6 @@ def checked_positions(positions: NDArray[np.int64], records: int) -> NDArray[np.
     if not inside or len(np.unique(positions)) != len(positions):
         raise AnswerRefused("the CSP names common records that this party does not have, or one twice", "stop and ask")
     return positions.astype(np.intp)
-
-
-def expect_overlap(common: int, minimum: int) -> None:
-    """Refuse a matching of fewer records than the policy wants; that it is fewer is all the text says."""
-    if common < minimum:
-        raise DataError(
-            f"fewer than {minimum} records are common to all parties",
-            "check the id columns and their normalisation, or the minimum overlap in the policy",
-        )
 
 
 def aligned(source: MatrixSource, positions: NDArray[np.intp]) -> MatrixSource:

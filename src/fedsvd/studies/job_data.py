@@ -82,7 +82,7 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         tuple(parties.values()),
         tuple(features.values()),
         job.study.label,
-        job.study.id,
+        job.study.id_name,
         job.study.write,
         tuple(job.prepare.description()),
     )
@@ -126,12 +126,12 @@ def job_party_data(
     """
     study, words = job.study, job.prepare
     table, report = prepared_for(job, source, labels)
-    data = replace(party_data(table, labels, study.id, study.sort_by_id), prepared=report)
+    data = replace(party_data(table, labels, study.id_name, study.sort_by_id), prepared=report)
     if own_names is None or not (words.rename or words.ordinal or words.constant):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id, vertical(job), by_text).table
-    memory = party_data(table, labels, study.id, study.sort_by_id)
+    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id_name, vertical(job), by_text).table
+    memory = party_data(table, labels, study.id_name, study.sort_by_id)
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
 
 
@@ -139,7 +139,7 @@ def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple
     """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
     if job.prepare.asks_nothing:
         return source, None
-    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id, vertical(job))
+    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id_name, vertical(job))
     return home.table, home.report
 
 

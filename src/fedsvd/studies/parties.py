@@ -22,6 +22,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.study import Study
@@ -83,6 +84,8 @@ class PartyData:
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
+    without_link: int = 0  # records that its linkage map does not know, and that are left out
+    matched: MatchReport | None = None  # how many of its records all parties have; never sent
     remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:

@@ -45,6 +45,7 @@ from fedsvd.types import Float, SessionId
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
     from fedsvd.roles.user.work import Sink
+    from fedsvd.studies.matching import Matched
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +58,7 @@ class Outcome:
     certificate: Certificate
     views: Views | None = None
     agreement: "Agreement | None" = None  # what all users and the CSP signed
+    matched: "Matched | None" = None  # the session before it, in which records were matched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +87,15 @@ def run_study(
     device: str | Device | None = None,
     engine: str | Cluster | None = None,
     files: Files | None = None,
+    stage: str = "",
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
-    ``files`` says where each user writes.
+    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common.
     """
-    secret = _secrets(random_state)
+    secret = _secrets(random_state, stage)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
@@ -256,8 +259,8 @@ def allocation(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, 
     return lambda shape: scratch_array(shape, plan.memory // 2, scratch)
 
 
-def _secrets(random_state: int | None) -> Callable[[str], Seed]:
+def _secrets(random_state: int | None, stage: str = "") -> Callable[[str], Seed]:
     if random_state is None:
         return lambda label: Seed(fresh_bytes(32))
     root = Seed(sha256(f"INSECURE fedsvd random_state {random_state}".encode()).digest())
-    return lambda label: root.derive("INSECURE", label)
+    return lambda label: root.derive("INSECURE", f"{stage}{label}")
