@@ -6,8 +6,8 @@
 3. Texts of the levels that remain are added up in a second sum, and must fit their digests (``named``).
 
 Both sums have lengths of the plan. The CSP reads neither. A party that guesses the text of a level can compare its
-digest with those of the first sum: it learns whether that level occurs, how often, and at how many parties. Then columns
-are indicators, indicators less a reference level, or numbers of an ordinal map (``encoding.py``).
+digest with those of the first sum: it learns whether that level occurs, how often, and at how many parties. Then
+columns are indicators, indicators less a reference level, or numbers of an ordinal map (``encoding.py``).
 """
 
 from collections.abc import Mapping, Sequence

@@ -48,6 +48,7 @@ class Parsed:
     variables: tuple[str, ...]
     outcome: tuple[str, ...]
     intercept: bool
+    targets: tuple[str, ...] = ()  # the terms left of ~, as they are called
     categorical: frozenset[str] = frozenset()  # the columns in C(...)
     terms: tuple[tuple[tuple[str, ...], ...], ...] = ()  # right of ~, less the intercept: what each factor reads
 
@@ -74,6 +75,7 @@ def parse(text: str) -> Parsed:
         tuple(dict.fromkeys([*outcome, *variables])),
         tuple(dict.fromkeys(outcome)),
         intercept,
+        tuple(str(term) for term in left),
         frozenset(name for factor in (*sides[0], *sides[1]) for name in _in_contrasts(factor)),
         tuple(term for each in right if any(term := tuple(tuple(_read_by(factor)) for factor in each.factors))),
     )

@@ -1,8 +1,8 @@
 """Levels of text columns in sums of whole numbers: all parties' levels come out, and not which party has which.
 
 *The sketch* (an invertible Bloom lookup table) has four tables of cells. A party adds each of its levels to one cell of
-each table: 1 for itself, how often the level occurs, and the four limbs of the level's keyed digest. Cells are chosen by
-the digest, so that all holders of a level use the same ones. From the total, ``read`` takes out one level after the
+each table: 1 for itself, how often the level occurs, and the four limbs of its keyed digest. Cells are chosen by the
+digest, so that all holders of a level use the same ones. From the total, ``read`` takes out one level after the
 other: a cell that holds one level alone shows its digest times the number of holders. It is a function of the list of
 (digest, holders, count) and says no more than that list. Its size is the plan's, whatever levels there are.
 

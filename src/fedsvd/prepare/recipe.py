@@ -14,6 +14,7 @@ import numpy as np
 from fedsvd.errors import DataError
 from fedsvd.prepare import combat
 from fedsvd.prepare.categories import JointLevels
+from fedsvd.prepare.columns import listed
 from fedsvd.prepare.sites import Moments
 from fedsvd.types import Float
 
@@ -60,6 +61,26 @@ class Recipe:
 
     def __repr__(self) -> str:
         return f"Recipe({', '.join(part.name for part in fields(self) if getattr(self, part.name))})"
+
+    def summary(self) -> dict[str, Any]:
+        """What the parties came to together, for the owner's results: counts and levels, no number of one site."""
+        found: dict[str, Any] = {}
+        if self.joint is not None:
+            found["rows"], found["entries_filled"] = self.joint.rows, self.joint.missing
+        if self.fills is not None and self.fills.marked:
+            found["indicators"] = list(self.fills.marked)
+        if self.levels:
+            found["levels"] = {joint.name: list(joint.all) for joint in self.levels}
+        return found
+
+    def lines(self) -> list[str]:
+        """The same in sentences."""
+        lines = []
+        if self.joint is not None:
+            size = self.joint.rows * self.joint.columns
+            lines.append(f"at all parties together {self.joint.missing} of {size} entries were filled in")
+        lines += [f"column {joint.name!r} has the levels {listed(joint.all)}" for joint in self.levels]
+        return lines
 
     def record(self) -> dict[str, Any]:
         """As JSON."""

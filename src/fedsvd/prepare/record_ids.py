@@ -83,10 +83,9 @@ class Identified(Without):
 
 @dataclass(frozen=True, repr=False)
 class IdentifiedTable:
-    """The table, its ids, and how many of its records a linkage map does not know."""
+    """The table, and how many of its records a linkage map does not know."""
 
     table: MatrixSource
-    ids: NDArray[np.str_]
     without_link: int = 0
 
 
@@ -101,7 +100,7 @@ def identified(source: MatrixSource, ids: RecordIds, link: Linkage | None = None
             raise EmptyData("the linkage map knows none of this table's records", "check the map and the id columns")
         table = Identified(source.reordered(known), ids.name, found, ids.columns)
     expect_distinct(found)
-    return IdentifiedTable(table, found, without_link)
+    return IdentifiedTable(table, without_link)
 
 
 def read_link(table: MatrixSource, rule: IdRule) -> Linkage:

@@ -1,11 +1,12 @@
-"""What is done to every party's table by joint steps: the rule of a study, the same at every party, and its description.
+"""What is done to every party's table by joint steps: the rule of a study, the same at every party, and its sums.
 
 What a party does alone (columns by name, ordinal maps, rows left out, constants filled in) comes before and is
 ``at_home.py``. ``planned_steps`` says which sums a rule takes and how long each is, before any party's table is known:
 they stand in the plan of the session.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.categories import MOST_LEVELS
@@ -73,6 +74,13 @@ class Rule:
         if parsed is None:
             return tuple(named)
         return tuple(name for name in parsed.variables if name in parsed.categorical or name in named)
+
+    def of_columns(self, names: Collection[str]) -> "Rule":
+        """The rule for a party that has these columns alone, where columns are split."""
+        categories = tuple(each for each in self.categories if each.name in names)
+        marked = self.indicators
+        marked = marked if isinstance(marked, bool) else tuple(name for name in marked if name in names)
+        return replace(self, categories=categories, indicators=marked or False)
 
     def category(self, name: str) -> CategoryRule:
         """The rule of this column."""

@@ -1,10 +1,10 @@
-"""The joint preparation of one party's table as a script: it asks for sums, gets the joint answer, and ends with a table.
+"""The joint preparation of one party's table as a script: it asks for sums, gets the totals, ends with a table.
 
 A rule is part of the job and the same at every party. The script is a generator: it yields the sums it asks of all
-parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals. It knows no transport; ``play_together``
-plays several in one process, in the clear. Where columns are split, a party plays its own script alone. What a party does
-by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each left out where the rule does
-not ask for it:
+parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals. It knows no transport;
+``play_together`` plays several in one process, in the clear. Where columns are split, a party plays its own script
+alone. What a party does by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each
+left out where the rule does not ask for it:
 
     levels of text columns -> gaps filled -> indicators or formula -> ComBat -> covariates partialled out
             -> centring and scaling

@@ -19,12 +19,17 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_at_home, renamed, under_own_names
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.at_home import renamed, under_own_names
 from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
+from fedsvd.studies.matching import with_record_ids
+from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, parties_named
+from fedsvd.studies.run import Outcome
+from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -42,6 +47,7 @@ class Prepared:
     id: str | None = None
     write: Write = Write.NPY
     prepare: tuple[str, ...] = ()  # what every party does to its table first
+    agreed: "Outcome | None" = None  # the session in which tables were prepared together
 
     @property
     def label_holder(self) -> str | None:
@@ -49,8 +55,8 @@ class Prepared:
         return self.names[self.study.label_user - 1] if self.study.label_user else None
 
 
-def prepare(job: Job, scratch: Path | None = None) -> Prepared:
-    """Open every party's data as the job says."""
+def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None) -> Prepared:
+    """Open every party's data as the job says; where it takes sums, in a session of all parties in this process."""
     problems = Problems()
     sources = _opened(job, scratch, problems)
     _note_unknown_names(job, sources, problems)
@@ -58,12 +64,17 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         # By itself: that ids are no numbers would only distract from it.
         expect_named_ids([source.without(_not_taken(job, source)) for source in sources.values()])
     holder = _label_user(job, sources, problems)
+    agreed, recipes = _agreed(job, sources, problems, scratch, policy)
     parties: dict[str, PartyData] = {}
     for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
                 labels = job.study.label if not vertical(job) or holder == i else ()
-                data = job_party_data(job, sources[party.name], labels)
+                if agreed is None and preparation_of(job) is not None:
+                    continue  # what is wrong with the tables was noted
+                recipe, link = recipes.get(party.name), job.link_of(party)
+                linkage = None if link is None else open_source(link, scratch=scratch)
+                data = job_party_data(job, sources[party.name], labels, recipe=recipe, link=linkage)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
     if not vertical(job):
@@ -81,11 +92,34 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         names,
         tuple(parties.values()),
         tuple(features.values()),
-        job.study.label,
+        job.targets,
         job.study.id_name,
         job.study.write,
-        tuple(job.prepare.description()),
+        (*job.match.description(job.study.id_columns), *job.prepare.description()),
+        agreed,
     )
+
+
+def _agreed(
+    job: Job, sources: Mapping[str, MatrixSource], problems: Problems, scratch: Path | None, policy: Policy | None
+) -> tuple["Outcome | None", dict[str, Recipe]]:
+    """The session that prepares the tables together, and every party's recipe; nothing where none is needed."""
+    study, names = preparation_of(job), [party.name for party in job.parties]
+    if study is None:
+        return None, {}
+    homes: dict[str, PartyData] = {}
+    for party in job.parties:
+        if party.name in sources:
+            with problems.of(party.name, str(party.data)):
+                homes[party.name] = home_data(job, sources[party.name])
+    extents = {name: Extent(*home.table.shape, feature_names(home.table)) for name, home in homes.items()}
+    for misfit in misfits(Split.HORIZONTAL, extents):
+        problems.note(misfit)
+    if problems or len(homes) < len(names):
+        return None, {}
+    with parties_named(tuple(names)):
+        outcome = agree(study, list(homes.values()), scratch=scratch, policy=policy)
+    return outcome, dict(zip(names, recipes_of(outcome), strict=True))
 
 
 def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
@@ -104,12 +138,17 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
     )
 
 
-def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
-    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked."""
+def party_data(
+    source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False, outcome: Float | None = None
+) -> PartyData:
+    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
+
+    The labels may be the ``outcome`` of a formula.
+    """
     ids = None if id is None else row_ids(source, id)
     aside = (*labels, *(() if id is None else (id,)))
     table = source.without([name for name in aside if name in (source.names or ())])
-    y = labels_in(source, labels) if labels else None
+    y = labels_in(source, labels) if labels else outcome
     if ids is not None and sort:
         order = np.argsort(ids, kind="stable")
         table, ids = table.reordered(order), ids[order]
@@ -118,29 +157,28 @@ def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort
 
 
 def job_party_data(
-    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+    job: Job,
+    source: MatrixSource,
+    labels: Sequence[str],
+    own_names: Sequence[str] | None = None,
+    recipe: Recipe | None = None,
+    link: MatrixSource | None = None,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
-    ``own_names`` are those of the same columns at the site, where it remembers its studies.
+    ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
+    parties came to together (``stages.py``), where tables are prepared so. ``link`` is the party's linkage map.
     """
-    study, words = job.study, job.prepare
-    table, report = prepared_for(job, source, labels)
-    data = replace(party_data(table, labels, study.id_name, study.sort_by_id), prepared=report)
-    if own_names is None or not (words.rename or words.ordinal or words.constant):
+    study, words, id = job.study, job.prepare, job.study.id_name
+    found = with_record_ids(job, source, link)
+    made = prepared_for(words, found.table, labels, id, vertical(job), recipe)
+    data = party_data(made.table, labels, id, study.sort_by_id, made.outcome)
+    data = replace(data, prepared=made.report, without_link=found.without_link)
+    if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id_name, vertical(job), by_text).table
-    memory = party_data(table, labels, study.id_name, study.sort_by_id)
+    memory = party_data(remembered(words, found.table, labels, id, vertical(job)), labels, id, study.sort_by_id)
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
-
-
-def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:
-    """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
-    if job.prepare.asks_nothing:
-        return source, None
-    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id_name, vertical(job))
-    return home.table, home.report
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -213,7 +251,8 @@ def _note_unknown_names(job: Job, sources: Mapping[str, MatrixSource], problems:
         return
     every = {name for source in sources.values() for name in names_of(source)}
     asked = [("rename", new) for new in job.prepare.rename.values()]
-    asked += job.prepare.rule.names if vertical(job) else ()
+    if vertical(job):
+        asked += [*job.prepare.rule.names, *(("categories", name) for name in job.prepare.categories)]
     for word, name in asked:
         if name not in every:
             fault = f"[prepare] {word}: no party has a column {name!r}"

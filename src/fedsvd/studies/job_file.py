@@ -167,6 +167,13 @@ class Job:
     prepare: PrepareSection
     match: MatchSection = field(default_factory=MatchSection)
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The names of what is predicted: the label columns, or what stands left of ~ in the formula."""
+        rule = self.prepare.joint
+        parsed = None if rule is None else rule.parsed
+        return self.study.label if parsed is None else parsed.targets
+
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
         said = {key: value for key, value in (("device", device), ("engine", engine)) if value is not None}
@@ -219,6 +226,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     _check_keys(file.job)
     _check_match(file)
     file.prepare.expect_fits(file.job.split)
+    _check_formula(file.job, file.prepare)
     job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare, file.match)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
@@ -239,7 +247,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         alpha=study.alpha,
-        targets=len(study.label),
+        targets=len(job.targets),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
@@ -325,6 +333,23 @@ def _check_match(file: _File) -> None:
         raise ConfigError(f"party {linked[0]} has a linkage map, and no records are matched", "align under [match]")
     study = file.job
     file.match.expect_fits(study.split, study.id_columns, study.ids is Ids.TRUST, study.sort_by_id)
+
+
+def _check_formula(study: StudySection, words: PrepareSection) -> None:
+    """A formula says what is predicted, where anything is."""
+    parsed = None if words.joint is None else words.joint.parsed
+    if parsed is None:
+        return
+    if study.label:
+        raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
+    if bool(parsed.outcome) != (study.task is Task.LR):
+        fault = "the formula has no outcome" if study.task is Task.LR else f"task {str(study.task)!r} has no outcome"
+        raise ConfigError(fault, "write y ~ age + C(sex)" if study.task is Task.LR else "write ~ age + C(sex)")
+    if any(name in parsed.categorical or name in words.categories for name in parsed.outcome):
+        raise ConfigError("the outcome of the formula is a category", "a linear regression predicts numbers")
+    if study.task is Task.LR and study.intercept is not parsed.intercept:
+        word = "intercept = false" if not parsed.intercept else "leave intercept = false out"
+        raise ConfigError("the formula and the key intercept do not agree", f"{word}, or write + 0 in the formula")
 
 
 def _check_keys(study: StudySection) -> None:

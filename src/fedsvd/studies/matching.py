@@ -1,11 +1,11 @@
-"""A study on split columns whose records are matched first: two sessions, one after the other (specification, section 8).
+"""A study on split columns whose records are matched first: two sessions, one after the other (specification, 8).
 
 For every rung the parts are these, in this order:
 
 1. ``matching_of(study)`` is the study of the first session (``Task.MATCH``), or None where no records are matched.
-2. ``identified_source(job, source, link)`` is a party's table with one id to each record, made by the rule of the job;
-   ``job_party_data`` then gives the ``PartyData`` that goes into both sessions. Its number of rows is what the party
-   enlists with: the sizes of the sets stand in the plan of the matching.
+2. ``job_party_data`` (``job_data.py``) gives the ``PartyData`` that goes into both sessions, with one id to each record
+   by the rule of the job (``with_record_ids``). Its number of rows is what the party enlists with: the sizes of the
+   sets stand in the plan of the matching.
 3. A user's result of the first session is a ``MatchResult``; ``matched_party`` puts the party's common records in the
    common order. With ``after_matching(study)`` that is what the second session runs on.
 
@@ -67,14 +67,14 @@ def after_matching(study: Study) -> Study:
     return replace(study, check_ids=True)
 
 
-def identified_source(job: Job, source: MatrixSource, link: MatrixSource | None = None) -> IdentifiedTable | None:
-    """A party's table with one id to each record, as this job makes ids; None where its one id column is read as it is.
+def with_record_ids(job: Job, source: MatrixSource, link: MatrixSource | None = None) -> IdentifiedTable:
+    """A party's table with one id to each record, as this job makes ids; one id column is read as it is, unmatched.
 
     ``link`` is the party's linkage map: two columns, its own id and the entity.
     """
     columns = job.study.id_columns
     if job.match.align is None:
-        return identified(source, RecordIds(columns, AS_WRITTEN)) if len(columns) > 1 else None
+        return IdentifiedTable(source) if len(columns) < 2 else identified(source, RecordIds(columns, AS_WRITTEN))
     ids = job.match.record_ids(columns)
     return identified(source, ids, None if link is None else read_link(link, ids.rule))
 
@@ -91,6 +91,20 @@ def matched_party(party: PartyData, found: "MatchResult") -> PartyData:
         ids=None if party.ids is None else party.ids[positions],
         matched=report,
         remembered=memory,
+    )
+
+
+def at_most_common(parties: Sequence[PartyData]) -> tuple[PartyData, ...]:
+    """The parties with as many records as can be common at most: what a plan is made of before they are matched."""
+    rows = np.arange(min(party.table.shape[0] for party in parties))
+    return tuple(
+        replace(
+            party,
+            table=aligned(party.table, rows),
+            labels=None if party.labels is None else party.labels[rows],
+            ids=None if party.ids is None else party.ids[rows],
+        )
+        for party in parties
     )
 
 

@@ -23,6 +23,7 @@ from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.study import Study
@@ -292,3 +293,14 @@ def expect_distinct(ids: NDArray[Any], whose: str) -> None:
     repeated = len(ids) - len(np.unique(ids.astype(np.str_)))
     if repeated:
         raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "keep one row for each id")
+
+
+@contextmanager
+def parties_named(names: tuple[str, ...]) -> Iterator[None]:
+    """Errors in this block call a party by its name, not by its number."""
+    try:
+        yield
+    except FedSVDError as error:
+        for each in (error, *error.problems):
+            each.fault = named(each.fault, names)
+        raise

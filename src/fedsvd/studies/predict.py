@@ -16,8 +16,7 @@ from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_sample, score
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
-from fedsvd.studies.jobs import parties_named
-from fedsvd.studies.parties import PartyData
+from fedsvd.studies.parties import PartyData, parties_named
 from fedsvd.studies.run import Progress, run_study
 from fedsvd.studies.study import Study
 from fedsvd.types import Float

@@ -1,0 +1,146 @@
+"""A study in stages: where tables are prepared by joint numbers, a session that finds them comes before the study.
+
+For every rung the parts are these, in this order:
+
+1. ``preparation_of(job)`` is the study of that first session (``Task.PREPARE``), or None where none is needed: nothing
+   of ``[prepare]`` takes a sum, or columns are split and every party prepares its own.
+2. ``home_data(job, source)`` is what a party brings to it: its table after what it does alone, with gaps and text. Its
+   shape and names are what the party enlists with; ``plan_study`` makes the plan of both sessions from such facts.
+3. A user's result of that session is a ``PreparedTable``, whose ``recipe`` is all that is needed later. It belongs to
+   this party; ``recipe.record()`` and ``of_record`` make JSON of it and back.
+4. ``job_party_data(job, source, labels, recipe=recipe)`` (``job_data.py``) is what the party brings to the study.
+
+``agree`` is the first session of the ``sim`` rung, all parties in this process.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.at_home import HomeReport, HomeTable, as_remembered, by_text, prepared_at_home
+from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.missing import Missing
+from fedsvd.prepare.recipe import Recipe
+from fedsvd.prepare.script import PreparedTable, prepared_again, prepared_alone
+from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.studies.job_file import Job
+from fedsvd.studies.matching import with_record_ids
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.run import Outcome, Progress, run_study
+from fedsvd.studies.study import Study
+from fedsvd.types import Float
+
+
+def preparation_of(job: Job) -> Study | None:
+    """The study of the session that prepares the tables of this job together; None where none is needed."""
+    trust = Trust.PEERS if job.authority is None else Trust.AUTHORITY
+    return preparation_study(job.prepare, job.study.split, trust, job.study.memory)
+
+
+def preparation_study(
+    words: PrepareSection, split: Split, trust: Trust = Trust.PEERS, memory: int | None = None
+) -> Study | None:
+    """The same by the words of ``[prepare]``."""
+    rule = words.joint
+    if rule is None or split is Split.VERTICAL:
+        return None
+    return Study(Task.PREPARE, Split.HORIZONTAL, trust=trust, memory=memory, rule=rule)
+
+
+def home_data(job: Job, source: MatrixSource) -> PartyData:
+    """What a party brings to the preparation of a job."""
+    table = with_record_ids(job, source).table
+    home = home_table(job.prepare, table, job.study.label, job.study.id_name)
+    return PartyData(home.table, prepared=home.report)
+
+
+def home_table(
+    words: PrepareSection, source: MatrixSource, labels: Sequence[str], id: str | None, partly: bool = False
+) -> HomeTable:
+    """A table after all that its party does alone; categories are still text, and gaps may be gaps."""
+    rule = words.joint
+    text: Mapping[str, str | None] = {} if rule is None else {name: rule.category(name).missing for name in rule.text}
+    return prepared_at_home(source, words.rule, labels, id, partly, text=text)
+
+
+@dataclass(frozen=True, repr=False)
+class Made:
+    """A table as ``[prepare]`` wants it, the outcome of its formula, and what was done to it."""
+
+    table: MatrixSource
+    report: HomeReport | None
+    outcome: Float | None = None
+
+
+def prepared_for(
+    words: PrepareSection,
+    source: MatrixSource,
+    labels: Sequence[str],
+    id: str | None,
+    alone: bool,
+    recipe: Recipe | None = None,
+) -> Made:
+    """A table as ``[prepare]`` wants it; labels and ids are still read by their names.
+
+    Where it is prepared by joint numbers these are in ``recipe``, but for one that stands ``alone``: where columns are
+    split, a column is one party's, and so are its numbers.
+    """
+    if words.asks_nothing:
+        return Made(source, None)
+    home, rule = home_table(words, source, labels, id, alone), words.joint
+    if rule is None:
+        return Made(home.table, home.report)
+    if alone:
+        found = prepared_alone(home.table, rule.of_columns(names_of(home.table)))
+    elif recipe is None:
+        raise ConfigError(
+            "this table is prepared together with the other parties', and was not yet", "prepare it first"
+        )
+    else:
+        found = prepared_again(home.table, rule, recipe)
+    report = replace(home.report, recipe=None if alone else found.recipe, findings=found.findings)
+    return Made(found.table, report, found.outcome)
+
+
+def remembered(
+    words: PrepareSection, source: MatrixSource, labels: Sequence[str], id: str | None, vertical: bool
+) -> MatrixSource:
+    """The table as its site remembers it between studies: as it is at home, whatever the joint numbers were.
+
+    Levels are coded by their texts and gaps filled with a small number that depends on how they are filled.
+    """
+    rule, text = as_remembered(words.rule), {} if words.joint is None else words.joint.text
+    ours = names_of(source)
+    levels = {name: tuple(np.unique(source.text(name)[0]).tolist()) for name in text if name in ours}
+    coded = tuple(each for each in rule.ordinal if each[0] not in levels)
+    rule = replace(rule, ordinal=(*coded, *levels.items()), indicators=rule.indicators)
+    if rule.missing in (Missing.MEAN, Missing.ERROR) and words.joint is not None:
+        rule = replace(rule, missing=Missing.CONSTANT, constant=0.5)
+    return prepared_at_home(source, rule, labels, id, vertical, by_text).table
+
+
+def agree(
+    study: Study,
+    parties: Sequence[PartyData],
+    random_state: int | None = None,
+    scratch: Path | None = None,
+    progress: Progress | None = None,
+    policy: Policy | None = None,
+    record: bool = False,
+) -> Outcome:
+    """Run a preparation among these parties, in this process; ``recipes_of`` says what each of them holds then."""
+    return run_study(
+        study, parties, random_state=random_state, scratch=scratch, progress=progress, policy=policy, record=record
+    )
+
+
+def recipes_of(outcome: Outcome) -> tuple[Recipe, ...]:
+    """Every party's recipe, in the order of the parties."""
+    found: tuple[PreparedTable, ...] = outcome.parties
+    return tuple(each.recipe for each in found)
