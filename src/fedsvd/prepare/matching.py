@@ -65,8 +65,3 @@ def aligned(source: MatrixSource, positions: NDArray[np.intp]) -> MatrixSource:
 def aligned_labels(labels: Float, positions: NDArray[np.intp]) -> Float:
     """Labels in the common order."""
     return labels[positions]
-
-
-def size_jumps(size: int, earlier: tuple[int, ...], factor: float) -> bool:
-    """Whether a party's set is larger by more than ``factor`` than in any earlier study: a sign of guessed ids."""
-    return bool(earlier) and size > factor * max(earlier)
