@@ -131,8 +131,8 @@ def _matching(plan: SessionPlan) -> Iterator[str]:
     yield f"The CSP and every party learn how many records each party brings: {sizes}."
     if plan.align is Align.SERVER:
         yield (
-            "The CSP sees a keyed hash of every id, sorted, whose key the parties alone have: how many records any of the "
-            "sets share; no id, and not the order of any table."
+            "The CSP sees a keyed hash of every id, sorted, whose key the parties alone have: how many records any of "
+            "the sets share; no id, and not the order of any table."
         )
         yield "The CSP together with any one party (outside the model) could look up guessed ids in every set."
     else:
@@ -141,8 +141,8 @@ def _matching(plan: SessionPlan) -> Iterator[str]:
         yield f"Party 1 compares points that all parties have blinded: it learns how many records are common{others}."
     yield "Every party learns which of its own records all parties have, and so how many; of other records nothing."
     yield (
-        "A party that brings guessed ids learns of each whether all others have it. How many ids each brings is in this "
-        "plan, and every party commits to its set before any answer."
+        "A party that brings guessed ids learns of each whether all others have it. How many ids each brings is in "
+        "this plan, and every party commits to its set before any answer."
     )
     if plan.least_overlap > 1:
         yield f"Where fewer than {plan.least_overlap} records are common the session ends, and no party learns which."

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from fedsvd.errors import LocalProtocolError
 from fedsvd.linalg.common_rows import common_rows
 from fedsvd.prepare.blinding import Blinding, Points, points_of, shuffled, unshuffled
-from fedsvd.prepare.identifiers import Hashes, expect_distinct, hashed
+from fedsvd.prepare.identifiers import expect_distinct, hashed
 from fedsvd.prepare.matching import checked_positions
 from fedsvd.protocol.matching import HASH_WORDS, POINT_BYTES, answer_rows, expect_overlap, padded_answer, positions_in
 from fedsvd.protocol.plan import SessionPlan
@@ -43,40 +43,40 @@ class MatchResult:
 def script(work: Work) -> Script:
     """Which of this user's records are common to all."""
     plan = work.plan
-    hashes: Hashes = yield Local("hashing ids", lambda: _hashed(work))
-    yield Commit(_commitment(work, hashes))
-    found: NDArray[np.int64]
+    words, order = yield Local("hashing ids", lambda: _hashed(work))
+    yield Commit(_commitment(work, words))
     if plan.align is Align.SERVER:
-        words = np.ascontiguousarray(hashes).view("<u8").astype(np.uint64).reshape(-1, HASH_WORDS)
-        places: Ring = yield Compare(words)
-        found = positions_in(places)
+        found = positions_in((yield Compare(words)))
     else:
-        found = yield from _blinded(work, hashes)
-    positions = checked_positions(found, len(hashes))
+        found = yield from _blinded(work, words)
+    positions = checked_positions(found, len(words))
     expect_overlap(plan, len(positions))
     # The same bytes at every user whose places name the same records.
-    yield Witness("common records", hashlib.sha256(hashes[positions].tobytes()).digest())
-    return MatchResult(positions.astype(np.int64), len(hashes))
+    yield Witness("common records", hashlib.sha256(words[positions].astype("<u8").tobytes()).digest())
+    return MatchResult(order[positions].astype(np.int64), len(words))
 
 
-def _hashed(work: Work) -> Hashes:
+def _hashed(work: Work) -> tuple[Ring, NDArray[np.intp]]:
+    """The keyed hashes of this user's ids, sorted, so that they say nothing of its table; and the order of the ids."""
     if work.ids is None or len(work.ids) != work.plan.counts[work.i]:
         raise LocalProtocolError("the plan matches records, and this party's ids are not those of the plan")
     expect_distinct(work.ids)
-    return hashed(work.ids, work.checks)
+    words = hashed(work.ids, work.checks).view("<u8").astype(np.uint64).reshape(-1, HASH_WORDS)
+    order = np.lexsort(words.T)
+    return words[order], order
 
 
-def _commitment(work: Work, hashes: Hashes) -> bytes:
-    """A salted commitment to the set of ids, in whatever order it came."""
-    ordered = np.sort(np.ascontiguousarray(hashes).view(f"S{hashes.shape[1]}").ravel())
-    content = hashlib.sha256(ordered.tobytes()).digest()
-    return hashlib.sha256(commitment_salt(work.own) + len(hashes).to_bytes(8, "big") + content).digest()
+def _commitment(work: Work, words: Ring) -> bytes:
+    """A salted commitment to the set of ids."""
+    content = hashlib.sha256(words.astype("<u8").tobytes()).digest()
+    return hashlib.sha256(commitment_salt(work.own) + len(words).to_bytes(8, "big") + content).digest()
 
 
-def _blinded(work: Work, hashes: Hashes) -> Script:
+def _blinded(work: Work, words: Ring) -> Script:
     """The positions of the common records, by sets that every user multiplied; i counts from 0, as sets do."""
     plan, i, k = work.plan, work.i, work.plan.k
     factor, each = Blinding(work.own), work.each_part or map
+    hashes = words.astype("<u8").view(np.uint8)
     before, after = (i - 1) % k, (i + 1) % k
     points, own_order = yield Local("blinding", lambda: factor.begin(points_of(hashes, each), each))
     for step in range(1, k):
