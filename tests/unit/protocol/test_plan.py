@@ -11,7 +11,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
@@ -49,6 +49,9 @@ OTHER = {
     "reason": "because",
     "check_ids": True,
     "trust_rows": True,
+    "align": Align.ECDH,
+    "id_rule": "{}",
+    "least_overlap": 5,
     "check": Check.ALL,
     "certain_bound": True,
     "memory": 1 << 20,
