@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.output import Format
+from fedsvd.prepare.missing import Missing
+from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Align, Check, Ids, Mode, Split, Trust, Write
 
 
@@ -17,14 +19,6 @@ class SchemeName(StrEnum):
     SUM = "sum"
     MASK = "mask"
     PAPER = "paper"
-
-
-class MissingAtHome(StrEnum):
-    """What a party does alone about missing values."""
-
-    ERROR = "error"
-    DROP = "drop"
-    CONSTANT = "constant"
 
 
 Parties = Annotated[
@@ -54,7 +48,7 @@ LeastOverlap = Annotated[
 IdDates = Annotated[
     list[str] | None, typer.Option("--id-dates", help="With --align: an id column that holds dates; once for each.")
 ]
-Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
+Label = Annotated[list[str] | None, typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")]
@@ -101,10 +95,38 @@ DropOption = Annotated[
     list[str] | None, typer.Option("--drop", help="Columns to leave out; once for each, or with commas.")
 ]
 MissingOption = Annotated[
-    MissingAtHome | None,
-    typer.Option("--missing", help="Missing values: an error, their rows dropped, or a constant in their place."),
+    Missing | None,
+    typer.Option("--missing", help="Missing values: an error, rows dropped, a constant, or the joint mean instead."),
 ]
 ConstantOption = Annotated[float | None, typer.Option("--constant", help="What --missing constant fills in; 0.")]
+IndicatorsOption = Annotated[
+    bool, typer.Option("--indicators", help="A column NAME_missing says where an entry was filled in.")
+]
+CategoriesOption = Annotated[
+    list[str] | None,
+    typer.Option("--categories", help="Text columns that become indicators; once for each, or with commas."),
+]
+FormulaOption = Annotated[
+    str | None, typer.Option("--formula", help='The columns, in the style of R: "y ~ age * C(sex)"; ~ alone for a PCA.')
+]
+CovariatesOption = Annotated[
+    list[str] | None,
+    typer.Option("--covariates", help="Columns partialled out of all others; once for each, or with commas."),
+]
+CombatOption = Annotated[bool, typer.Option("--combat", help="Remove site effects by ComBat.")]
+PreserveOption = Annotated[
+    list[str] | None,
+    typer.Option("--preserve", help="What --combat leaves in; once for each, or with commas."),
+]
+CentreOption = Annotated[
+    Over | None, typer.Option("--centre", help="Subtract means: of all parties, of each site, or none.")
+]
+ScaleOption = Annotated[
+    Over | None, typer.Option("--scale", help="Divide by deviations: of all parties, of each site, or none.")
+]
+MinimumOption = Annotated[
+    int | None, typer.Option("--minimum", min=1, help="Rarer levels are pooled; no mean of fewer entries is taken.")
+]
 Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
 Name = Annotated[str | None, typer.Option("--name", help="The job's name; the task's where left out.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The results folder; results/NAME where left out.")]

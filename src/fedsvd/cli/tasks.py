@@ -47,6 +47,15 @@ _PREPARE: dict[str, tuple[Any, Any]] = {
     "drop": (options.DropOption, None),
     "missing": (options.MissingOption, None),
     "constant": (options.ConstantOption, None),
+    "indicators": (options.IndicatorsOption, False),
+    "categories": (options.CategoriesOption, None),
+    "formula": (options.FormulaOption, None),
+    "covariates": (options.CovariatesOption, None),
+    "combat": (options.CombatOption, False),
+    "preserve": (options.PreserveOption, None),
+    "centre": (options.CentreOption, None),
+    "scale": (options.ScaleOption, None),
+    "minimum": (options.MinimumOption, None),
 }
 _MATCH: dict[str, tuple[Any, Any]] = {
     "align": (options.AlignOption, None),
@@ -99,8 +108,8 @@ def command(verb: str) -> Callable[..., None]:
 
 
 def _default(key: str) -> Any:
-    """The job file's own default; a regression cannot do without a label."""
-    return inspect.Parameter.empty if key == "label" else StudySection.model_fields[key].default
+    """The job file's own default; a regression without a label has a formula."""
+    return None if key == "label" else StudySection.model_fields[key].default
 
 
 def job_from_options(
@@ -124,8 +133,8 @@ def job_from_options(
         "masks": {key: value for key, value in masks.items() if value is not None},
         "party": named_parties(parties),
     }
-    asked = {key: value for key, value in (prepare or {}).items() if value not in (None, [], ())}
-    for key in ("columns", "drop"):
+    asked = {key: value for key, value in (prepare or {}).items() if value not in (None, [], ()) and value is not False}
+    for key in ("columns", "drop", "categories", "covariates", "preserve"):
         if key in asked:
             asked[key] = [name for words in asked[key] for name in _names(words)]
     if asked:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
+from fedsvd.policy.learned_together import prepared_together
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Task, Trust
 
@@ -24,7 +25,7 @@ def determines_gram(plan: SessionPlan) -> bool:
 
 def gram_by_consent(plan: SessionPlan) -> bool:
     """Whether parties open the joint Gram matrix although what is released does not determine it."""
-    return plan.mode is Mode.A and not determines_gram(plan)
+    return plan.mode is Mode.A and plan.task is not Task.PREPARE and not determines_gram(plan)
 
 
 def full_outputs(plan: SessionPlan) -> bool:
@@ -34,6 +35,8 @@ def full_outputs(plan: SessionPlan) -> bool:
     U_r gives each user ``G U_r = U_r S_r^2``, G the joint Gram matrix, but for r numbers. When the others' data has
     fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
     """
+    if plan.task is Task.PREPARE:
+        return False
     if plan.mode is Mode.A:
         return True
     if plan.task not in _FACTORS:
@@ -117,6 +120,8 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
     if plan.matches:
         return [*_matching(plan)]
+    if plan.task is Task.PREPARE:
+        return [*prepared_together(plan)]
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
     if plan.trust is Trust.AUTHORITY:
         lines.append(_authority(plan))

@@ -70,6 +70,10 @@ class PolicyFile(BaseModel):
         StrictInt | None,
         _from(1, "Most components that may be released; no limit while this line is commented out."),
     ] = _DEFAULTS.most_components
+    least_count: Annotated[
+        StrictInt,
+        _from(1, "Fewest records of a level that is named to all parties, and fewest entries behind a joint mean."),
+    ] = _DEFAULTS.least_count
     least_changed: Annotated[
         StrictInt,
         _from(0, "Fewest records that may change between two studies: one changed record can be computed exactly."),

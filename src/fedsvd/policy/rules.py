@@ -53,6 +53,7 @@ class Policy:
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
+    least_count: int = 5  # fewest records of a level that is named, and entries behind a joint mean
     least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
     versions_per_year: int = 6  # versions of a dataset in full outputs; 0 for no limit
     least_overlap: int = 10  # fewest common records of a matching; fewer end it before any party has them
@@ -70,6 +71,7 @@ class Policy:
             records_for_full=1,
             records=1,
             least_freedom=0,
+            least_count=1,
             schemes=tuple(Scheme),
             least_changed=0,
             versions_per_year=0,
@@ -103,7 +105,24 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_authority(plan),
         *_scheme(plan, policy),
         *_overlap(plan, policy),
+        *_counts(plan, policy),
     )
+
+
+def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """Small counts of a preparation: a level that few records have is nearly a name, a mean of few entries is them."""
+    if plan.task is not Task.PREPARE:
+        return
+    if plan.least_count < policy.least_count:
+        text = (
+            f"levels are named, and means taken, from {plan.least_count} records on, {policy.least_count} are asked "
+            f"for: fewer records can be known by them; set minimum = {policy.least_count} under [prepare]"
+        )
+        yield Finding("least_count", text)
+    fewest = 2 if policy.consent_to_two else policy.parties_for_full
+    if plan.k < fewest:
+        text = f"joint numbers go to {plan.k} parties, {fewest} are asked for: each can compute the other's own of them"
+        yield Finding("parties", text)
 
 
 def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, MissingExtra
@@ -173,6 +174,12 @@ class FormulaTable(Derived):
         if not self._outcome:
             raise ConfigError("the formula has no outcome", "write y ~ ...")
         return np.asarray(matrices.lhs, dtype=np.float64)
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name in self.outcome_names and name not in (self.names or ()):
+            values: NDArray[Any] = self.outcome()[:, self.outcome_names.index(name)]
+            return values
+        return super().column(name)
 
     def _cells(self, rows: Index, columns: Index) -> Float:
         matrices = self._matrices(rows)

@@ -101,7 +101,7 @@ def read_linkage(table: MatrixSource, own: str, entity: str, rule: IdRule) -> Li
 
 
 def _marked(part: str) -> str:
-    """A part of an id in which the sign between parts is marked: ("a|b", "c") and ("a", "b|c") are different records."""
+    """A part of an id, the sign between parts marked in it: ("a|b", "c") and ("a", "b|c") are different records."""
     return part.replace("\\", "\\\\").replace("|", "\\|") if "|" in part or "\\" in part else part
 
 

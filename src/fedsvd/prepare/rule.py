@@ -64,6 +64,11 @@ class Rule:
         return not (self.mean or self.categories or self.formula or effects)
 
     @property
+    def takes_sums(self) -> bool:
+        """Whether any step needs the other parties: means and deviations of a site alone do not."""
+        return bool(planned_steps(self, len(self.text) + 1))
+
+    @property
     def parsed(self) -> Parsed | None:
         return parse(self.formula) if self.formula else None
 

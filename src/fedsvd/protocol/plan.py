@@ -66,6 +66,7 @@ class SessionPlan:
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
     steps: tuple[PlannedStep, ...] = ()  # the sums of a preparation, in order
+    least_count: int = 0  # of a preparation: rarer levels are pooled, and no mean of fewer entries is taken
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:

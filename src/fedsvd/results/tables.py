@@ -40,8 +40,8 @@ SHARED = {
     Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept"),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference"),
-    Split.VERTICAL: (),
+    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", "preparation"),
+    Split.VERTICAL: ("preparation",),
 }
 
 
@@ -83,6 +83,8 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
         to = to.adding(facts={"matching": data.matched.record()})
     if data.prepared is not None:
         to = to.adding(facts={"prepared": data.prepared.record()})
+        if data.prepared.recipe is not None:
+            to = to.adding(facts={"recipe": data.prepared.recipe.record()})
     if isinstance(computed, FactorsResult) and computed.verified is not None:
         to = to.adding(facts={"verified": asdict(computed.verified)})
     match computed:

@@ -28,10 +28,13 @@ from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, parties_named
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
+
+_AS_THEY_ARE = PrepareSection()
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,8 +49,14 @@ class Prepared:
     targets: tuple[str, ...]
     id: str | None = None
     write: Write = Write.NPY
-    prepare: tuple[str, ...] = ()  # what every party does to its table first
+    words: PrepareSection = _AS_THEY_ARE  # what is done to every table first
     agreed: "Outcome | None" = None  # the session in which tables were prepared together
+    match: tuple[str, ...] = ()  # how records are matched, in sentences
+
+    @property
+    def prepare(self) -> list[str]:
+        """What is done to every table first, in sentences."""
+        return [*self.match, *self.words.description()]
 
     @property
     def label_holder(self) -> str | None:
@@ -95,8 +104,9 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         job.targets,
         job.study.id_name,
         job.study.write,
-        (*job.match.description(job.study.id_columns), *job.prepare.description()),
+        job.prepare,
         agreed,
+        tuple(job.match.description(job.study.id_columns)),
     )
 
 

@@ -29,7 +29,7 @@ from fedsvd.prepare.record_ids import BETWEEN
 from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
-from fedsvd.studies.job_values import Bytes, Columns, Count, IdColumns, Name, Text
+from fedsvd.studies.job_words import Bytes, Columns, Count, IdColumns, Name, Text
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
@@ -169,10 +169,8 @@ class Job:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names of what is predicted: the label columns, or what stands left of ~ in the formula."""
-        rule = self.prepare.joint
-        parsed = None if rule is None else rule.parsed
-        return self.study.label if parsed is None else parsed.targets
+        """What is predicted: the label columns, or what stands left of ~ in the formula."""
+        return self.prepare.targets or self.study.label
 
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
@@ -225,8 +223,8 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
     _check_parties(file)
     _check_keys(file.job)
     _check_match(file)
-    file.prepare.expect_fits(file.job.split)
-    _check_formula(file.job, file.prepare)
+    aligned = file.match.align is not None
+    file.prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
     job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare, file.match)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
@@ -333,23 +331,6 @@ def _check_match(file: _File) -> None:
         raise ConfigError(f"party {linked[0]} has a linkage map, and no records are matched", "align under [match]")
     study = file.job
     file.match.expect_fits(study.split, study.id_columns, study.ids is Ids.TRUST, study.sort_by_id)
-
-
-def _check_formula(study: StudySection, words: PrepareSection) -> None:
-    """A formula says what is predicted, where anything is."""
-    parsed = None if words.joint is None else words.joint.parsed
-    if parsed is None:
-        return
-    if study.label:
-        raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
-    if bool(parsed.outcome) != (study.task is Task.LR):
-        fault = "the formula has no outcome" if study.task is Task.LR else f"task {str(study.task)!r} has no outcome"
-        raise ConfigError(fault, "write y ~ age + C(sex)" if study.task is Task.LR else "write ~ age + C(sex)")
-    if any(name in parsed.categorical or name in words.categories for name in parsed.outcome):
-        raise ConfigError("the outcome of the formula is a category", "a linear regression predicts numbers")
-    if study.task is Task.LR and study.intercept is not parsed.intercept:
-        word = "intercept = false" if not parsed.intercept else "leave intercept = false out"
-        raise ConfigError("the formula and the key intercept do not agree", f"{word}, or write + 0 in the formula")
 
 
 def _check_keys(study: StudySection) -> None:

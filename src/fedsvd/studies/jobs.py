@@ -13,6 +13,7 @@ from fedsvd.studies.matching import at_most_common, matching_of, run_stages
 from fedsvd.studies.parties import Problems, expect_readable, expect_shapes, parties_named
 from fedsvd.studies.planning import Planned
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for
+from fedsvd.studies.stages import preparation_facts
 
 
 def plan_job(prepared: Prepared) -> Planned:
@@ -87,6 +88,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         id=prepared.id,
         why=outcome.why,
         agreement=outcome.agreement,
+        facts=preparation_facts(prepared.words, None if prepared.agreed is None else prepared.agreed.plan),
     )
     brought = prepared.parties if outcome.matched is None else outcome.matched.parties
     users = zip(outcome.plan.users, outcome.parties, brought, strict=True)

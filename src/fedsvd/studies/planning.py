@@ -73,7 +73,9 @@ def _plan_preparation(
         raise ConfigError("nothing of this preparation takes a sum", "prepare the tables at home")
     why = "the parties open every sum themselves"
     plan = _session_plan(study, m, counts, Scheme.SUM, Mode.A, study.memory or DEFAULT_MEMORY)
-    return Planned(replace(plan, session=session, reason=why, identities=identities, steps=steps), why)
+    return Planned(
+        replace(plan, session=session, reason=why, identities=identities, steps=steps, least_count=rule.minimum), why
+    )
 
 
 def _session_plan(

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
+from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
@@ -22,7 +24,9 @@ from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
 from fedsvd.studies.matching import AS_WRITTEN, run_stages
 from fedsvd.studies.parties import PartyData, parties_named
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Progress
+from fedsvd.studies.stages import new_rows
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -84,11 +88,16 @@ def predicted(model: PartyResult, predictions: Float, party: PartyData) -> Party
 
 def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
-    table, ids = _identified(model, table)
+    words, recipe = model.facts.get("preparation", {}).get("words"), model.facts.get("recipe")
+    section = None if words is None or model.features is None else PrepareSection.model_validate(words)
+    table, ids = _identified(model, table if section is None else renamed(table, section.rename))
+    features = table
+    if section is not None and model.features is not None:
+        made = None if recipe is None else of_record(recipe)
+        features = new_rows(section, table, model.id, made, model.features)
     known = table.names or ()
     labels = labels_in(table, model.targets) if model.targets and set(model.targets) <= set(known) else None
-    features = table if model.features is None else with_features(table, model.features)
-    return PartyData(features, labels, ids)
+    return PartyData(features if model.features is None else with_features(features, model.features), labels, ids)
 
 
 def _identified(model: PartyResult, table: MatrixSource) -> tuple[MatrixSource, NDArray[Any] | None]:

@@ -11,6 +11,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import PlannedStep, StepKind
 from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
@@ -60,6 +61,8 @@ OTHER = {
     "column_names": "ee" * 32,
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
+    "steps": (PlannedStep("totals and counts", StepKind.WIDE, 7),),
+    "least_count": 5,
     "protocol": 99,
 }
 

@@ -1,4 +1,4 @@
-"""The values that keys of a job file take: names, columns, counts, amounts of memory; with limits to every length."""
+"""The kinds of values that a job file holds: names, columns, counts, amounts of bytes; each with its limits."""
 
 import re
 from typing import Annotated
