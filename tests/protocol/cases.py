@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedsvd.protocol.tasks import Check, Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -69,6 +69,13 @@ def row_ids(k: int = 2, **asked) -> Federation:
     return svd(k, ids=[np.arange(M)] * k, check_ids=True, **asked)
 
 
+def match(align: Align, k: int = 2, **asked) -> Federation:
+    """Sets of 4, 5, 6 ... ids, all of which have three of them in common."""
+    sets = [[f"{who} {row}" if row > 2 else f"all {row}" for row in range(4 + who)][::-1] for who in range(k)]
+    tables = [np.zeros((len(ids), 1)) for ids in sets]
+    return Federation(tables, Task.MATCH, V, ids=sets, align=align, least_overlap=3, **asked)
+
+
 CASES: dict[str, Callable[..., Federation]] = {
     "svd": svd,
     "svd dealt by the TA": lambda k=2: svd(k, trust=Trust.AUTHORITY),
@@ -111,4 +118,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
     "predict": predict,
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),
+    "match by hashes": lambda k=2: match(Align.SERVER, k),
+    "match by hashes, two ids a message": lambda k=2: match(Align.SERVER, k, memory=512),
+    "match by blinded points": lambda k=2: match(Align.ECDH, k),
+    "match by blinded points, two ids a message": lambda k=2: match(Align.ECDH, k, memory=512),
 }

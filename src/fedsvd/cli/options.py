@@ -9,7 +9,7 @@ import typer
 from fedsvd.cli.output import Format
 from fedsvd.prepare.missing import Missing
 from fedsvd.prepare.sites import Over
-from fedsvd.protocol.tasks import Check, Ids, Mode, Split, Trust, Write
+from fedsvd.protocol.tasks import Align, Check, Ids, Mode, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -29,11 +29,24 @@ Components = Annotated[int | None, typer.Option(min=1, help="How many components
 SplitOption = Annotated[
     Split, typer.Option("--split", help="horizontal: parties hold different rows. vertical: different columns.")
 ]
-Id = Annotated[str | None, typer.Option("--id", help="The column of row ids; compared where columns are split.")]
+Id = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="The column of row ids, once for each of several; compared where columns are split."),
+]
 SortById = Annotated[bool, typer.Option("--sort-by-id", help="Let every party sort its rows by id first, locally.")]
 IdsOption = Annotated[
     Ids,
     typer.Option("--ids", help="Split columns: compare the rows' ids, or trust that all have their rows in one order."),
+]
+AlignOption = Annotated[
+    Align | None,
+    typer.Option("--align", help="Match records by id first: hashes at the CSP, or points the parties blind in turn."),
+]
+LeastOverlap = Annotated[
+    int | None, typer.Option("--least-overlap", min=1, help="With --align: fewer common records end the study; 10.")
+]
+IdDates = Annotated[
+    list[str] | None, typer.Option("--id-dates", help="With --align: an id column that holds dates; once for each.")
 ]
 Label = Annotated[list[str] | None, typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]

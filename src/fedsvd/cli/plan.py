@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedsvd.studies.job_data import Prepared
     from fedsvd.studies.planning import Planned
 
-PREPARED = "What each party does to its own table first, at home"
+PREPARED = "What is done to every party's table first"
 
 
 def plan(
@@ -56,7 +56,7 @@ def plan(
 
 
 def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
-    plan = planned.plan
+    plan, first = planned.plan, None if prepared.agreed is None else prepared.agreed.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     return {
         "job": prepared.name,
@@ -75,10 +75,12 @@ def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
             for name, party in zip(prepared.names, prepared.parties, strict=True)
         ],
         "prepare": list(prepared.prepare),
-        "leaves_each_site": leaves_each_site(plan),
+        "leaves_each_site": [*(() if first is None else leaves_each_site(first)), *leaves_each_site(plan)],
         "rows": how_rows_belong(plan) or None,
         "released": {item: _whom(plan, item) for item in plan.release},
-        "learns": [named(line, prepared.names) for line in what_each_role_learns(plan)],
+        "learns": [
+            named(line, prepared.names) for stage in (first, plan) if stage for line in what_each_role_learns(stage)
+        ],
     }
 
 
@@ -115,6 +117,9 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     from fedsvd.protocol.upload import upload_bytes
 
     lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
+    if plan.task is Task.PREPARE:
+        parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in plan.steps]
+        return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
     if plan.check_ids:
         lines.append("one keyed hash of all its row ids; the key stays among the parties")
     if plan.centre or plan.task is Task.LR:

@@ -60,6 +60,11 @@ _PREPARE: dict[str, tuple[Any, Any]] = {
     "scale": (options.ScaleOption, None),
     "minimum": (options.MinimumOption, None),
 }
+_MATCH: dict[str, tuple[Any, Any]] = {
+    "align": (options.AlignOption, None),
+    "least_overlap": (options.LeastOverlap, None),
+    "id_dates": (options.IdDates, None),
+}
 _MASKS: dict[str, tuple[Any, Any]] = {
     "scheme": (options.SchemeOption, options.SchemeName.AUTO),
     "mode": (options.ModeOption, None),
@@ -83,18 +88,20 @@ def command(verb: str) -> Callable[..., None]:
     """The function behind ``fedsvd VERB``, with the signature that Typer reads."""
     task = Task(verb)
     study = [key for key in _STUDY if applies(key, task)]
+    matching = _MATCH if applies("ids", task) else {}
 
     def run(party: list[str], **given: Any) -> None:
         section = {key: given[key] for key in study}
         masks = {key: given[key] for key in _MASKS}
         prepare = {key: given[key] for key in _PREPARE}
-        job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare)
+        match = {key: given[key] for key in matching}
+        job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare, match)
         output = Output(given["format"], given["quiet"])
         run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent"))
         carry_out_on(given["env"], output, job, *run_options)
 
     keys = {"party": (options.Parties, inspect.Parameter.empty)}
-    keys |= {key: (_STUDY[key], _default(key)) for key in study} | _PREPARE | _MASKS | _RUN
+    keys |= {key: (_STUDY[key], _default(key)) for key in study} | matching | _PREPARE | _MASKS | _RUN
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = [inspect.Parameter(key, kind, default=default, annotation=it) for key, (it, default) in keys.items()]
     run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
@@ -116,6 +123,7 @@ def job_from_options(
     trust: Trust,
     name: str | None,
     prepare: dict[str, Any] | None = None,
+    match: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a job file with these options would describe; options that were left out are left out there."""
     section = {key: value for key, value in study.items() if value not in (None, [], ())}
@@ -131,6 +139,9 @@ def job_from_options(
     asked = prepare_section(prepare or {})
     if asked:
         record["prepare"] = asked
+    matched = {key.removeprefix("id_"): value for key, value in (match or {}).items() if value not in (None, [], ())}
+    if matched:
+        record["match"] = matched
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())

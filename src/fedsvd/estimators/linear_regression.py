@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, documented, projected, whole_number
 from fedsvd.estimators.inference import InferenceTable, names_of_targets
+from fedsvd.estimators.matched import in_own_rows
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.policy.rules import Policy
@@ -108,8 +109,9 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
-        id: str | None = None,
+        id: str | list[str] | None = None,
         ids: str = "compare",
+        align: str | None = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
@@ -129,6 +131,7 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         self.random_state = random_state
         self.id = id
         self.ids = ids
+        self.align = align
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -157,7 +160,7 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         holder = self._label_holder(tables)
         if self.ids == Ids.COMPARE and not tables.rehearsed:
             expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, holder)
-        given, y = y, joint_labels(y, tables.counts)
+        given, y = y, joint_labels(y, (tables.sources[holder].shape[0],) if tables.aligned else tables.counts)
         Y = y.reshape(len(y), -1)
         if tables.split is Split.HORIZONTAL:
             labels: list[Float | None] = [*cut(Y, tables.edges)]
@@ -173,7 +176,7 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
             label_user=holder + 1 if tables.split is Split.VERTICAL else 0,
         )
         outcome = self._run(study, tables.parties(labels), tables.rehearsed)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        self._remember_run(outcome)
         self._store(outcome.parties, flat=y.ndim == 1)
         self.target_names_ = names_of_targets(given, Y.shape[1])
         return self
@@ -193,6 +196,7 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
+            With ``align`` a row for each of the label holder's table, NaN where not all parties have the record.
         """
         self._expect_fitted()
         parts = parts_like_fitted(self, X)
@@ -203,7 +207,10 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
             bias = np.broadcast_to(self.intercept_, W.shape[1:])
             parties = [PartyData(part.source, None, part.ids, (W[part.columns], bias)) for part in parts]
             outcome = self._run(study, parties, rehearsed=False)
-            predicted: Float = outcome.parties[self.plan_.label_user - 1].predictions
+            holder = self.plan_.label_user - 1
+            predicted: Float = outcome.parties[holder].predictions
+            if outcome.matched is not None:
+                predicted = in_own_rows(predicted, np.asarray(parts[holder].ids), outcome.matched, holder)
         else:
             predicted = np.concatenate([projected(part.source, W) for part in parts]) + self.intercept_
         return predicted[:, 0] if self.coef_.ndim == 1 else predicted

@@ -20,6 +20,7 @@ from fedsvd.estimators.linear_regression import FederatedLinearRegression, Party
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.svd import FederatedSVD
+from fedsvd.prepare.record_ids import of_text
 from fedsvd.protocol.tasks import Ids, Item, Split, Task
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
@@ -175,6 +176,7 @@ def _common(here: PartyResult) -> dict[str, Any]:
         "block_size": plan.block or None,
         "memory": None if plan.memory in (DEFAULT_MEMORY, least_memory(plan) if plan.compress else 0) else plan.memory,
         "n_parties": plan.k,
+        **({} if plan.align is None else {"align": str(plan.align), "id": list(of_text(plan.id_rule).columns)}),
         **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }
 

@@ -60,8 +60,8 @@ class HomeReport:
     gaps: Gaps
     dropped: int
     left_out: tuple[str, ...]
-    recipe: Recipe | None = None  # of what was done together with the other parties
-    findings: tuple[str, ...] = ()
+    recipe: Recipe | None = None  # of what took joint numbers
+    alone: bool = False  # whether these are of this table alone: split columns
 
     @property
     def filled(self) -> int:
@@ -77,12 +77,12 @@ class HomeReport:
             "entries_filled": self.filled,
             "missing_by_column": {name: count for name, count in held if count},
             "columns_left_out": list(self.left_out),
-            **({} if self.recipe is None else {"together": self.recipe.summary()}),
+            **({} if self.recipe is None or self.alone else {"together": self.recipe.summary()}),
         }
 
     def __str__(self) -> str:
         left_out = f"; columns left out: {listed(self.left_out)}" if self.left_out else ""
-        together = "" if self.recipe is None else "".join(f"; {line}" for line in self.recipe.lines())
+        together = "" if self.recipe is None or self.alone else "".join(f"; {line}" for line in self.recipe.lines())
         return f"{missing.FillReport(self.how, self.gaps, self.dropped)}{left_out}{together}"
 
 

@@ -5,7 +5,7 @@ predicted. A recipe holds joint means and levels, which all parties have, and th
 has: it stays with its owner. ``record`` and ``of_record`` are its JSON; numbers survive it bit by bit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -29,6 +29,15 @@ class Fills:
     values: Float
     marked: tuple[str, ...] = ()
 
+    def of(self, names: Sequence[str]) -> Float:
+        """The values for these columns; new rows need not have the outcome of a formula among them."""
+        place = {name: j for j, name in enumerate(self.names)}
+        lacking = [name for name in names if name not in place]
+        if lacking:
+            fault = f"the preparation knows no column {listed(lacking)}"
+            raise DataError(fault, "give the columns of the study")
+        return self.values[[place[name] for name in names]]
+
 
 @dataclass(frozen=True, repr=False)
 class Partialled:
@@ -51,6 +60,7 @@ class Filled:
 class Recipe:
     """Each part is there if the rule asks for it."""
 
+    numbers: tuple[str, ...] = ()  # the columns of numbers that it reads
     levels: tuple[JointLevels, ...] = ()
     fills: Fills | None = None
     joint: Filled | None = None
@@ -58,7 +68,7 @@ class Recipe:
     adjustment: combat.Adjustment | None = None
     partialled: Partialled | None = None
     moments: Moments | None = None
-    columns: tuple[str, ...] = ()  # of the table before, in the order of the study
+    findings: tuple[str, ...] = ()  # what looks odd about this party's columns next to the others'
 
     def __repr__(self) -> str:
         return f"Recipe({', '.join(part.name for part in fields(self) if getattr(self, part.name))})"
@@ -80,6 +90,7 @@ class Recipe:
         if self.joint is not None:
             size = self.joint.rows * self.joint.columns
             lines.append(f"at all parties together {self.joint.missing} of {size} entries were filled in")
+        lines += self.findings
         lines += [f"column {joint.name!r} has the levels {listed(joint.all)}" for joint in self.levels]
         return lines
 
@@ -105,7 +116,7 @@ def of_record(record: Mapping[str, Any]) -> Recipe:
         raise DataError("this is no stored preparation", "prepare the table again")
     parts = {name: _part(kind, record[name]) for name, kind in _PARTS.items() if name in record}
     levels = tuple(JointLevels(each["name"], tuple(each["levels"]), each["other"]) for each in record.get("levels", ()))
-    return Recipe(levels, **parts, columns=tuple(record.get("columns", ())))
+    return Recipe(tuple(record["numbers"]), levels, findings=tuple(record.get("findings", ())), **parts)
 
 
 def _plain(part: Any) -> Any:

@@ -11,7 +11,7 @@ left out where the rule does not ask for it:
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,7 +52,6 @@ class PreparedTable:
     gaps: Gaps
     outcome: Float | None = None
     outcome_names: tuple[str, ...] = ()
-    findings: tuple[str, ...] = field(default=())
 
 
 Script = Generator[AskSum, Float, PreparedTable]
@@ -63,20 +62,18 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     start = _Start.of(source, rule)
     levels = yield from _levels(start, rule, key)
     fills, joint, findings = yield from _fills(start, rule)
-    recipe = Recipe(tuple(levels), fills, joint, columns=names_of(source))
+    recipe = Recipe(names_of(start.numbers), tuple(levels), fills, joint, findings=findings)
     table = start.encoded(recipe, rule)
     last, recipe = yield from _site_effects(table, rule, recipe)
-    return start.ended(last, table, recipe, findings)
+    return start.ended(last, table, recipe)
 
 
 def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> PreparedTable:
     """A table prepared by a recipe, without any other party: the same one again, or new rows of the same party."""
-    lacking = [name for name in recipe.columns if name not in names_of(source)]
-    if lacking:
-        raise DataError(
-            f"the table has no column {listed(lacking)}, which was prepared", "give the columns of the study"
-        )
-    start = _Start.of(arranged(source, recipe.columns) if recipe.columns else source, rule)
+    if rule.parsed is None:  # in the order of the study, whichever the table has
+        held = names_of(source)
+        source = arranged(source, [name for name in (*recipe.numbers, *rule.text) if name in held])
+    start = _Start.of(source, rule)
     table = last = start.encoded(recipe, rule)
     if recipe.model is not None and recipe.adjustment is not None:
         last = combat.Harmonised(last, recipe.model, recipe.adjustment)
@@ -84,7 +81,7 @@ def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> Prepared
         last = sites.Residuals(last, rule.covariates, recipe.partialled.means, recipe.partialled.coefficients)
     if recipe.moments is not None:
         last = sites.Standardised(last, recipe.moments.means, recipe.moments.deviations)
-    return start.ended(last, table, recipe, ())
+    return start.ended(last, table, recipe)
 
 
 def prepared_alone(source: MatrixSource, rule: Rule) -> PreparedTable:
@@ -151,9 +148,7 @@ class _Start:
         """The numbers with their gaps filled and encoded columns after them, or what the formula makes of them."""
         table = self.numbers
         if recipe.fills is not None:
-            if recipe.fills.names != names_of(table):
-                raise DataError("the table has other columns than the preparation", "give the columns of the study")
-            table = missing.Filled(table, recipe.fills.values, recipe.fills.marked)
+            table = missing.Filled(table, recipe.fills.of(names_of(table)), recipe.fills.marked)
         levels = {joint.name: joint for joint in recipe.levels}
         if rule.parsed is not None:
             gaps = {name: level for name in self.text if (level := rule.category(name).missing) is not None}
@@ -164,13 +159,11 @@ class _Start:
         codings = [Indicators(levels[one.name], one.reference, one.drop_first, one.missing) for one in each]
         return SideBySide(table, encoded(arranged(self.source, self.text), codings))
 
-    def ended(
-        self, last: MatrixSource, table: MatrixSource, recipe: Recipe, findings: tuple[str, ...]
-    ) -> PreparedTable:
+    def ended(self, last: MatrixSource, table: MatrixSource, recipe: Recipe) -> PreparedTable:
         """``last`` with what goes with it; the outcome is that of ``table``, before any effect was removed."""
         if not isinstance(table, FormulaTable) or not table.outcome_names:
-            return PreparedTable(last, recipe, self.gaps, findings=findings)
-        return PreparedTable(last, recipe, self.gaps, table.outcome(), table.outcome_names, findings)
+            return PreparedTable(last, recipe, self.gaps)
+        return PreparedTable(last, recipe, self.gaps, table.outcome(), table.outcome_names)
 
 
 def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, list[JointLevels]]:

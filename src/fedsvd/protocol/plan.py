@@ -19,7 +19,7 @@ from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.steps import PlannedStep
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
@@ -54,6 +54,9 @@ class SessionPlan:
     reason: str = ""  # why this scheme and this mode, in words
     check_ids: bool = False
     trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
+    align: Align | None = None  # how records are matched: by this session, or by one before it
+    id_rule: str = ""  # how ids are normalised before they are matched, in words
+    least_overlap: int = 0  # fewer common records than this end a matching before any user has them
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     memory: int = 1 << 30  # bytes a role may use for panels and batches
@@ -63,6 +66,7 @@ class SessionPlan:
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
     steps: tuple[PlannedStep, ...] = ()  # the sums of a preparation, in order
+    least_count: int = 0  # of a preparation: rarer levels are pooled, and no mean of fewer entries is taken
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:
@@ -72,6 +76,8 @@ class SessionPlan:
             common, theirs = self.table_words
             fault = f"every party needs rows and columns, got {self.m} {common} and {list(self.counts)} {theirs}"
             raise ConfigError(fault, "give every party a table with both")
+        if self.task is Task.MATCH and self.align is None:
+            raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
         if len({step.name for step in self.steps}) < len(self.steps):
@@ -155,6 +161,16 @@ class SessionPlan:
     def stacks_labels(self) -> bool:
         """Whether this is a regression on split columns, where labels are appended to the rows."""
         return self.task is Task.LR and self.split is Split.VERTICAL
+
+    @property
+    def matches(self) -> bool:
+        """Whether this session matches records: its counts are the sizes of the users' sets, and m is 1."""
+        return self.task is Task.MATCH
+
+    @property
+    def opens_nothing(self) -> bool:
+        """Whether no matrix is added up or uploaded: predictions and matchings."""
+        return self.task in (Task.PREDICT, Task.MATCH)
 
     @property
     def factors(self) -> bool:

@@ -11,6 +11,7 @@ class Task(StrEnum):
     LSA = "lsa"
     LR = "lr"
     PREDICT = "predict"
+    MATCH = "match"  # which records all parties have, before a study on split columns
     PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
 
 
@@ -69,6 +70,7 @@ class Item(StrEnum):
     COEFFICIENTS = "coefficients"
     INTERCEPT = "intercept"
     SCORE = "score"  # R^2 and MSE, for the label holder alone
+    COMMON = "common records"  # which of its own records all parties have, for user i alone
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
 
 
@@ -78,6 +80,7 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.PCA: (Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.PREDICT: (Item.SCORE,),
+    Task.MATCH: (Item.COMMON,),
     Task.PREPARE: (),
 }
 
@@ -87,6 +90,13 @@ class Ids(StrEnum):
 
     COMPARE = "compare"
     TRUST = "trust"
+
+
+class Align(StrEnum):
+    """How records of split columns are matched before a study (specification, section 8)."""
+
+    SERVER = "server"  # the CSP compares keyed hashes: it learns sizes and overlaps
+    ECDH = "ecdh"  # users blind points in turn: the CSP learns sizes
 
 
 class Write(StrEnum):

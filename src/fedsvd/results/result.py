@@ -24,7 +24,7 @@ from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.results.folder import Table
 
 if TYPE_CHECKING:  # a plan is made, and shown, without any role
@@ -203,6 +203,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     for key, kind in {**kinds, "check": Check}.items():
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
+    values["align"] = None if record.get("align") is None else Align(record["align"])
     values["release"] = tuple(Item(item) for item in record["release"])
     values["steps"] = tuple(PlannedStep(**{**step, "kind": StepKind(step["kind"])}) for step in record.get("steps", ()))
     for name in ("counts", "identities", "prekeys"):

@@ -292,7 +292,7 @@ class Site:
             plan=plan,
             certificate=certificate_of(plan, computed, accounts(me, finished.meter, finished.played)),
             targets=job.targets,
-            id=job.study.id,
+            id=job.study.id_name,
             why="as planned with the others",
             agreement=finished.agreement,
         )

@@ -27,13 +27,16 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, one_order, parties_named
+from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
 BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
+_AS_THEY_ARE = PrepareSection()
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,8 +51,15 @@ class Prepared:
     targets: tuple[str, ...]
     id: str | None = None
     write: Write = Write.NPY
-    prepare: tuple[str, ...] = ()  # what every party does to its table first
+    words: PrepareSection = _AS_THEY_ARE  # what is done to every table first
     agreed: "Outcome | None" = None  # the session in which tables were prepared together
+    match: tuple[str, ...] = ()  # how records are matched, in sentences
+    by_name: bool = False  # columns were put in the order of their names
+
+    @property
+    def prepare(self) -> list[str]:
+        """What is done to every table first, in sentences."""
+        return [*self.match, *self.words.description(), *((BY_NAME,) if self.by_name else ())]
 
     @property
     def label_holder(self) -> str | None:
@@ -74,10 +84,12 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
                 labels = job.study.label if not vertical(job) or holder == i else ()
                 if agreed is None and preparation_of(job) is not None:
                     continue  # what is wrong with the tables was noted
-                data = job_party_data(job, sources[party.name], labels, recipe=recipes.get(party.name))
+                recipe, link = recipes.get(party.name), job.link_of(party)
+                linkage = None if link is None else open_source(link, scratch=scratch)
+                data = job_party_data(job, sources[party.name], labels, recipe=recipe, link=linkage)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
-    done = tuple(job.prepare.description())
+    order = None
     if not vertical(job):
         extents = {name: Extent(*data.table.shape, features[name]) for name, data in parties.items()}
         for misfit in misfits(Split.HORIZONTAL, extents):
@@ -86,7 +98,6 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         if order is not None:
             parties = {name: in_order(data, order) for name, data in parties.items()}
             features = dict.fromkeys(features, order)
-            done = (*done, BY_NAME)
     study = study_of(job, holder)
     names = tuple(party.name for party in job.parties)
     if problems:  # the files are to be repaired in any case: say what else is wrong with them
@@ -99,10 +110,12 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         tuple(parties.values()),
         tuple(features.values()),
         job.targets,
-        job.study.id,
+        job.study.id_name,
         job.study.write,
-        done,
+        job.prepare,
         agreed,
+        tuple(job.match.description(job.study.id_columns)),
+        order is not None,
     )
 
 
@@ -172,32 +185,42 @@ def job_party_data(
     own_names: Sequence[str] | None = None,
     recipe: Recipe | None = None,
     alone: bool = False,
+    link: MatrixSource | None = None,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
     ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
     parties came to together (``stages.py``), where tables are prepared so; ``alone`` where its own numbers will do.
+    ``link`` is the party's linkage map.
     """
-    study, words = job.study, job.prepare
-    made = prepared_for(words, source, labels, study.id, alone or vertical(job), recipe)
-    data = replace(party_data(made.table, labels, study.id, study.sort_by_id, made.outcome), prepared=made.report)
-    return replace(data, remembered=_memory(job, source, labels, own_names))
+    study, words, id = job.study, job.prepare, job.study.id_name
+    found = with_record_ids(job, source, link)
+    made = prepared_for(words, found.table, labels, id, alone or vertical(job), recipe)
+    data = party_data(made.table, labels, id, study.sort_by_id, made.outcome)
+    memory = _memory(job, source, found.table, labels, own_names)
+    return replace(data, prepared=made.report, without_link=found.without_link, remembered=memory)
 
 
 def preparation_data(
     job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
 ) -> PartyData:
     """What one party brings to the session in which tables are prepared together."""
-    return replace(home_data(job, source), remembered=_memory(job, source, labels, own_names))
+    return replace(home_data(job, source), remembered=_memory(job, source, source, labels, own_names))
 
 
-def _memory(job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None) -> PartyData | None:
+def _memory(
+    job: Job,
+    source: MatrixSource,
+    identified: MatrixSource,
+    labels: Sequence[str],
+    own_names: Sequence[str] | None,
+) -> PartyData | None:
     """The table as its site remembers it between studies, the same at every stage; None where it is as it is."""
-    study, words = job.study, job.prepare
+    study, words, id = job.study, job.prepare, job.study.id_name
     if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
         return None
     own = dict(zip(names_of(source), own_names, strict=True))
-    memory = party_data(remembered(words, source, labels, study.id, vertical(job)), labels, study.id, study.sort_by_id)
+    memory = party_data(remembered(words, identified, labels, id, vertical(job)), labels, id, study.sort_by_id)
     return replace(memory, table=under_own_names(memory.table, own))
 
 

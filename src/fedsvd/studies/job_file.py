@@ -8,7 +8,7 @@ lengths are limited: a submitted job is stored by the CSP and read by every memb
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,10 +25,12 @@ from pydantic import (
 
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
+from fedsvd.prepare.record_ids import BETWEEN
 from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
-from fedsvd.studies.job_words import Bytes, Column, Columns, Count, Name, Text
+from fedsvd.studies.job_words import Bytes, Columns, Count, IdColumns, Name, Text
+from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
@@ -80,7 +82,7 @@ class StudySection(_Section):
     ) = None
     label: Columns = ()
     label_party: Name | None = None
-    id: Column | None = None
+    id: IdColumns | None = None
     sort_by_id: StrictBool = False
     ids: Annotated[Ids, BeforeValidator(lambda value: one_of(value, Ids))] = Ids.COMPARE
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -93,6 +95,16 @@ class StudySection(_Section):
     engine: Text | None = None
     write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
+
+    @property
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that a row's id is made of; none where rows have none."""
+        return () if self.id is None else (self.id,) if isinstance(self.id, str) else self.id
+
+    @property
+    def id_name(self) -> str | None:
+        """What the ids are read by: the id column, or the names of several with a sign between them."""
+        return BETWEEN.join(self.id_columns) or None
 
     @property
     def asked(self) -> tuple[Item, ...] | None:
@@ -123,16 +135,18 @@ class AuthoritySection(_Section):
 
 
 class PartySection(_Section):
-    """``[[party]]``: who takes part; ``data`` on one machine only."""
+    """``[[party]]``: who takes part; ``data`` and ``link`` on one machine only."""
 
     name: Name
     data: Text | None = None
+    link: Text | None = None
 
 
 class _File(_Section):
     """A job file of fedsvd."""
 
     job: StudySection
+    match: MatchSection = MatchSection()
     prepare: PrepareSection = PrepareSection()
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
@@ -151,6 +165,7 @@ class Job:
     parties: tuple[PartySection, ...]
     folder: Path
     prepare: PrepareSection
+    match: MatchSection = field(default_factory=MatchSection)
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -168,9 +183,14 @@ class Job:
             raise ConfigError(f"party {party.name} names no data", f'[[party]] name = "{party.name}", data = "FILE"')
         return located(party.data, self.folder)
 
+    def link_of(self, party: PartySection) -> Path | str | None:
+        """Where a party's linkage map is, on this machine; None where it has none."""
+        return None if party.link is None else located(party.link, self.folder)
+
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "job": StudySection,
+    "match": MatchSection,
     "prepare": PrepareSection,
     "masks": MasksSection,
     "csp": CspSection,
@@ -202,8 +222,10 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
     _check_keys(file.job)
-    file.prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept)
-    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
+    _check_match(file)
+    aligned = file.match.align is not None
+    file.prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
+    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare, file.match)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
 
@@ -229,6 +251,9 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         memory=study.memory,
         check_ids=study.id is not None and vertical and study.ids is Ids.COMPARE,
         trust_rows=study.ids is Ids.TRUST,
+        align=job.match.align,
+        id_rule=job.match.record_ids(study.id_columns).text() if job.match.align else "",
+        least_overlap=job.match.least_overlap if job.match.align else 0,
         check=study.verify,
     )
 
@@ -242,7 +267,7 @@ def submitted_job(file: Mapping[str, Any]) -> Job:
 def _submitted(text: str) -> Job:
     file = json.loads(text)
     for party in file.get("party") or ():
-        if isinstance(party, Mapping) and party.get("data") is not None:
+        if isinstance(party, Mapping) and (party.get("data") is not None or party.get("link") is not None):
             raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
     job = job_from(file, Path())
     _expect_shown(job)
@@ -260,6 +285,8 @@ def submitted_file(job: Job) -> dict[str, Any]:
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
         "party": [{"name": party.name} for party in job.parties],
     }
+    if not job.match.asks_nothing:
+        sections["match"] = job.match.model_dump(mode="json", exclude_defaults=True)
     if not job.prepare.asks_nothing:
         sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
     return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
@@ -268,7 +295,8 @@ def submitted_file(job: Job) -> dict[str, Any]:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (*study.label, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
+    columns = (*study.label, *study.id_columns, *job.match.dates)
+    for text in (*columns, study.device or "", study.engine or "", *job.prepare.texts):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")
@@ -296,6 +324,15 @@ def _check_parties(file: _File) -> None:
         raise ConfigError(f"label_party is {file.job.label_party!r}, and no party has that name", fix)
 
 
+def _check_match(file: _File) -> None:
+    """Linkage maps are for records that are matched, and matching for split columns with ids."""
+    linked = [party.name for party in file.party if party.link is not None]
+    if linked and file.match.align is None:
+        raise ConfigError(f"party {linked[0]} has a linkage map, and no records are matched", "align under [match]")
+    study = file.job
+    file.match.expect_fits(study.split, study.id_columns, study.ids is Ids.TRUST, study.sort_by_id)
+
+
 def _check_keys(study: StudySection) -> None:
     """What a job file says beyond the study itself: columns, ids, what is written."""
     for key, tasks in _ONLY_HERE.items():
@@ -304,7 +341,8 @@ def _check_keys(study: StudySection) -> None:
     vertical = study.split is Split.VERTICAL
     if study.task is Task.LSA and study.components is None:
         raise ConfigError("task 'lsa' needs a number of components", "components = 100, say")
-    if len(set(study.label)) < len(study.label) or study.id in study.label:
+    named = (*study.label, *study.id_columns)
+    if len(set(named)) < len(named):
         raise ConfigError("one column is named twice among label and id", "name different columns")
     if study.label_party is not None and not vertical:
         raise ConfigError("label_party is for columns split over the parties", "leave it out: every party has labels")

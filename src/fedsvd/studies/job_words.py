@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StrictInt, StringConstraints, WithJsonSchema
 
 from fedsvd.protocol.parties import NAME
+from fedsvd.studies.match_section import MOST_ID_COLUMNS
 
 _MOST_LABELS = 1000
 _LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them
@@ -34,6 +35,11 @@ Columns = Annotated[
     BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
     Field(max_length=_MOST_LABELS),
     WithJsonSchema(_NAMES),
+]
+IdColumns = Annotated[
+    Column | Annotated[tuple[Column, ...], Field(min_length=2, max_length=MOST_ID_COLUMNS)],
+    BeforeValidator(lambda value: value[0] if isinstance(value, list | tuple) and len(value) == 1 else value),
+    WithJsonSchema({"anyOf": [_ONE, {"type": "array", "items": _ONE, "minItems": 1, "maxItems": MOST_ID_COLUMNS}]}),
 ]
 Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
 _AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}

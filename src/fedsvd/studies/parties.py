@@ -22,6 +22,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
@@ -85,6 +86,8 @@ class PartyData:
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
+    without_link: int = 0  # records that its linkage map does not know, and that are left out
+    matched: MatchReport | None = None  # how many of its records all parties have; never sent
     remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:
@@ -112,7 +115,9 @@ def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
 
 
 def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVDError]:
-    yield from misfits(study.split, {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)})
+    if study.task is not Task.MATCH:  # whose tables have as many rows as they like
+        extents = {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)}
+        yield from misfits(study.split, extents)
     if study.task in (Task.LR, Task.PREDICT) and study.split is Split.VERTICAL:
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
@@ -121,7 +126,7 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
                 _expect_labels(study, index, party)
             if study.task is Task.PREDICT:
                 _expect_weights(index, party)
-            if study.check_ids:
+            if study.check_ids or study.task is Task.MATCH:
                 _expect_ids(index, party)
         except FedSVDError as error:
             yield error

@@ -36,7 +36,7 @@ LEAST_COUNT = 5
 _MOST_NAMES = 10_000
 _MOST_LEVELS = 1000
 _MOST_CATEGORIES = 100
-_LATER = {"align": "match records before the study", "soft_impute": 'missing = "mean"'}
+_LATER = {"align": "it belongs to [match]", "soft_impute": 'missing = "mean"'}
 
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 _ONE = {"type": "string", "minLength": 1, "maxLength": 1000}
@@ -147,10 +147,15 @@ class PrepareSection(BaseModel):
     @property
     def rule(self) -> HomeRule:
         """What a party does alone."""
-        marked = self.indicators if self.missing is Missing.CONSTANT else False
-        parsed = self._joint_rule.parsed
-        columns = self.columns if parsed is None else parsed.variables
-        return HomeRule(columns, self.drop, self.missing, self.constant, marked or False, tuple(self._orders.items()))
+        marked, parsed = self.indicators if self.missing is Missing.CONSTANT else False, self._joint_rule.parsed
+        return HomeRule(
+            self.columns if parsed is None else parsed.variables,
+            self.drop,
+            self.missing,
+            self.constant,
+            marked or False,
+            tuple(self._orders.items()),
+        )
 
     @property
     def joint(self) -> Rule | None:
@@ -194,12 +199,14 @@ class PrepareSection(BaseModel):
         parsed = self._joint_rule.parsed
         return () if parsed is None else parsed.targets
 
-    def expect_fits(self, split: Split, task: Task, label: tuple[str, ...], intercept: bool) -> None:
-        """Raise where the study's tables cannot be prepared so."""
+    def expect_fits(
+        self, split: Split, task: Task, label: tuple[str, ...], intercept: bool, aligned: bool = False
+    ) -> None:
+        """Raise where the study's tables cannot be prepared so; ``aligned`` where records are matched afterwards."""
         if self.formula:
             self._expect_outcome(task, label, intercept)
         if split is Split.VERTICAL:
-            self._expect_apart()
+            self._expect_apart(aligned)
 
     def _expect_outcome(self, task: Task, label: tuple[str, ...], intercept: bool) -> None:
         """A formula says what is predicted, where anything is."""
@@ -217,12 +224,12 @@ class PrepareSection(BaseModel):
             fix = "leave intercept = false out" if parsed.intercept else "intercept = false (--no-intercept)"
             raise ConfigError("the formula and the key intercept do not agree", f"{fix}, or change the formula")
 
-    def _expect_apart(self) -> None:
+    def _expect_apart(self, aligned: bool) -> None:
         """Raise where split columns cannot be prepared so: each party has its own columns, and the rows of all."""
-        if self.missing is Missing.DROP:
+        if self.missing is Missing.DROP and not aligned:
             raise ConfigError(
                 'missing = "drop" where columns are split: each party would leave out other rows',
-                'missing = "constant", or leave the rows out at every party before the study',
+                'missing = "constant", or match records by id ([match] align): what one party leaves out, all do',
             )
         asked = {"formula": self.formula, "combat": self.combat, "covariates": self.covariates}
         for word in (word for word, value in asked.items() if value):

@@ -16,19 +16,23 @@ For every rung the parts are these, in this order:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.policy.rules import Policy
+from fedsvd.policy.rules import Policy, what_each_role_learns
 from fedsvd.prepare.at_home import HomeReport, HomeTable, as_remembered, by_text, prepared_at_home
+from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.missing import Missing
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.script import PreparedTable, prepared_again, prepared_alone
+from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome, Progress, run_study
@@ -54,7 +58,8 @@ def preparation_study(
 
 def home_data(job: Job, source: MatrixSource) -> PartyData:
     """What a party brings to the preparation of a job."""
-    home = home_table(job.prepare, source, job.study.label, job.study.id)
+    table = with_record_ids(job, source).table
+    home = home_table(job.prepare, table, job.study.label, job.study.id_name)
     return PartyData(home.table, prepared=home.report)
 
 
@@ -102,8 +107,43 @@ def prepared_for(
         )
     else:
         found = prepared_again(home.table, rule, recipe)
-    report = replace(home.report, recipe=found.recipe if recipe is not None else None, findings=found.findings)
+    report = replace(home.report, recipe=found.recipe, alone=recipe is None)
     return Made(found.table, report, found.outcome)
+
+
+def new_rows(
+    words: PrepareSection, source: MatrixSource, id: str | None, recipe: Recipe | None, features: Sequence[str]
+) -> MatrixSource:
+    """New rows, under their names in the study, prepared as its rows were, by the numbers that were found then.
+
+    No row is left out, so that every row has its prediction: one with a gap that nothing fills is refused. The outcome
+    of a formula need not be known, and columns that the study did not have are left out.
+    """
+    if words.missing is Missing.DROP:
+        words = words.model_copy(update={"missing": Missing.ERROR})
+    if words.targets:
+        words = words.model_copy(update={"formula": f"~{words.formula.partition('~')[2]}"})
+    rule = words.joint
+    read = {*features, *(() if recipe is None else recipe.numbers), *(() if rule is None else rule.text)}
+    source = arranged(source, [name for name in names_of(source) if name in read])
+    home = home_table(words, source, (), id, partly=True)
+    if rule is None or recipe is None:
+        return home.table
+    return prepared_again(home.table, rule.of_columns(names_of(home.table)), recipe).table
+
+
+def preparation_facts(words: PrepareSection, agreed: SessionPlan | None) -> dict[str, Any]:
+    """What results say of how tables were prepared, to every reader: nothing of any table."""
+    if words.asks_nothing:
+        return {}
+    facts: dict[str, Any] = {
+        "steps": words.description(),
+        "words": words.model_dump(mode="json", exclude_defaults=True),
+    }
+    if agreed is not None:
+        facts["session"] = {"plan_digest": agreed.digest, "sums": [step.name for step in agreed.steps]}
+        facts["learned"] = what_each_role_learns(agreed)
+    return {"preparation": facts}
 
 
 def remembered(

@@ -12,7 +12,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import PlannedStep, StepKind
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
@@ -50,6 +50,9 @@ OTHER = {
     "reason": "because",
     "check_ids": True,
     "trust_rows": True,
+    "align": Align.ECDH,
+    "id_rule": "{}",
+    "least_overlap": 5,
     "check": Check.ALL,
     "certain_bound": True,
     "memory": 1 << 20,
@@ -59,6 +62,7 @@ OTHER = {
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "steps": (PlannedStep("totals and counts", StepKind.WIDE, 7),),
+    "least_count": 5,
     "protocol": 99,
 }
 

@@ -17,6 +17,8 @@ TASKS = {
     Task.LSA: "Latent semantic analysis",
     Task.LR: "Linear regression",
     Task.PREDICT: "Prediction",
+    Task.MATCH: "Record matching",
+    Task.PREPARE: "Joint preparation of tables",
 }
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.compress.reduce import (
@@ -28,6 +29,7 @@ from fedsvd.compress.reduce import (
 )
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device, host_or
+from fedsvd.prepare.blinding import EachPart
 from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
@@ -90,12 +92,14 @@ class Work:
     own: Seed
     checks: Seed  # the users': the secret vectors of step 7
     labels: Float | None = None  # (samples, targets)
+    ids: NDArray[Any] | None = None  # of the records, where they are matched
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
     checkpoint: Checkpoint | None = None
     sink: Sink | None = None  # where what is as large as the data is written; None: memory
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     spread: Spread | None = None  # what factors the source in parts, elsewhere
+    each_part: EachPart | None = None  # what multiplies points of large sets of ids in parts
     allocate: Callable[[tuple[int, int]], Float] = np.empty  # memory or disk for a result as long as the data
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
     rule: Rule | None = None  # by which tables are prepared together
