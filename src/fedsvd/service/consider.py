@@ -127,7 +127,8 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     if site.kit.identity.role is not KitRole.PARTY:
         return Considered(record, job, peers)
     path = site.data(job)
-    opened = partial(open_data, job, site.kit.identity.party_id, path, site.scratch(), site.rename())
+    where = path, site.scratch(), site.rename()
+    opened = partial(open_data, job, site.kit.identity.party_id, *where, link=site.link(job))
     own = opened(alone=True)
     known = record.enlisted if record.stage is Stage.STUDY else {}
     plan = assumed_plan(job, site, own, known, record.certain_bound)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, PlanMismatch
@@ -24,11 +25,15 @@ from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.studies.job_data import feature_names, in_order, job_party_data, party_named, preparation_data
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
+from fedsvd.studies.matching import after_matching, matched_party, matching_of
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.stages import preparation_of
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.matching import MatchResult
 
 
 def party_caller(name: str) -> str:
@@ -55,6 +60,8 @@ class OpenedData:
     data: PartyData
     features: Sequence[str]
     facts: EnlistedFacts
+    before_matching: PartyData | None = None  # all records, where only those that are common are brought
+    unmatched: bool = False  # records are matched first, and which are common is not known yet
 
 
 def open_data(
@@ -66,11 +73,14 @@ def open_data(
     stage: Stage = Stage.STUDY,
     recipe: Recipe | None = None,
     alone: bool = False,
+    link: Path | str | None = None,
+    common: "MatchResult | None" = None,
 ) -> OpenedData:
     """This party's table as a stage of the job wants it: prepared, labels and ids taken out, rows sorted by id.
 
     ``rename`` is this site's own: what its columns are called in studies. ``recipe`` is what the parties came to
     together before, where tables are prepared so; ``alone`` takes our own numbers for theirs, to be looked at.
+    ``link`` is this site's linkage map, ``common`` which of its records all parties have, where they are matched.
     """
     with party_named(name):
         ours = renamed(open_source(path, scratch=scratch), rename or {})
@@ -82,15 +92,21 @@ def open_data(
         if stage is Stage.PREPARE:
             data = preparation_data(job, source, labels, feature_names(ours))
         else:
-            data = job_party_data(job, source, labels, feature_names(ours), recipe, alone)
-        if data.ids is not None and study_of(job).check_ids:
+            linkage = None if link is None else open_source(link, scratch=scratch)
+            data = job_party_data(job, source, labels, feature_names(ours), recipe, alone, linkage)
+        matches, whole = job.match.align is not None, data
+        if common is not None:
+            data = matched_party(data, common)
+        if data.ids is not None and (study_of(job).check_ids or matches):
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
         rows, columns = data.table.shape
         facts = EnlistedFacts(rows=rows, columns=columns, label=here)
         if job.study.split is Split.HORIZONTAL:
             facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
-    return OpenedData(data, features, facts)
+    if not matches:
+        return OpenedData(data, features, facts)
+    return OpenedData(data, features, facts, None if common is None else whole, unmatched=common is None)
 
 
 def authority_deals(job: Job) -> bool:
@@ -128,17 +144,21 @@ def plan_of(
 ) -> SessionPlan:
     """The plan that follows from a job file and all members' facts; one without a ticket is for looking at."""
     names = [party.name for party in job.parties]
-    absent = [member for member in member_callers(job) if member not in enlisted]
+    needed = [member for member in member_callers(job) if stage is not Stage.MATCH or member.startswith("party/")]
+    absent = [member for member in needed if member not in enlisted]
     if absent:
         raise ConfigError(f"{absent[0]} has not enlisted", "stop and ask the CSP")
     facts = [enlisted[party_caller(name)] for name in names]
     digests = [fact.names if by_name(facts) else fact.features for fact in facts]
     sizes = zip(names, facts, digests, strict=True)
-    expect_fitting(job.study.split, {name: Extent(fact.rows, fact.columns, digest) for name, fact, digest in sizes})
+    if stage is not Stage.MATCH:
+        expect_fitting(job.study.split, {name: Extent(fact.rows, fact.columns, digest) for name, fact, digest in sizes})
     rows, columns = [fact.rows for fact in facts], [fact.columns for fact in facts]
     vertical = job.study.split is Split.VERTICAL
     shared, counts = (rows, columns) if vertical else (columns, rows)
-    identities = tuple(enlisted[member].signing for member in member_callers(job))
+    if stage is Stage.MATCH:
+        shared, counts = [1], rows  # sets of records, with one id each
+    identities = tuple(enlisted[member].signing for member in needed)
     if len(set(identities)) < len(identities):
         raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")
     study = replace(_study_of(job, stage, facts), certain_bound=certain_bound)
@@ -157,11 +177,15 @@ def _study_of(job: Job, stage: Stage, facts: Sequence[EnlistedFacts]) -> Study:
         if found is None:
             raise ConfigError("nothing of this job is prepared together", "stop and ask the CSP")
         return found
-    if stage is not Stage.STUDY:
-        raise ConfigError(f"this job has no stage {stage!s}", "stop and ask the CSP")
     names, holding = [party.name for party in job.parties], [fact.label for fact in facts]
     holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
-    return study_of(job, holder)
+    study = study_of(job, holder)
+    matching = matching_of(study)
+    if stage is Stage.STUDY:
+        return study if matching is None else after_matching(study)
+    if matching is None:
+        raise ConfigError("no records are matched in this job", "stop and ask the CSP")
+    return matching
 
 
 def by_name(facts: Iterable[EnlistedFacts]) -> bool:

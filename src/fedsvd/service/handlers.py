@@ -133,7 +133,7 @@ class CspHandlers(ABC):
     def _enlist(self, caller: str, asked: api.Enlist) -> JobRecord:
         with self.jobs.changed:  # the last member opens the session, and nothing comes in between
             job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts, asked.stage)
-            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.members):
+            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.needed):
                 job = self._open(job)
         self._note("enlisted", job=job.id, by=caller, attempt=asked.attempt)
         return job
@@ -145,7 +145,7 @@ class CspHandlers(ABC):
     def _ended(self, caller: str, asked: api.Ended) -> JobRecord:
         with self.jobs.changed:  # two members may end in the same instant
             job = self.jobs.get(asked.id, caller)
-            if job.session_key != (job.id, asked.attempt, asked.stage) or caller not in job.members:
+            if job.session_key != (job.id, asked.attempt, asked.stage) or caller not in job.needed:
                 return job
             if asked.failure is not None:
                 return self._broken(job, asked.failure.model_copy(update={"who": caller}))

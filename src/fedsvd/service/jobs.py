@@ -91,7 +91,7 @@ class Jobs:
         """A member joins this attempt; once for each of its stages."""
         with self.changed:
             job = self._jobs[id]
-            if caller not in job.members:
+            if caller not in job.needed:
                 raise NotAuthenticated(f"{caller} is not a member of this job")
             asked = job.session_key == (id, attempt, stage)
             if asked and job.enlisted.get(caller) == facts:
@@ -126,7 +126,7 @@ class Jobs:
         with self.changed:
             job = self._jobs[id]
             job = job.changed(finished=tuple(sorted({*job.finished, caller})))
-            if set(job.finished) != set(job.members) or job.state is not JobState.RUNNING:
+            if set(job.finished) != set(job.needed) or job.state is not JobState.RUNNING:
                 return self._write(job), False
             rest = job.stages[job.stages.index(job.stage) + 1 :]
             if not rest:

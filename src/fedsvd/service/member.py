@@ -126,7 +126,8 @@ class Member:
         if self._opened.get(record.id, ("",))[0] != opened_for:
             name, recipe = self.caller.partition("/")[2], self.answers.recipe(record)
             where = self.owner.data(job), self.scratch(), self.owner.rename()
-            own = open_data(job, name, *where, record.stage, recipe)
+            link, common = self.owner.link(job), self.answers.common(record)
+            own = open_data(job, name, *where, record.stage, recipe, link=link, common=common)
             if record.stage is Stage.STUDY:
                 for doubt in of_own(job.study.task, own.data, job.targets):
                     _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)

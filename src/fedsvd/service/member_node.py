@@ -101,7 +101,7 @@ class MemberNode:
 
     def _consider(self, client: CspClient, record: JobRecord) -> None:
         key = record.session_key
-        if self.caller not in record.members:
+        if self.caller not in record.needed:
             return
         if record.state in (JobState.BROKEN, JobState.STOPPED):
             if record.attempt_key not in self._marked and not self._at_work(key[0]):

@@ -10,7 +10,8 @@ from contextlib import suppress
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
-from fedsvd.engine.device import each_over
+from fedsvd.engine.device import cores, each_over
+from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
@@ -21,6 +22,7 @@ from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
+from fedsvd.roles.user.matching import MatchResult
 from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
 from fedsvd.service.client import CspClient
@@ -32,6 +34,7 @@ from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import oriented
 from fedsvd.studies.run import allocation
+from fedsvd.studies.stages import preparation_facts
 from fedsvd.transport.grpc_client import Dialled, PinnedConnection
 from fedsvd.transport.metered import Metered
 
@@ -111,17 +114,25 @@ class Attempt:
         member, record = self._member, self._record
         if record.stage is Stage.PREPARE:
             recipe: Recipe = played.result.recipe
-            member.answers.write(record, recipe.record())
+            facts = preparation_facts(record.job.prepare, plan)
+            member.answers.write(record, {"recipe": recipe.record(), "facts": facts})
             member.checkpoint(record).remove()  # of a table that was prepared by other numbers
-            for finding in played.result.findings:
+            for finding in recipe.findings:
                 _log.warning("role=%s job=%s %s", member.caller, record.id, finding)
             return
-        signed = machine.agreement, machine.salt
+        if record.stage is Stage.MATCH:
+            found: MatchResult = played.result
+            member.answers.write(record, {"positions": found.positions.tolist(), "records": found.records})
+            member.checkpoint(record).remove()  # of other records, or of these in another order
+            member.owner.matched(record, len(found.positions))
+            return
+        facts = member.answers.facts(record)
+        signed = machine.agreement, machine.salt, facts
         member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed))
 
     def _checked_plan(self) -> SessionPlan:
         """Our own plan from the facts in the record, once every member in it is who we pinned."""
-        for other in self._record.members:
+        for other in self._record.needed:
             self._member.owner.expect_known(other, self._record.enlisted.get(other, EnlistedFacts()))
         plan = expect_same_plan(self._record)
         self._client.now()  # so that we have the certificate of the CSP that answers
@@ -136,8 +147,8 @@ class Attempt:
         place = member.place(record)
         dealt, engine = plan.trust is Trust.AUTHORITY, member.engine
         rule = record.job.prepare.joint if record.stage is Stage.PREPARE else None
-        source = oriented(plan, own.data)
-        if rule is None:  # a preparation reads text and gaps too, column by column
+        source, last = oriented(plan, own.data), record.stage is Stage.STUDY
+        if last:  # a preparation reads text and gaps too, column by column, and a matching reads ids alone
             source = hashed(source, 0 if plan.by_rows else 1)
             source = read_ahead(source) if engine.cluster is None else source
         inputs = Inputs(
@@ -147,12 +158,13 @@ class Attempt:
             labels=own.data.labels if plan.stacks_labels else None,
             ids=own.data.ids,
             prekey=member.prekeys.take(*record.session_key) if dealt else None,
-            sink=member.owner.own_part_sink(record, plan, place.index - 1) if rule is None else None,
-            checkpoint=member.checkpoint(record) if plan.compress and rule is None else None,
+            sink=member.owner.own_part_sink(record, plan, place.index - 1) if last else None,
+            checkpoint=member.checkpoint(record) if plan.compress and last else None,
             allocate=allocation(plan, member.scratch()),
             progress=self._reporter.progress,
             device=engine.device,
             each=engine.each or each_over(threads()),
+            each_part=each_in_processes(cores()) if plan.matches else None,
             spread=None if engine.cluster is None else engine.cluster.factor,
             rule=rule,
         )

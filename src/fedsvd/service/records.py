@@ -211,6 +211,13 @@ class JobRecord(Record):
         except FedSVDError:
             return ""
 
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The members that take part in this stage: no authority deals for a matching."""
+        if self.stage is not Stage.MATCH:
+            return self.members
+        return tuple(member for member in self.members if member.startswith("party/"))
+
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """All stages of this job, in order."""

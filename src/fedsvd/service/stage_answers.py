@@ -12,12 +12,16 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
+
 from fedsvd.errors import LocalProtocolError, StorageError
 from fedsvd.prepare.recipe import Recipe, of_record
+from fedsvd.roles.user.matching import MatchResult
 from fedsvd.service.enlist import plain_id
 from fedsvd.service.records import JobRecord, JsonObject
 from fedsvd.storage import private
 from fedsvd.studies.job_stages import Stage
+from fedsvd.studies.stages import preparation_facts
 
 _SUFFIX = ".answers"
 
@@ -49,7 +53,22 @@ class StageAnswers:
         """What the tables of this job are prepared with, as of now; None before that is known, or where it is none."""
         if Stage.PREPARE not in record.stage.earlier or Stage.PREPARE not in record.stages:
             return None
-        return of_record(self.read(record, Stage.PREPARE))
+        found = self.read(record, Stage.PREPARE)["recipe"]
+        return of_record(found) if isinstance(found, dict) else None
+
+    def common(self, record: JobRecord) -> MatchResult | None:
+        """Which of our records all parties have; None before that is known, or where none are matched."""
+        if Stage.MATCH not in record.stage.earlier or Stage.MATCH not in record.stages:
+            return None
+        found = self.read(record, Stage.MATCH)
+        return MatchResult(np.array(found["positions"], np.int64), int(str(found["records"])))
+
+    def facts(self, record: JobRecord) -> JsonObject:
+        """What our results say of the preparation of this job."""
+        if Stage.PREPARE not in record.stages:
+            return preparation_facts(record.job.prepare, None)
+        found = self.read(record, Stage.PREPARE)["facts"]
+        return found if isinstance(found, dict) else {}
 
     def erase(self, id: str) -> None:
         """The job is done here: nothing of its earlier stages is needed any more."""

@@ -27,6 +27,8 @@ class Stage(StrEnum):
 
 def stages_of(job: Job) -> tuple[Stage, ...]:
     """The stages that a job file asks for; the study is the last. Split columns are prepared at home."""
+    if job.match.align is not None:
+        return Stage.MATCH, Stage.STUDY
     rule = job.prepare.joint
     prepares = rule is not None and rule.takes_sums and job.study.split is Split.HORIZONTAL
-    return (*((Stage.PREPARE,) if prepares else ()), Stage.STUDY)
+    return (Stage.PREPARE, Stage.STUDY) if prepares else (Stage.STUDY,)
