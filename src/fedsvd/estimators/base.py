@@ -126,6 +126,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     policy: Policy | None
     device: str | None
     engine: str | None
+    preparation_: Any = None  # what prepares new tables, of a result that was loaded
     random_state: int | None
     id: str | Sequence[str] | None
     ids: str = Ids.COMPARE  # a parameter where features may be split
