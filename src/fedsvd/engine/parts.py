@@ -113,8 +113,8 @@ def _read(pipe: IO[bytes]) -> tuple[int, bytes] | None:
 
 def _end(running: list["subprocess.Popen[bytes]"]) -> None:
     for process in running:
-        with suppress(OSError):
-            for pipe in (process.stdin, process.stdout):
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):  # of a process that is gone already
                 if pipe is not None:
                     pipe.close()
         process.wait()

@@ -222,7 +222,7 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
     _check_keys(file.job)
-    _check_match(file)
+    file.match.expect_fits(file.job, [party.name for party in file.party if party.link is not None])
     aligned = file.match.align is not None
     file.prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
     job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare, file.match)
@@ -322,15 +322,6 @@ def _check_parties(file: _File) -> None:
     if file.job.label_party is not None and file.job.label_party not in names:
         fix = f"one of {', '.join(names)}{near(file.job.label_party, names)}"
         raise ConfigError(f"label_party is {file.job.label_party!r}, and no party has that name", fix)
-
-
-def _check_match(file: _File) -> None:
-    """Linkage maps are for records that are matched, and matching for split columns with ids."""
-    linked = [party.name for party in file.party if party.link is not None]
-    if linked and file.match.align is None:
-        raise ConfigError(f"party {linked[0]} has a linkage map, and no records are matched", "align under [match]")
-    study = file.job
-    file.match.expect_fits(study.split, study.id_columns, study.ids is Ids.TRUST, study.sort_by_id)
 
 
 def _check_keys(study: StudySection) -> None:

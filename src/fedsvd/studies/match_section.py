@@ -4,7 +4,8 @@ What an id is made of stands in ``[job] id``; here is whether records are matche
 so that two spellings of one id are one. All parties follow the same words.
 """
 
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import (
     BaseModel,
@@ -20,7 +21,7 @@ from pydantic import (
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.identifiers import IdRule
 from fedsvd.prepare.record_ids import RecordIds
-from fedsvd.protocol.tasks import Align, Split
+from fedsvd.protocol.tasks import Align, Ids, Split
 from fedsvd.studies.job_faults import one_of
 
 LEAST_OVERLAP = 10
@@ -29,6 +30,19 @@ LEAST_OVERLAP = 10
 MOST_ID_COLUMNS = 16
 _BLANKS = {"trim": "trim", "remove": "remove", "exact": "as they are"}
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+
+class Named(Protocol):
+    """What ``[job]`` says of rows."""
+
+    @property
+    def split(self) -> Split: ...
+    @property
+    def ids(self) -> Ids: ...
+    @property
+    def sort_by_id(self) -> bool: ...
+    @property
+    def id_columns(self) -> tuple[str, ...]: ...
 
 
 class MatchSection(BaseModel):
@@ -71,20 +85,20 @@ class MatchSection(BaseModel):
         """What ids are made of in this job."""
         return RecordIds(columns, self.rule)
 
-    def expect_fits(self, split: Split, columns: tuple[str, ...], trusted: bool, sorts: bool) -> None:
-        """Raise where records cannot be matched as this section says."""
+    def expect_fits(self, study: Named, linked: Sequence[str]) -> None:
+        """Raise where records cannot be matched as this section says; ``linked`` are parties with a linkage map."""
         if self.align is None:
+            if linked:
+                raise ConfigError(f"party {linked[0]} has a linkage map, and no records are matched", "[match] align")
             return
-        if split is not Split.VERTICAL:
-            raise ConfigError(
-                "[match] is for columns split over the parties", 'set split = "vertical", or leave it out'
-            )
-        if not columns:
+        if study.split is not Split.VERTICAL:
+            raise ConfigError("[match] is for columns split over the parties", 'set split = "vertical", or leave it')
+        if not study.id_columns:
             raise ConfigError("records are matched by ids, and no id is named", 'id = "patient" under [job], say')
-        if trusted or sorts:
-            word = 'ids = "trust"' if trusted else "sort_by_id"
+        if study.ids is Ids.TRUST or study.sort_by_id:
+            word = 'ids = "trust"' if study.ids is Ids.TRUST else "sort_by_id"
             raise ConfigError(f"{word} is for records that are not matched", f"leave {word} out, or [match]")
-        self.record_ids(columns)
+        self.record_ids(study.id_columns)
 
     def description(self, columns: tuple[str, ...]) -> list[str]:
         """What is done, in sentences for those who approve it."""
