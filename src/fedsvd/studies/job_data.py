@@ -28,7 +28,15 @@ from fedsvd.protocol.tasks import Ids, Split, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, one_order, parties_named
+from fedsvd.studies.parties import (
+    Extent,
+    PartyData,
+    Problems,
+    label_user,
+    misfits,
+    one_order,
+    parties_named,
+)
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
@@ -195,7 +203,7 @@ def job_party_data(
     """
     study, words, id = job.study, job.prepare, job.study.id_name
     found = with_record_ids(job, source, link)
-    made = prepared_for(words, found.table, labels, id, alone or vertical(job), recipe)
+    made = prepared_for(words, found.table, labels, id, alone or vertical(job), recipe, vertical(job))
     data = party_data(made.table, labels, id, study.sort_by_id, made.outcome)
     memory = _memory(job, source, found.table, labels, own_names)
     return replace(data, prepared=made.report, without_link=found.without_link, remembered=memory)

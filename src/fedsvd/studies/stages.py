@@ -88,15 +88,16 @@ def prepared_for(
     id: str | None,
     alone: bool,
     recipe: Recipe | None = None,
+    partly: bool | None = None,
 ) -> Made:
     """A table as ``[prepare]`` wants it; labels and ids are still read by their names.
 
     Where it is prepared by joint numbers these are in ``recipe``, but for one that stands ``alone``: where columns are
-    split, a column is one party's, and so are its numbers.
+    split, a column is one party's, and so are its numbers. ``partly`` as in ``home_table``, where that is another.
     """
     if words.asks_nothing:
         return Made(source, None)
-    home, rule = home_table(words, source, labels, id, alone), words.joint
+    home, rule = home_table(words, source, labels, id, alone if partly is None else partly), words.joint
     if rule is None:
         return Made(home.table, home.report)
     if alone or not rule.takes_sums:
