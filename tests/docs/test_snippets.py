@@ -87,6 +87,13 @@ def test_the_how_to_of_messy_tables_as_typed(tmp_path):
     assert list(tmp_path.glob("results/two-hospitals/parties/*/report.html"))
 
 
+def test_the_how_to_of_matching_records_as_typed(tmp_path):
+    said = typed(page("howto/matching.md"), tmp_path)
+    assert float(re.search(r"largest difference: (\S+)", said)[1]) < RESULT_BAR
+    assert "230 of 260 records are common to all parties" in said
+    assert list(tmp_path.glob("results/three-parties/parties/*/report.html"))
+
+
 @pytest.mark.slow
 def test_the_how_to_of_a_cluster_as_typed(tmp_path):
     said = typed(page("howto/dask.md"), tmp_path)
