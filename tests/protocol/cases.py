@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
+from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.protocol.tasks import Align, Check, Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
@@ -65,6 +67,15 @@ def predict(k: int = 2, **asked) -> Federation:
     return Federation(X, Task.PREDICT, V, weights=weights, targets=1, label_user=1, **asked)
 
 
+def prepared(k: int = 2, **asked) -> Federation:
+    """Gaps, a category and a covariate: every kind of sum that a preparation has."""
+    rng = np.random.default_rng(9)
+    tables = [pd.DataFrame({"a": rng.normal(size=6), "b": rng.normal(size=6), "g": list("ffmmxx")}) for _ in range(k)]
+    tables[0].loc[1, "a"] = np.nan
+    rule = Rule(mean=True, indicators=True, categories=(CategoryRule("g"),), covariates=("b",), most_levels=4)
+    return Federation(tables, Task.PREPARE, H, rule=rule, **asked)
+
+
 def row_ids(k: int = 2, **asked) -> Federation:
     return svd(k, ids=[np.arange(M)] * k, check_ids=True, **asked)
 
@@ -117,6 +128,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal as published": lambda k=2: lr_horizontal(k, scheme="paper", block_size=3),
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
     "predict": predict,
+    "preparation": prepared,
+    "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),
     "match by hashes": lambda k=2: match(Align.SERVER, k),
     "match by hashes, two ids a message": lambda k=2: match(Align.SERVER, k, memory=512),

@@ -40,7 +40,9 @@ def plan(
     from fedsvd.studies.planning import other_family
 
     output = Output(format, quiet=True)
-    prepared = prepare(read_job(job), scratch)
+    asked = read_job(job)
+    with output.notices_of_warnings(tuple(party.name for party in asked.parties)):
+        prepared = prepare(asked, scratch)
     planned = plan_job(prepared)
     estimated = estimate(planned.plan, link=link, afresh=calibrate)
     matching = plan_matching(prepared)

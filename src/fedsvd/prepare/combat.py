@@ -135,6 +135,8 @@ class Harmonised(Derived):
 def _posterior(mean: Float, variance: Float, n: int, bar: float, spread: float) -> tuple[Float, Float]:
     """Posterior means of shift and variance under normal and inverse gamma priors fitted over the columns."""
     m, s2 = float(variance.mean()), float(variance.var(ddof=1))
+    if s2 == 0.0:  # a prior without spread: every column has the variance of all
+        return (spread * n * mean + m * bar) / (spread * n + m), np.full(mean.size, m)
     a, b = (2 * s2 + m**2) / s2, (m * s2 + m**3) / s2
     gamma, delta = mean, variance
     inner = variance * (n - 1)  # squared deviations from the mean; those from another centre follow
@@ -142,7 +144,9 @@ def _posterior(mean: Float, variance: Float, n: int, bar: float, spread: float) 
         new = (spread * n * mean + delta * bar) / (spread * n + delta)
         squares = inner + n * (mean - new) ** 2
         fresh = (0.5 * squares + b) / (n / 2.0 + a - 1.0)
-        change = max(float(np.max(np.abs(new - gamma) / np.abs(gamma))), float(np.max(np.abs(fresh - delta) / delta)))
+        # Relative to gamma with its sign, as the reference implementations have it: they stop at the same iteration.
+        moved = np.divide(np.abs(new - gamma), gamma, out=np.zeros_like(gamma), where=gamma != 0)
+        change = max(float(np.max(moved)), float(np.max(np.abs(fresh - delta) / delta)))
         gamma, delta = new, fresh
         if change <= _CONVERGED:
             return gamma, delta

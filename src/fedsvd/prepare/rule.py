@@ -119,7 +119,8 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
         width -= len(rule.covariates)
     if Over.JOINT in (rule.centre, rule.scale):
         steps.append(_numbers("means for scaling", 2 * width + 1))
-        steps.append(_numbers("squares for scaling", width + 1))
+        if rule.scale is Over.JOINT:
+            steps.append(_numbers("squares for scaling", width))
     return tuple(steps)
 
 

@@ -213,10 +213,11 @@ def _site_effects(
     moments = None
     if Over.JOINT in (rule.centre, rule.scale):
         joint = yield from _totals(table, "means for scaling")
-        means = joint.means(names_of(table))
-        vector = np.append(sites.squares(table, means), table.shape[0])
-        squares = yield AskSum("squares for scaling", vector, whole=table.shape[1])
-        moments = Moments(means, sites.deviations(squares[:-1], float(squares[-1]), names_of(table)))
+        means, deviations = joint.means(names_of(table)), np.ones(table.shape[1])
+        if rule.scale is Over.JOINT:
+            squares = yield AskSum("squares for scaling", sites.squares(table, means), whole=table.shape[1])
+            deviations = sites.deviations(squares, joint.rows, names_of(table))
+        moments = Moments(means, deviations)
     if (rule.centre, rule.scale) == (Over.NONE, Over.NONE):
         return table, recipe
     moments = sites.chosen_moments(table, rule.centre, rule.scale, moments)

@@ -16,6 +16,7 @@ from fedsvd.errors import ConfigError, LocalProtocolError
 from fedsvd.prepare.script import AskSum, PreparedTable, prepare
 from fedsvd.protocol.steps import PlannedStep, StepKind
 from fedsvd.randomness.keystream import Keystream
+from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.requests import Local, Request
 from fedsvd.roles.user.sums import exact_wide_sum, whole_sum
 from fedsvd.roles.user.work import Work
@@ -55,9 +56,14 @@ def _summed(work: Work, step: PlannedStep, asked: AskSum) -> Generator[Request, 
     if step.kind is StepKind.WHOLE:
         total: Float = yield from whole_sum(work.plan, step.name, padded)
         return total[:length]
-    widths = [noise.value_width(value) for value in asked.vector[: asked.whole].tolist()]
-    drawn = noise.uniform_integers(widths, Keystream(work.own.derive("noise", step.name)))
-    added = [*drawn, *([0] * (step.size - len(drawn)))]
-    noisy = [value + extra for value, extra in zip(wide.integers(padded), added, strict=True)]
+    noisy = with_noise(padded, asked.whole, work.own.derive("noise", step.name))
     total = wide.rounded((yield from exact_wide_sum(step.name, noisy)))
     return total[:length]
+
+
+def with_noise(values: Float, whole: int, seed: Seed) -> list[int]:
+    """These numbers in units of 2^-1074, each with noise in its last digit, but for whole ones from ``whole`` on."""
+    widths = [noise.value_width(value) for value in values[:whole].tolist()]
+    added = noise.uniform_integers(widths, Keystream(seed))
+    exact = wide.integers(values)
+    return [*(value + extra for value, extra in zip(exact[:whole], added, strict=True)), *exact[whole:]]
