@@ -57,124 +57,130 @@ def lengths(view, hearer):
     )
 
 
-class TestTheCSP:
-    @pytest.mark.parametrize("name", SETS)
-    def test_its_view_of_blinded_points_is_a_function_of_the_plan(self, name):
-        """Other ids, none or all of them common: the same messages of the same lengths, and bytes of one law."""
-        reference, other = recorded("all common", Align.ECDH), recorded(name, Align.ECDH, 8)
-        assert lengths(reference.views, CSP) == lengths(other.views, CSP)
-        assert other.views.kinds(CSP) <= {KeyOffer, Relay, type(other.views.heard[CSP][-1][1])}
-        sealed = b"".join(said.sealed[9:] for _, said in other.views.of(CSP, Relay))
-        words = np.frombuffer(sealed[: len(sealed) // 8 * 8], np.uint64)
+@pytest.mark.parametrize("name", SETS)
+def test_the_csps_view_of_a_matching_by_blinded_points_is_a_function_of_the_plan(name):
+    """Other ids, none or all of them common: the same messages of the same lengths, and bytes of one law."""
+    reference, other = recorded("all common", Align.ECDH), recorded(name, Align.ECDH, 8)
+    assert lengths(reference.views, CSP) == lengths(other.views, CSP)
+    assert other.views.kinds(CSP) <= {KeyOffer, Relay, type(other.views.heard[CSP][-1][1])}
+    sealed = b"".join(said.sealed[9:] for _, said in other.views.of(CSP, Relay))
+    words = np.frombuffer(sealed[: len(sealed) // 8 * 8], np.uint64)
+    assert uniform_bytes(words) > ACCEPTED
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_csps_answers_to_a_matching_have_one_length_however_many_records_are_common(name):
+    for party in (user(1), user(2), user(3)):
+        (answer,) = [said for _, said in recorded(name, Align.SERVER).views.of(party, CommonRows)]
+        assert answer.places.shape == (min(SIZES),)
+
+
+def test_the_csp_sees_hashes_of_ids_in_an_order_that_says_nothing_of_a_table():
+    run = recorded("some common", Align.SERVER)
+    for _, said in run.views.of(CSP, IdHashes):
+        words = said.hashed
         assert uniform_bytes(words) > ACCEPTED
-
-    @pytest.mark.parametrize("name", SETS)
-    def test_its_answers_have_one_length_however_many_records_are_common(self, name):
-        for party in (user(1), user(2), user(3)):
-            (answer,) = [said for _, said in recorded(name, Align.SERVER).views.of(party, CommonRows)]
-            assert answer.places.shape == (min(SIZES),)
-
-    def test_it_sees_hashes_in_an_order_that_says_nothing_of_a_table(self):
-        run = recorded("some common", Align.SERVER)
-        for _, said in run.views.of(CSP, IdHashes):
-            words = said.hashed
-            assert uniform_bytes(words) > ACCEPTED
-            assert np.array_equal(np.lexsort(words.T), np.arange(len(words)))
-
-    def test_it_has_no_key_to_try_an_id_with(self):
-        """What it hears holds no seed under which the hash of a known id is among the hashes."""
-        run = recorded("all common", Align.SERVER)
-        heard = {row.tobytes() for _, said in run.views.of(CSP, IdHashes) for row in said.hashed}
-        blobs = [value for _, said in run.views.heard[CSP] for value in vars(said).values() if isinstance(value, bytes)]
-        keys = {blob[start : start + 32] for blob in blobs for start in range(max(1, len(blob) - 31))}
-        for key in (key for key in keys if len(key) == 32):
-            for seed in (Seed(key), Seed(key).derive("checks")):
-                assert hashed(np.array(["p0"]), seed).tobytes() not in heard
-
-    def test_it_learns_the_overlaps_of_hashes_and_that_is_stated(self):
-        run = recorded("some common", Align.SERVER)
-        sets = [{row.tobytes() for row in said.hashed} for _, said in run.views.of(CSP, IdHashes)]
-        truth = [set(ids) for ids in SETS["some common"]]
-        by_size = sorted(sets, key=len)
-        assert len(by_size[0] & by_size[1]) == len(truth[0] & truth[1])
-        assert len(by_size[0] & by_size[2]) == len(truth[0] & truth[2])
+        assert np.array_equal(np.lexsort(words.T), np.arange(len(words)))
 
 
-class TestAParty:
-    @pytest.mark.parametrize("align", list(Align))
-    def test_what_it_holds_at_the_end_is_which_of_its_own_records_are_common(self, align):
-        run = recorded("some common", align)
-        common = set.intersection(*map(set, SETS["some common"]))
-        for party, ids in zip(run.plan.users, SETS["some common"], strict=True):
-            result = run.results[party]
-            assert {ids[place] for place in result.positions} == common
-            assert set(vars(result)) == {"positions", "records"}
+def test_the_csp_has_no_key_to_try_an_id_with():
+    """What it hears holds no seed under which the hash of a known id is among the hashes."""
+    run = recorded("all common", Align.SERVER)
+    heard = {row.tobytes() for _, said in run.views.of(CSP, IdHashes) for row in said.hashed}
+    blobs = [value for _, said in run.views.heard[CSP] for value in vars(said).values() if isinstance(value, bytes)]
+    keys = {blob[start : start + 32] for blob in blobs for start in range(max(1, len(blob) - 31))}
+    for key in (key for key in keys if len(key) == 32):
+        for seed in (Seed(key), Seed(key).derive("checks")):
+            assert hashed(np.array(["p0"]), seed).tobytes() not in heard
 
-    def test_what_another_party_does_not_share_changes_nothing_that_it_is_sent_by_the_csp(self):
-        """Records of others that are not common: other ids, the same answer."""
-        first = recorded("some common", Align.SERVER)
-        changed = [list(ids) for ids in SETS["some common"]]
-        common = set.intersection(*map(set, changed))
-        changed[1] = [id if id in common else f"other {id}" for id in changed[1]]
-        second = Federation(
-            [np.zeros((len(ids), 1)) for ids in changed],
-            Task.MATCH,
-            Split.VERTICAL,
-            ids=changed,
-            align=Align.SERVER,
-            insecure_seed=bytes([7]) * 32,
-        )
-        second.run()
-        for party in (user(1), user(3)):
-            answers = [[said.places for _, said in run.views.of(party, CommonRows)] for run in (first, second)]
-            assert all(np.array_equal(*pair) for pair in zip(*answers, strict=True))
 
-    def test_of_the_others_it_is_sent_sealed_messages_places_and_keys_alone(self):
-        for align in Align:
-            kinds = recorded("some common", align).views.kinds(user(2))
-            assert {kind.__name__ for kind in kinds} <= {
-                "Begin",
-                "KeyBook",
-                "Relayed",
-                "CommonRows",
-                "Countersigned",
-            }
+def test_the_csp_learns_how_sets_of_hashes_overlap_and_this_is_stated():
+    run = recorded("some common", Align.SERVER)
+    sets = [{row.tobytes() for row in said.hashed} for _, said in run.views.of(CSP, IdHashes)]
+    truth = [set(ids) for ids in SETS["some common"]]
+    by_size = sorted(sets, key=len)
+    assert len(by_size[0] & by_size[1]) == len(truth[0] & truth[1])
+    assert len(by_size[0] & by_size[2]) == len(truth[0] & truth[2])
 
-    def test_user_1_finds_none_of_its_own_records_among_the_points_it_compares(self, monkeypatch):
-        """Its own points, blinded by itself alone, are in no set that all users blinded."""
-        from fedsvd.roles.user import matching
 
-        seen = []
-        honest = matching.common_rows
-        monkeypatch.setattr(matching, "common_rows", lambda sets: seen.extend(sets) or honest(sets))
-        ids = [f"p{n}" for n in range(20)]
-        run = Federation(
-            [np.zeros((20, 1))] * 2, Task.MATCH, Split.VERTICAL, ids=[ids, ids], align=Align.ECDH, least_overlap=1
-        )
-        run.run()
-        machine = run.machines[user(1)]
-        own = points_of(hashed(np.array(ids), machine._seeds["users"].derive("checks")))
-        once = {row.tobytes() for row in Blinding(machine._own).apply(own)}
-        assert len(seen) == 2
-        for points in seen:
-            rows = {row.tobytes() for row in points}
-            assert len(rows) == 20
-            assert not rows & once
-            assert not rows & {row.tobytes() for row in own}
+@pytest.mark.parametrize("align", list(Align))
+def test_what_a_party_holds_after_a_matching_is_which_of_its_own_records_are_common(align):
+    run = recorded("some common", align)
+    common = set.intersection(*map(set, SETS["some common"]))
+    for party, ids in zip(run.plan.users, SETS["some common"], strict=True):
+        result = run.results[party]
+        assert {ids[place] for place in result.positions} == common
+        assert set(vars(result)) == {"positions", "records"}
 
-    def test_a_guessed_id_is_answered_by_a_matching_and_by_nothing_else(self):
-        """A party that brings guesses to a matching learns which are real: that is stated, and why sets have a size."""
-        real, guesses = [f"p{n}" for n in range(20)], ["p3", "no one", "p11"]
-        run = Federation(
-            [np.zeros((20, 1)), np.zeros((3, 1))],
-            Task.MATCH,
-            Split.VERTICAL,
-            ids=[real, guesses],
-            align=Align.ECDH,
-            least_overlap=1,
-        )
-        found = run.run()[1]
-        assert {guesses[place] for place in found.positions} == {"p3", "p11"}
+
+def test_records_of_others_that_are_not_common_change_nothing_that_the_csp_sends_a_party():
+    """Records of others that are not common: other ids, the same answer."""
+    first = recorded("some common", Align.SERVER)
+    changed = [list(ids) for ids in SETS["some common"]]
+    common = set.intersection(*map(set, changed))
+    changed[1] = [id if id in common else f"other {id}" for id in changed[1]]
+    second = Federation(
+        [np.zeros((len(ids), 1)) for ids in changed],
+        Task.MATCH,
+        Split.VERTICAL,
+        ids=changed,
+        align=Align.SERVER,
+        insecure_seed=bytes([7]) * 32,
+    )
+    second.run()
+    for party in (user(1), user(3)):
+        answers = [[said.places for _, said in run.views.of(party, CommonRows)] for run in (first, second)]
+        assert all(np.array_equal(*pair) for pair in zip(*answers, strict=True))
+
+
+def test_a_party_is_sent_sealed_messages_places_and_keys_alone():
+    for align in Align:
+        kinds = recorded("some common", align).views.kinds(user(2))
+        assert {kind.__name__ for kind in kinds} <= {
+            "Begin",
+            "KeyBook",
+            "Relayed",
+            "CommonRows",
+            "Countersigned",
+        }
+
+
+def test_user_1_finds_none_of_its_own_records_among_the_points_it_compares(monkeypatch):
+    """Its own points, blinded by itself alone, are in no set that all users blinded."""
+    from fedsvd.roles.user import matching
+
+    seen = []
+    honest = matching.common_rows
+    monkeypatch.setattr(matching, "common_rows", lambda sets: seen.extend(sets) or honest(sets))
+    ids = [f"p{n}" for n in range(20)]
+    run = Federation(
+        [np.zeros((20, 1))] * 2, Task.MATCH, Split.VERTICAL, ids=[ids, ids], align=Align.ECDH, least_overlap=1
+    )
+    run.run()
+    machine = run.machines[user(1)]
+    own = points_of(hashed(np.array(ids), machine._seeds["users"].derive("checks")))
+    once = {row.tobytes() for row in Blinding(machine._own).apply(own)}
+    assert len(seen) == 2
+    for points in seen:
+        rows = {row.tobytes() for row in points}
+        assert len(rows) == 20
+        assert not rows & once
+        assert not rows & {row.tobytes() for row in own}
+
+
+def test_a_matching_says_which_guessed_ids_are_real_and_this_is_stated():
+    """A party that brings guesses to a matching learns which are real: that is stated, and why sets have a size."""
+    real, guesses = [f"p{n}" for n in range(20)], ["p3", "no one", "p11"]
+    run = Federation(
+        [np.zeros((20, 1)), np.zeros((3, 1))],
+        Task.MATCH,
+        Split.VERTICAL,
+        ids=[real, guesses],
+        align=Align.ECDH,
+        least_overlap=1,
+    )
+    found = run.run()[1]
+    assert {guesses[place] for place in found.positions} == {"p3", "p11"}
 
 
 @pytest.mark.parametrize("right", [True, False])

@@ -1,4 +1,4 @@
-"""Record matching (specification, section 8): Python sets decide what is common; a CSP or a user that lies is found."""
+"""Record matching (specification, section 9): Python sets decide what is common; a CSP or a user that lies is found."""
 
 import numpy as np
 import pytest

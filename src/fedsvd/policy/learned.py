@@ -131,7 +131,7 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
 
 
 def _matching(plan: SessionPlan) -> Iterator[str]:
-    """What a matching of records shows to whom (specification, section 8)."""
+    """What a matching of records shows to whom (specification, section 9)."""
     sizes = ", ".join(f"party {i} has {count}" for i, count in enumerate(plan.counts, start=1))
     yield f"The CSP and every party learn how many records each party brings: {sizes}."
     if plan.align is Align.SERVER:

@@ -9,6 +9,7 @@ another one at every party, and is refused: centring and scaling are settings of
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class Parsed:
     terms: tuple[tuple[tuple[str, ...], ...], ...] = ()  # right of ~, less the intercept: what each factor reads
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> Parsed:
     """A formula that any party may have written; anything but terms, known functions and contrasts is refused."""
     formulaic = _formulaic()

@@ -1,4 +1,4 @@
-"""The messages of a matching (specification, section 8): how many there are and how long, all known from the plan.
+"""The messages of a matching (specification, section 9): how many there are and how long, all known from the plan.
 
 Sets of ids and answers are cut into parts of so many rows. An answer always has as many places as the smallest set has
 records, the rest of it empty, so that its length says nothing of the overlap; both ends and the cost model know it.

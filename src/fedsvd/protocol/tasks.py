@@ -93,7 +93,7 @@ class Ids(StrEnum):
 
 
 class Align(StrEnum):
-    """How records of split columns are matched before a study (specification, section 8)."""
+    """How records of split columns are matched before a study (specification, section 9)."""
 
     SERVER = "server"  # the CSP compares keyed hashes: it learns sizes and overlaps
     ECDH = "ecdh"  # users blind points in turn: the CSP learns sizes

@@ -1,4 +1,4 @@
-"""A study on split columns whose records are matched first: two sessions, one after the other (specification, 8).
+"""A study on split columns whose records are matched first: two sessions, one after the other (specification, 9).
 
 For every rung the parts are these, in this order:
 

@@ -1,4 +1,4 @@
-"""Record matching at the CSP (``align = "server"``; specification, section 8): which keyed hashes all users sent.
+"""Record matching at the CSP (``align = "server"``; specification, section 9): which keyed hashes all users sent.
 
 The key is the users', so that the CSP compares hashes and can guess no id. It learns how large the sets are and how
 many records any of them share. Every user gets the places of the common records in its own set, in the order of the

@@ -1,4 +1,4 @@
-"""Record matching at a user (specification, section 8): which of its records all users have, in one secret order.
+"""Record matching at a user (specification, section 9): which of its records all users have, in one secret order.
 
 Every user first commits to its set of ids, sealed to the group. Then ``align = "server"``: keyed hashes go to the CSP,
 which answers with places. ``align = "ecdh"``: sets of blinded points go from user to user, sealed (``prepare.blinding``
