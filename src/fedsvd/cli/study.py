@@ -36,7 +36,8 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
     """Run a job in this process, write its results, and show what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
-    prepared = prepare(job, scratch)
+    with output.notices_of_warnings(tuple(party.name for party in job.parties)):
+        prepared = prepare(job, scratch)
     point_out(output, prepared)
     show_estimate(output, prepared)
     resumable = Resumable(target)
@@ -61,6 +62,10 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
 def point_out(output: Output, prepared: Prepared) -> None:
     """What a person should look at before the numbers are there: what was done to the tables, rows not compared,
     columns that look like ids."""
+    if prepared.agreed is not None:
+        agreed = prepared.agreed
+        moved = byte_size(agreed.certificate.bytes_total)
+        output.line(f"tables were prepared together: {len(agreed.plan.steps)} sums, {moved} between the roles")
     for name, party in zip(prepared.names, prepared.parties, strict=True):
         if party.prepared is not None:
             output.line(f"{name}: {party.prepared}")

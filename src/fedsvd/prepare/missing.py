@@ -95,6 +95,13 @@ class Totals:
             raise DataError(f"no party has an entry in column {listed(empty)}", "leave the column out (drop)")
         return self.totals / self.present
 
+    def expect_enough(self, names: Sequence[str], least: int) -> None:
+        """Refuse a joint mean of fewer entries than ``least``: it would say much of each."""
+        few = [name for name, count in zip(names, self.present.tolist(), strict=True) if 0 < count < least]
+        if few:
+            fault = f"column {listed(few)} has fewer than {least} entries over all parties"
+            raise DataError(fault, "leave the column out (drop), or lower the least count (minimum)")
+
     def with_gaps(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns in which some party misses an entry: those that get an indicator."""
         held = zip(names, self.present.tolist(), strict=True)

@@ -24,7 +24,8 @@ from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.steps import PlannedStep, StepKind
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.results.folder import Table
 
 if TYPE_CHECKING:  # a plan is made, and shown, without any role
@@ -204,7 +205,9 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])
+    values["align"] = None if record.get("align") is None else Align(record["align"])
     values["release"] = tuple(Item(item) for item in record["release"])
+    values["steps"] = tuple(PlannedStep(**{**step, "kind": StepKind(step["kind"])}) for step in record.get("steps", ()))
     for name in ("counts", "identities", "prekeys", "alphas"):
         values[name] = tuple(record.get(name, ()))
     return SessionPlan(**values)

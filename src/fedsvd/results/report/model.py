@@ -161,8 +161,8 @@ def _forest(what: str, model: GLModel, effects: Sequence[charts.Effect]) -> Figu
     caption = (
         f"{title}, {which}: by how much {by.get(_ratio(model), 'the linear predictor')} changes where the feature "
         "rises by one of its standard deviations, over rows as the model weights them, and all others stay the same, "
-        f"with {100 * model.level:g} % confidence intervals. An interval that meets the dashed line does not exclude that "
-        "there is no effect. The table has the coefficients in their own units."
+        f"with {100 * model.level:g} % confidence intervals. An interval that meets the dashed line does not exclude "
+        "that there is no effect. The table has the coefficients in their own units."
     )
     rows = [(e.name, f"{e.value:.6g}", f"{e.low:.6g}", f"{e.high:.6g}") for e in shown]
     numbers = grid(f"{title}, per standard deviation", ("term", "effect", "low", "high"), rows)
