@@ -21,6 +21,7 @@ from tests.messy import NUMBERS, PARTIES, messy_hospitals, record, write_job
 from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd.policy.rules import Policy
+from fedsvd.results.signed_certificate import verify_certificate
 from fedsvd.service.site import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -73,6 +74,9 @@ def test_a_pca_is_of_the_joint_table_with_its_gaps_filled_and_nothing_of_the_fir
         assert done.state == "done", done.failures
         assert [each.stage for each in done.passed] == ["prepare"]
         assert done.passed[0].session != done.plan.session
+        signed = verify_certificate(federation.folder("west", done.id) / "certificate-prepare.json")
+        assert (signed.body["session"], signed.body["task"]) == (done.passed[0].session, "prepare")
+        assert (signed.body["plan"], len(signed.signers)) == (done.passed[0].plan_digest, 4)
         expect_components(federation, done.id, joint)
         until(lambda: not answers(federation), "answers of the first session are left")
         for path in (federation.kits["csp/csp"] / "state").rglob("*"):
