@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
-from fedsvd.policy.learned_together import prepared_together
+from fedsvd.policy.learned_together import opens_gram, prepared_together
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Task, Trust
 
@@ -25,7 +25,9 @@ def determines_gram(plan: SessionPlan) -> bool:
 
 def gram_by_consent(plan: SessionPlan) -> bool:
     """Whether parties open the joint Gram matrix although what is released does not determine it."""
-    return plan.mode is Mode.A and plan.task is not Task.PREPARE and not determines_gram(plan)
+    if plan.task is Task.PREPARE:
+        return opens_gram(plan)
+    return plan.mode is Mode.A and not determines_gram(plan)
 
 
 def full_outputs(plan: SessionPlan) -> bool:
@@ -36,7 +38,7 @@ def full_outputs(plan: SessionPlan) -> bool:
     fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
     """
     if plan.task is Task.PREPARE:
-        return False
+        return opens_gram(plan)
     if plan.mode is Mode.A:
         return True
     if plan.task not in _FACTORS:
