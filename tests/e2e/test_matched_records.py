@@ -18,6 +18,7 @@ from tests.e2e.outcomes import LONGEST, settled
 from tests.tolerances import STATISTIC_BAR, assert_close
 
 from fedsvd.policy.rules import Policy
+from fedsvd.results.signed_certificate import verify_certificate
 
 PARTIES = ("bank", "shop", "telco")
 ROLES = ["csp/csp", *(f"party/{name}" for name in PARTIES)]
@@ -82,6 +83,8 @@ def test_a_regression_is_that_of_the_records_which_all_parties_have(tmp_path, al
         assert done.state == "done", done.failures
         assert {facts.rows for facts in done.enlisted.values()} == {len(joint)}
         expect_coefficients(federation, done.id, joint)
+        signed = verify_certificate(federation.folder("shop", done.id) / "certificate-match.json")
+        assert (signed.body["session"], signed.body["task"]) == (done.passed[0].session, "match")
         until(lambda: not [path for kit in federation.kits.values() for path in (kit / "state").glob("answers/*")])
         records = federation.kits["party/bank"] / "state" / "records"
         events = [json.loads(line)["event"] for line in (records / "matchings.jsonl").read_text().splitlines()]

@@ -21,6 +21,7 @@ from tests.messy import NUMBERS, PARTIES, messy_hospitals, record, write_job
 from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close
 
 from fedsvd.policy.rules import Policy
+from fedsvd.results.signed_certificate import verify_certificate
 from fedsvd.service.site import Site
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning")
@@ -73,6 +74,9 @@ def test_a_pca_is_of_the_joint_table_with_its_gaps_filled_and_nothing_of_the_fir
         assert done.state == "done", done.failures
         assert [each.stage for each in done.passed] == ["prepare"]
         assert done.passed[0].session != done.plan.session
+        signed = verify_certificate(federation.folder("west", done.id) / "certificate-prepare.json")
+        assert (signed.body["session"], signed.body["task"]) == (done.passed[0].session, "prepare")
+        assert (signed.body["plan"], len(signed.signers)) == (done.passed[0].plan_digest, 4)
         expect_components(federation, done.id, joint)
         until(lambda: not answers(federation), "answers of the first session are left")
         for path in (federation.kits["csp/csp"] / "state").rglob("*"):
@@ -183,3 +187,42 @@ def test_a_failure_in_the_last_session_begins_again_at_the_first_and_needs_no_ne
         assert (done.state, done.attempt) == ("done", 2), done.failures
         assert Site.at(federation.kits["party/south"]).history(done).startswith("approved")
         expect_components(federation, id, joint)
+
+
+def test_tables_with_their_columns_in_other_orders_are_one_table_by_name(tmp_path):
+    rng = np.random.default_rng(8)
+    joint = pd.DataFrame(rng.normal(size=(240, 5)) @ rng.normal(size=(5, 5)), columns=["d", "b", "e", "a", "c"])
+    with federation_of(tmp_path, tuple(PARTIES), how="threads") as federation:
+        for place, name in enumerate(PARTIES):
+            part = joint[place * 80 : place * 80 + 80]
+            part[part.columns[::-1] if name == "south" else part.columns].to_csv(tmp_path / f"{name}.csv", index=False)
+            lines = f'[data]\ndefault = "{tmp_path / name}.csv"\n'
+            (federation.kits[f"party/{name}"] / "site.toml").write_text(lines)
+        federation.start(*ROLES)
+        party = [{"name": name} for name in PARTIES]
+        with federation.client() as client:
+            id = client.submit({"job": {"name": "orders", "task": "pca", **COMPONENTS}, "party": party}).id
+            done = settled(client, id, {"done", "broken"})
+        assert done.state == "done", done.failures
+        for name in PARTIES:
+            folder = federation.folder(name, id)
+            assert json.loads((folder / "manifest.json").read_text())["features"] == sorted(joint.columns)
+            assert_close(np.load(folder / "mean.npy").ravel(), joint[sorted(joint)].mean().to_numpy(), RESULT_BAR)
+
+
+def test_columns_of_other_names_are_one_error_that_names_every_such_party_and_no_column(tmp_path):
+    """Names are not sent: digests differ, and that is all the others hear."""
+    with federation_of(tmp_path, tuple(PARTIES), how="threads") as federation:
+        for name, columns in (("north", "age,bmi"), ("south", "age,secret"), ("west", "age,hidden")):
+            (tmp_path / f"{name}.csv").write_text(columns + "\n" + "1.5,2\n" * 30)
+            lines = f'[data]\ndefault = "{tmp_path / name}.csv"\n'
+            (federation.kits[f"party/{name}"] / "site.toml").write_text(lines)
+        federation.start(*ROLES)
+        party = [{"name": name} for name in PARTIES]
+        with federation.client() as client:
+            id = client.submit({"job": {"name": "names", "task": "pca"}, "party": party}).id
+            broken = settled(client, id, {"done", "broken"})
+        (failure,) = broken.failures
+        assert failure.code == "FSVD-101"
+        assert "party south, west have columns of other names than party north" in failure.text
+        assert "secret" not in broken.model_dump_json()

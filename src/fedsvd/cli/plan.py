@@ -125,7 +125,12 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
 
     lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
     if plan.task is Task.PREPARE:
-        parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in plan.steps]
+        rounds = [step for step in plan.steps if step.name.startswith("low rank")]
+        named_alone = [step for step in plan.steps if step not in rounds]
+        parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in named_alone]
+        parts += (
+            [f"its part of {len(rounds)} sums of low-rank imputation ({rounds[0].size} numbers each)"] if rounds else []
+        )
         return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
     if plan.matches:
         return [*lines, *_sets(plan)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
-from fedsvd.policy.learned_together import prepared_together
+from fedsvd.policy.learned_together import opens_gram, prepared_together
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align, Item, Mode, Robust, Scheme, Split, Task, Trust
@@ -29,8 +29,9 @@ def gram_by_consent(plan: SessionPlan) -> bool:
 
     A generalised linear model has no other way: its approval shows what the parties open, and asks no second consent.
     """
-    opens = plan.task not in (Task.PREPARE, Task.GLM) and plan.mode is Mode.A
-    return opens and not determines_gram(plan)
+    if plan.task is Task.PREPARE:
+        return opens_gram(plan)
+    return plan.glm is None and plan.mode is Mode.A and not determines_gram(plan)
 
 
 def full_outputs(plan: SessionPlan) -> bool:
@@ -41,7 +42,7 @@ def full_outputs(plan: SessionPlan) -> bool:
     fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
     """
     if plan.task is Task.PREPARE:
-        return False
+        return opens_gram(plan)
     if plan.mode is Mode.A:
         return True
     if plan.task not in _FACTORS:

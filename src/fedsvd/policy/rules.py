@@ -128,7 +128,7 @@ def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         )
         yield Finding("least_count", text)
     fewest = 2 if policy.consent_to_two else policy.parties_for_full
-    if plan.k < fewest:
+    if plan.k < fewest and not full_outputs(plan):
         text = f"joint numbers go to {plan.k} parties, {fewest} are asked for: each can compute the other's own of them"
         yield Finding("parties", text)
 
@@ -219,7 +219,10 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not gram_by_consent(plan) or policy.consent_to_gram:
         return
     agrees = "an owner who agrees writes consent_to_gram = true into policy.toml"
-    if plan.alphas:
+    if plan.task is Task.PREPARE:
+        text = f"low-rank imputation is asked for: all parties will see the joint Gram matrix of the columns; {agrees}"
+        yield Finding("mode", f'{text}, and missing = "mean" does without it')
+    elif plan.alphas:
         yield Finding(
             "mode",
             f"a ridge is chosen among {len(plan.alphas)}: all parties will hold the joint Gram matrix "

@@ -65,7 +65,7 @@ class HomeReport:
 
     @property
     def filled(self) -> int:
-        return self.gaps.total if self.how in (Missing.CONSTANT, Missing.MEAN) else 0
+        return self.gaps.total if self.how.fills else 0
 
     def record(self) -> dict[str, Any]:
         """For the manifest of the owner's own results."""
@@ -238,7 +238,7 @@ def _expect_labels(gaps: Gaps, labels: Sequence[str], rule: HomeRule) -> None:
     """A label is measured or it is not: none is made up."""
     held = zip(gaps.names, gaps.counts.tolist(), strict=True)
     found = [(name, count) for name, count in held if count and name in labels]
-    if found and rule.missing in (Missing.CONSTANT, Missing.MEAN):
+    if found and rule.missing.fills:
         counts = ", ".join(f"{count} of {gaps.rows} entries of the label {name!r}" for name, count in found)
         raise NotFinite(
             f"{counts} are missing, and a label is never filled in", 'missing = "drop" leaves these rows out'

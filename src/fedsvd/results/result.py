@@ -62,6 +62,7 @@ class PartyResult:
     tables: tuple[Table, ...] = ()
     files: Mapping[str, "VectorFile"] = field(default_factory=dict)  # written already, to be moved into the folder
     agreement: "Agreement | None" = None  # what all users and the CSP signed
+    before: Mapping[str, "Agreement"] = field(default_factory=dict)  # the same of sessions before the study, by task
 
     def __repr__(self) -> str:
         return f"PartyResult({self.job}, {self.task}, reader={self.reader})"
@@ -117,7 +118,7 @@ class PartyResult:
 
     def emptied(self) -> "PartyResult":
         """The same study without arrays, tables, facts: for what is computed from this result."""
-        return replace(self, arrays={}, facts={}, tables=(), files={}, agreement=None)
+        return replace(self, arrays={}, facts={}, tables=(), files={}, agreement=None, before={})
 
     def for_role(self, role: Party) -> "PartyResult":
         """What the CSP or the TA saw of this study: shapes, bytes and times; no array and no column name."""

@@ -30,7 +30,7 @@ from fedsvd.service.enlist import OpenedData, expect_same_plan, in_joint_order
 from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
 from fedsvd.service.progress import ProgressReporter
-from fedsvd.service.records import EnlistedFacts, JobRecord
+from fedsvd.service.records import EnlistedFacts, JobRecord, JsonObject
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import oriented
 from fedsvd.studies.run import allocation
@@ -115,19 +115,21 @@ class Attempt:
         if record.stage is Stage.PREPARE:
             recipe: Recipe = played.result.recipe
             facts = preparation_facts(record.job.prepare, plan)
-            member.answers.write(record, {"recipe": recipe.record(), "facts": facts})
+            member.answers.write(record, {"recipe": recipe.record(), "facts": facts}, machine.agreement)
+            member.owner.write_salt(plan.session, machine.salt)
             member.checkpoint(record).remove()  # of a table that was prepared by other numbers
             for finding in recipe.findings:
                 _log.warning("role=%s job=%s %s", member.caller, record.id, finding)
             return
         if record.stage is Stage.MATCH:
             found: MatchResult = played.result
-            member.answers.write(record, {"positions": found.positions.tolist(), "records": found.records})
+            positions: JsonObject = {"positions": found.positions.tolist(), "records": found.records}
+            member.answers.write(record, positions, machine.agreement)
+            member.owner.write_salt(plan.session, machine.salt)
             member.checkpoint(record).remove()  # of other records, or of these in another order
             member.owner.matched(record, len(found.positions))
             return
-        facts = member.answers.facts(record)
-        signed = machine.agreement, machine.salt, facts
+        signed = machine.agreement, machine.salt, member.answers.facts(record), member.answers.signed(record)
         member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed))
 
     def _checked_plan(self) -> SessionPlan:

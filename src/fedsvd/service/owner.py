@@ -28,6 +28,7 @@ class Finished:
     agreement: Agreement | None = None  # the signed certificate
     salt: bytes = b""  # of our own data commitment in it
     facts: Mapping[str, Any] = field(default_factory=dict)  # of its preparation
+    before: Mapping[str, Agreement] = field(default_factory=dict)  # signed in the sessions before, by their tasks
 
 
 class Owner(Protocol):
@@ -75,6 +76,9 @@ class Owner(Protocol):
 
     def own_part_sink(self, record: JobRecord, plan: SessionPlan, i: int) -> Sink | None:
         """Where our own part of the result (we are user i, from 0) goes as it is made."""
+
+    def write_salt(self, session: str, salt: bytes) -> None:
+        """What opens our data commitment of a session to an auditor."""
 
     def write_result(self, finished: Finished) -> None:
         """Write the result; the approval is spent."""

@@ -287,14 +287,19 @@ class Site:
             why="as planned with the others",
             agreement=finished.agreement,
             facts={**job.study.about, **finished.facts},
+            before=finished.before,
         )
         target = self._new_results(finished.record)
         write_result(target, party_result(about, me, computed, finished.own.data), draw=self.draw)
-        # Opened to an auditor, it shows what we brought; to others it would let guesses be tried.
-        salts = private.private_folder(self.state / "commitments")
-        private.replace(salts / f"{plan.session}.salt", finished.salt.hex().encode() + b"\n")
+        self.write_salt(plan.session, finished.salt)
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
+
+    def write_salt(self, session: str, salt: bytes) -> None:
+        """What opens our data commitment: to an auditor it shows what we brought, to others it would let guesses be
+        tried."""
+        salts = private.private_folder(self.state / "commitments")
+        private.replace(salts / f"{session}.salt", salt.hex().encode() + b"\n")
 
     def write_account(
         self, record: JobRecord, plan: SessionPlan, played: "Played", progress: Mapping[str, Progress]

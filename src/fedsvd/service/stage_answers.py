@@ -11,11 +11,13 @@ import hashlib
 import json
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, StorageError
 from fedsvd.prepare.recipe import Recipe, of_record
+from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.matching import MatchResult
 from fedsvd.service.enlist import plain_id
 from fedsvd.service.records import JobRecord, JsonObject
@@ -24,6 +26,7 @@ from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.stages import preparation_facts
 
 _SUFFIX = ".answers"
+_SIGNED = "agreement"
 
 
 class StageAnswers:
@@ -32,9 +35,12 @@ class StageAnswers:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, record: JobRecord, answers: JsonObject) -> None:
-        """What this stage gave, on disk when this returns."""
+    def write(self, record: JobRecord, answers: JsonObject, signed: Agreement | None = None) -> None:
+        """What this stage gave, and what all signed of it, on disk when this returns."""
         private.private_folder(self._folder)
+        if signed is not None:
+            spelt: JsonObject = {party: signature.hex() for party, signature in signed.signatures.items()}
+            answers = {**answers, _SIGNED: {"body": signed.body.decode(), "signatures": spelt}}
         content = _heading(record, record.stage) + b"\n" + json.dumps(answers).encode()
         private.replace(self._path(*record.session_key), content)
 
@@ -62,6 +68,16 @@ class StageAnswers:
             return None
         found = self.read(record, Stage.MATCH)
         return MatchResult(np.array(found["positions"], np.int64), int(str(found["records"])))
+
+    def signed(self, record: JobRecord) -> dict[str, Agreement]:
+        """What all signed of the stages before this one, by their names."""
+        found = {}
+        for stage in (stage for stage in record.stages if stage in record.stage.earlier):
+            said: Any = self.read(record, stage).get(_SIGNED)
+            if said is not None:
+                signatures = {party: bytes.fromhex(each) for party, each in said["signatures"].items()}
+                found[str(stage)] = Agreement(said["body"].encode(), signatures)
+        return found
 
     def facts(self, record: JobRecord) -> JsonObject:
         """What our results say of the preparation of this job."""

@@ -19,15 +19,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.policy.rules import Policy
 from fedsvd.prepare.identifiers import IdRule
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.record_ids import IdentifiedTable, RecordIds, identified, read_link
 from fedsvd.protocol.tasks import Split, Task
+from fedsvd.randomness.seed import Seed
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.parties import PartyData
+from fedsvd.studies.parties import PartyData, expect_shapes
 from fedsvd.studies.party_rows import some_rows
-from fedsvd.studies.run import Outcome, run_study
-from fedsvd.studies.study import Study
+from fedsvd.studies.planning import guard
+from fedsvd.studies.run import Files, Outcome, plan_for, run_study
+from fedsvd.studies.study import Study, expect_legal
 
 if TYPE_CHECKING:
     from fedsvd.roles.user.matching import MatchResult
@@ -101,11 +104,26 @@ def match(study: Study, parties: Sequence[PartyData], **how: Any) -> Matched:
     return Matched(outcome, tuple(matched_party(party, result) for party, result in found))
 
 
-def run_stages(study: Study, parties: Sequence[PartyData], *, files: Any = None, **how: Any) -> Outcome:
-    """Run a study among these parties, in this process, after a matching of their records where it asks for one."""
+def run_stages(
+    study: Study,
+    parties: Sequence[PartyData],
+    *,
+    files: Files | None = None,
+    policy: Policy | None = None,
+    **how: Any,
+) -> Outcome:
+    """Run a study among these parties, in this process, after a matching of their records where it asks for one.
+
+    What would be refused of the study itself, as far as it is known before, is refused before records are matched.
+    """
     asked = matching_of(study)
     if asked is None:
-        return run_study(study, parties, files=files, **how)
-    matched = match(asked, parties, **how)
-    outcome = run_study(after_matching(study), matched.parties, files=files, **how)
+        return run_study(study, parties, files=files, policy=policy, **how)
+    expect_legal(study)
+    expect_shapes(asked, parties)
+    after, most = after_matching(study), at_most_common(parties)
+    expect_shapes(after, most)
+    guard(plan_for(after, most, Seed.fresh())[0].plan, replace(policy or Policy(), warn=False))
+    matched = match(asked, parties, policy=policy, **how)
+    outcome = run_study(after, matched.parties, files=files, policy=policy, **how)
     return replace(outcome, matched=matched)

@@ -165,7 +165,7 @@ def remembered(
     levels = {name: tuple(np.unique(source.text(name)[0]).tolist()) for name in text if name in ours}
     coded = tuple(each for each in rule.ordinal if each[0] not in levels)
     rule = replace(rule, ordinal=(*coded, *levels.items()), indicators=rule.indicators)
-    if rule.missing in (Missing.MEAN, Missing.ERROR) and words.joint is not None:
+    if rule.missing not in (Missing.CONSTANT, Missing.DROP) and words.joint is not None:
         rule = replace(rule, missing=Missing.CONSTANT, constant=0.5)
     return prepared_at_home(source, rule, labels, ids, vertical, by_text).table
 

@@ -81,7 +81,9 @@ def test_what_was_filled_and_left_out_stands_in_the_owners_folder_and_nowhere_el
         for path in folder.glob("*.json"):
             assert "rows_dropped" not in path.read_text()
             assert "missing_by_column" not in path.read_text()
-    assert "Fläche" not in (results / "parties" / "north" / "manifest.json").read_text()
+    assert (
+        f'"rows_dropped": {report["rows_dropped"]}' not in (results / "parties" / "north" / "manifest.json").read_text()
+    )
 
 
 def test_a_model_of_prepared_tables_predicts_tables_that_are_prepared_alike_and_refuses_others(fedsvd, here):
@@ -111,7 +113,7 @@ def test_a_plan_says_what_every_party_will_do(fedsvd, here):
         "missing entries become 1.5",
         "NAME_missing says where an entry was missing, for every column",
     ]
-    assert "at home" in fedsvd("plan", job).out
+    assert "What is done to every party's table first" in fedsvd("plan", job).out
 
 
 def test_a_constant_that_is_not_used_is_refused(fedsvd, here):
@@ -218,3 +220,15 @@ def test_new_rows_of_a_study_that_removed_site_effects_are_prepared_as_their_sit
     values = scores.json["parties"]["new"]["values"]
     found = np.column_stack([column for name, column in values.items() if name != "id"])
     assert_close(found, expected, RESULT_BAR)
+
+
+def test_a_column_in_another_unit_at_one_site_is_pointed_out_to_that_site(fedsvd, here):
+    joint = messy_hospitals(here)
+    for name, rows, factor in (("a", joint[:200], 1.0), ("b", joint[200:], 1e4)):
+        rows[NUMBERS].assign(**{"mean area": rows["mean area"] * factor}).to_csv(here / f"{name}.csv", index=False)
+    said = fedsvd("pca", "--party", "a.csv", "--party", "b.csv", "--missing", "mean", "--components", "1")
+    assert said.code == 0, said.out + said.err
+    told = [line for line in said.err.splitlines() if "another unit?" in line]
+    assert len(told) == 2
+    assert "b: " in told[1]
+    assert "'mean area' is a thousandfold larger here" in told[1]

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 from tests.tolerances import RESULT_BAR, assert_close
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, NotFinite, RepeatedIds, TooFewCommon
+from fedsvd.errors import ConfigError, NotFinite, ReleaseRefused, RepeatedIds, TooFewCommon
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.identifiers import IdRule
 from fedsvd.prepare.record_ids import RecordIds, of_text
@@ -200,6 +200,14 @@ class TestWords:
 
 
 class TestRefusals:
+    def test_a_study_below_the_policy_is_refused_before_records_are_matched(self, joint, monkeypatch):
+        from fedsvd.studies import matching
+
+        monkeypatch.setattr(matching, "match", lambda *given, **how: pytest.fail("records were matched"))
+        prepared = prepare(job(joint[0]))
+        with pytest.raises(ReleaseRefused, match="columns"):
+            run_job(prepared, policy=Policy(enforce=True))
+
     def test_duplicates_are_refused_with_their_number_and_the_party(self, joint):
         folder, _, _ = joint
         table = pd.read_csv(folder / "b.csv")

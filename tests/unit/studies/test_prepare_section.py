@@ -168,7 +168,7 @@ def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"missing": "median"}, ["[prepare] missing", "error, mean, constant, drop"]),
+        ({"missing": "median"}, ["[prepare] missing", "error, mean, constant, drop, low-rank"]),
         ({"centre": "both"}, ["[prepare] centre", "joint, site, none"]),
         ({"soft_impute": True}, ["soft_impute is no word of [prepare]"]),
         ({"categories": {"sex": {"order": ["f", "m"], "reference": "f"}}}, ["an order makes one column"]),
@@ -181,6 +181,9 @@ def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
         ({"preserve": ["age"]}, ["ComBat is not asked for"]),
         ({"combat": True, "preserve": ["age"], "covariates": ["age"]}, ["name it once"]),
         ({"minimum": 0}, ["[prepare] minimum"]),
+        ({"missing": "mean", "rounds": 9}, ["rounds is for missing"]),
+        ({"missing": "low-rank", "penalty": 1.5}, ["[prepare] penalty"]),
+        ({"missing": "low-rank", "formula": "~ a"}, ["leave the formula out"]),
         ({"colums": ["a"]}, ["[prepare] colums", "did you mean 'columns'?"]),
         ({"constant": 1.0}, ["constant is for missing"]),
         ({"missing": "drop", "indicators": True}, ["indicators is for missing"]),
@@ -254,7 +257,7 @@ def test_a_section_that_is_empty_changes_nothing():
 
 def test_the_schema_knows_the_section():
     keys = schema()["$defs"]["PrepareSection"]["properties"]
-    at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal"}
+    at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal", "penalty", "rounds"}
     together = {"categories", "formula", "combat", "preserve", "covariates", "centre", "scale"}
     assert set(keys) == at_home | together | {"minimum", "most_levels"}
 
