@@ -1,4 +1,4 @@
-"""Three hospitals' tables from the breast cancer data that comes with scikit-learn: four measurements and the finding."""
+"""Three hospitals' tables from the breast cancer data of scikit-learn: four measurements and the finding."""
 
 import csv
 from pathlib import Path
