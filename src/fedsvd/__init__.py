@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.prepared import prepared
+    from fedsvd.estimators.ridge_cv import FederatedRidgeCV
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
     from fedsvd.service.client import connect
@@ -27,6 +28,7 @@ __all__ = [
     "FederatedLinearRegression",
     "FederatedLogisticRegression",
     "FederatedPCA",
+    "FederatedRidgeCV",
     "FederatedSVD",
     "Policy",
     "__version__",
@@ -60,6 +62,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import pca
 
             return pca.FederatedPCA
+        case "FederatedRidgeCV":
+            from fedsvd.estimators import ridge_cv
+
+            return ridge_cv.FederatedRidgeCV
         case "FederatedSVD":
             from fedsvd.estimators import svd
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.output import Format
-from fedsvd.protocol.tasks import Check, Family, Ids, Mode, Split, Trust, Write
+from fedsvd.protocol.tasks import Check, ChosenBy, Family, Ids, Mode, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -17,6 +17,16 @@ class SchemeName(StrEnum):
     SUM = "sum"
     MASK = "mask"
     PAPER = "paper"
+
+
+class Covariance(StrEnum):
+    """Which standard errors."""
+
+    NONROBUST = "nonrobust"
+    HC0 = "HC0"
+    HC1 = "HC1"
+    HC2 = "HC2"
+    HC3 = "HC3"
 
 
 class MissingAtHome(StrEnum):
@@ -44,6 +54,18 @@ IdsOption = Annotated[
 Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
+Alphas = Annotated[
+    list[float] | None, typer.Option("--alphas", help="Ridges to choose among by cross-validation; once for each.")
+]
+ChooseBy = Annotated[
+    ChosenBy | None, typer.Option("--choose-by", help="How: leave out each row (loo), or generalised (gcv).")
+]
+CovType = Annotated[
+    Covariance, typer.Option("--cov-type", help="Standard errors: nonrobust, or HC0 to HC3; with --inference.")
+]
+Cluster = Annotated[
+    str | None, typer.Option(help="The column of clusters that standard errors are robust to; with --inference.")
+]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")]
 Inference = Annotated[
     bool,

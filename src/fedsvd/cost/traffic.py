@@ -144,7 +144,7 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     columns = (plan.M if plan.full_matrices else released_columns(plan, expected)) if plan.mode is not Mode.A else 0
     length = -(-columns // 8)
     if plan.mode is Mode.A:
-        length = 8 * (plan.m * plan.targets + 1) if plan.task is Task.LR else 8 * (plan.M + 1) * plan.planned_rank
+        length = 8 * plan.answer_numbers if plan.task is Task.LR else 8 * (plan.M + 1) * plan.planned_rank
     yield from _to_all(plan, user(1), length)
 
 

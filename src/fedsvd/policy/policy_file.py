@@ -59,6 +59,10 @@ class PolicyFile(BaseModel):
         _from(1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ] = _DEFAULTS.records_for_full
     records: Annotated[StrictInt, _from(1, "Fewest where only U_r or coefficients are.")] = _DEFAULTS.records
+    parties_for_clusters: Annotated[
+        StrictInt,
+        Field(ge=2, description="Fewest parties where standard errors are robust to clusters."),
+    ] = _DEFAULTS.parties_for_clusters
     least_freedom: Annotated[
         StrictInt,
         _from(

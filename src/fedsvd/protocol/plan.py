@@ -24,6 +24,9 @@ from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
 
+MOST_REFINED = 1024
+"""Features up to which a regression's table is refined: beyond, the transform to send would be as long as the data."""
+
 PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
 
@@ -47,6 +50,10 @@ class SessionPlan:
     targets: int = 0  # columns of y (regression, prediction)
     label_user: int = 0  # who holds y (vertical regression, prediction)
     alpha: float = 0.0  # ridge
+    alphas: tuple[float, ...] = ()  # penalties to choose among, where a ridge is found by cross-validation
+    chosen_by: str = ""  # how: "loo" (each row left out) or "gcv" (generalised cross-validation)
+    weighted: bool = False  # rows have weights, which stay with their owners
+    robust: str = ""  # standard errors that do not assume equal variances: "HC0" .. "HC3" or "cluster"
     left: Form = Form.HAAR
     right: Form = Form.HAAR
     block: int = 0  # block width; 0 for each form's own
@@ -188,6 +195,19 @@ class SessionPlan:
             return True
         streams = not self.full_matrices and self.m >= 2 * self.n
         return streams and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
+
+    @property
+    def refines(self) -> bool:
+        """Whether users may correct what float64 loses of an ill-conditioned table (specification, step 8)."""
+        exact = self.releases(Item.INFERENCE) and self.task is Task.LR and self.mode is Mode.A
+        return exact and self.alpha == 0.0 and not self.alphas and self.m <= MOST_REFINED
+
+    @property
+    def answer_numbers(self) -> int:
+        """Numbers in user 1's answer to a regression in mode A: w and its rank, and what more the plan has."""
+        w = self.m * self.targets + 1
+        transform = 1 + self.targets + self.m * (self.m + 1) // 2  # whether, exponents, T
+        return w + int(bool(self.alphas)) + (transform if self.refines else 0)
 
     @property
     def published(self) -> bool:

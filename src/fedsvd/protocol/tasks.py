@@ -70,6 +70,8 @@ class Item(StrEnum):
     INTERCEPT = "intercept"
     SCORE = "score"  # R^2 and MSE, for the label holder alone
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
+    ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
+    RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
 
 
 RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
@@ -80,6 +82,23 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.GLM: (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
     Task.PREDICT: (Item.SCORE,),
 }
+
+
+class Robust(StrEnum):
+    """Standard errors that do not assume equal variances."""
+
+    HC0 = "HC0"
+    HC1 = "HC1"
+    HC2 = "HC2"
+    HC3 = "HC3"
+    CLUSTER = "cluster"
+
+
+class ChosenBy(StrEnum):
+    """How a ridge is chosen: by leaving out each row, or by generalised cross-validation."""
+
+    LOO = "loo"
+    GCV = "gcv"
 
 
 class Ids(StrEnum):

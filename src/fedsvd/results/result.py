@@ -205,7 +205,7 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])
     values["release"] = tuple(Item(item) for item in record["release"])
-    for name in ("counts", "identities", "prekeys"):
+    for name in ("counts", "identities", "prekeys", "alphas"):
         values[name] = tuple(record.get(name, ()))
     return SessionPlan(**values)
 

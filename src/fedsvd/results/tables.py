@@ -41,7 +41,7 @@ SHARED = {
     Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept"),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", *model_table.FACTS),
+    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", "ridge", *model_table.FACTS),
     Split.VERTICAL: (),
 }
 
@@ -53,6 +53,8 @@ class Data(Protocol):
     def table(self) -> MatrixSource: ...
     @property
     def labels(self) -> Float | None: ...
+    @property
+    def row_weights(self) -> Float | None: ...
     @property
     def ids(self) -> NDArray[Any] | None: ...
     @property
@@ -93,7 +95,8 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             return by_sample(to, "scores", scores_i, data.ids)
         case RegressionResult() if _by_rows(to):
             # With all coefficients a party fits its own rows, which no other has: one more pass, and no message.
-            return scored(to, "fitted", _fitted(data.table, computed), data)
+            to = scored(to, "fitted", _fitted(data.table, computed), data)
+            return regression_table.with_diagnostics(to, computed, data)
         case GLMResult():
             return _own_rows(to, computed, data)
         case RegressionResult(fitted=fitted):
@@ -207,6 +210,7 @@ def _pca_spectrum(to: PartyResult, computed: PCAResult) -> PartyResult:
 def _coefficients(to: PartyResult, computed: RegressionResult) -> PartyResult:
     features = to.feature_names(computed.coefficients.shape[1])
     constant = [features[j] for j in computed.constant]
+    to = to if computed.path is None else regression_table.with_path(to, computed.path)
     if computed.inference:
         return regression_table.with_inference(to.adding(facts={"constant_columns": constant}), computed)
     columns = dict(zip(to.targets, computed.coefficients, strict=True))

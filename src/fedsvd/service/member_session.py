@@ -126,6 +126,8 @@ class Attempt:
             secret=Seed.fresh(),
             labels=own.data.labels if plan.labels_apart else None,
             ids=own.data.ids,
+            row_weights=own.data.row_weights,
+            clusters=own.data.clusters,
             prekey=member.prekeys.take(*record.attempt_key) if dealt else None,
             sink=member.owner.own_part_sink(record, plan, place.index - 1),
             checkpoint=member.checkpoint(record) if plan.compress else None,

@@ -30,10 +30,11 @@ from fedsvd.prepare.at_home import (
     under_own_names,
 )
 from fedsvd.prepare.derived import names_of
-from fedsvd.protocol.tasks import Ids, Split, Write
+from fedsvd.protocol.tasks import Ids, Split, Task, Write
 from fedsvd.studies.job_faults import near
-from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.job_file import Job, StudySection, study_of
 from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
+from fedsvd.studies.party_rows import in_order, without_zero_weights
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -116,21 +117,30 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
 
 
 def party_data(
-    source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False, classes: Sequence[str] = ()
+    source: MatrixSource,
+    labels: Sequence[str],
+    id: str | None,
+    sort: bool = False,
+    classes: Sequence[str] = (),
+    *,
+    cluster: str | None = None,
+    weights: str | None = None,
+    offset: str | None = None,
 ) -> PartyData:
     """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
 
-    Where the first label is one of these classes, it becomes the number of its class.
+    Where the first label is one of these classes, it becomes the number of its class. Labels are less their offset.
     """
-    ids = None if id is None else row_ids(source, id)
-    aside = (*labels, *(() if id is None else (id,)))
+    aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
     y = labels_in(source, labels, classes) if labels else None
-    if ids is not None and sort:
-        order = np.argsort(ids, kind="stable")
-        table, ids = table.reordered(order), ids[order]
-        y = None if y is None else y[order]
-    return PartyData(table, y, ids)
+    if y is not None and offset is not None:
+        y = y - labels_in(source, (offset,))
+    ids = None if id is None else row_ids(source, id)
+    groups = None if cluster is None else row_ids(source, cluster)
+    prior = None if weights is None else labels_in(source, (weights,))[:, 0]
+    found = PartyData(table, y, ids, row_weights=prior, clusters=groups)
+    return in_order(found, np.argsort(ids, kind="stable")) if ids is not None and sort else found
 
 
 def job_party_data(
@@ -141,15 +151,21 @@ def job_party_data(
     ``own_names`` are those of the same columns at the site, where it remembers its studies.
     """
     study, words = job.study, job.prepare
+    beside: dict[str, Any] = {}
+    if study.task is Task.LR:
+        _expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
+        labels = tuple(name for name in labels if name in study.label)
+        beside = {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if labels else None}
     table, report = prepared_for(job, source, labels)
     classes = tuple(map(str, range(len(study.classes)))) if _coded(job, source, labels) else study.classes
-    data = replace(party_data(table, labels, study.id, study.sort_by_id, classes), prepared=report)
+    data = replace(party_data(table, labels, study.id, study.sort_by_id, classes, **beside), prepared=report)
+    data = without_zero_weights(data)
     if own_names is None or not (words.rename or words.ordinal or words.constant):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    rule = _with_classes(job, source, labels)
-    table = prepared_at_home(source, as_remembered(rule), labels, study.id, vertical(job), by_text).table
-    memory = party_data(table, labels, study.id, study.sort_by_id)
+    rule, needed = as_remembered(_with_classes(job, source, labels)), _needed(study, source, labels)
+    table = prepared_at_home(source, rule, needed, _texts(study), vertical(job), by_text).table
+    memory = without_zero_weights(party_data(table, labels, study.id, study.sort_by_id, **beside))
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
 
 
@@ -157,8 +173,27 @@ def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple
     """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
     if job.prepare.asks_nothing:
         return source, None
-    home = prepared_at_home(source, _with_classes(job, source, labels), labels, job.study.id, vertical(job))
+    rule, needed = _with_classes(job, source, labels), _needed(job.study, source, labels)
+    home = prepared_at_home(source, rule, needed, _texts(job.study), vertical(job))
     return home.table, home.report
+
+
+def _expect_columns(source: MatrixSource, names: Sequence[str]) -> None:
+    lacking = [name for name in names if name not in (source.names or ())]
+    if lacking:
+        fix = "every party needs it; rename what is called otherwise ([prepare] rename)"
+        raise ConfigError(f"there is no column {lacking[0]!r} here", fix)
+
+
+def _needed(study: StudySection, source: MatrixSource, labels: Sequence[str]) -> tuple[str, ...]:
+    """Columns of numbers that are no features: labels, and where this table has them an offset and weights."""
+    held = set(names_of(source))
+    return (*labels, *(name for name in study.at_side if name not in labels and name in held))
+
+
+def _texts(study: StudySection) -> tuple[str, ...]:
+    """Columns that may hold text and are no features: ids and clusters."""
+    return tuple(name for name in (study.id, study.cluster) if name is not None)
 
 
 def _coded(job: Job, source: MatrixSource, labels: Sequence[str]) -> bool:

@@ -29,6 +29,7 @@ from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Wr
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
 from fedsvd.studies.job_values import TASKS, Bytes, Column, Columns, Count, Name, Text, scheme_of
+from fedsvd.studies.linear_section import LinearKeys
 from fedsvd.studies.model_section import ModelKeys, model_of
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
@@ -42,6 +43,8 @@ _ONLY_HERE = {
     "inference": (Task.LR,),
     "write": (Task.SVD, Task.PCA, Task.LSA),
     **dict.fromkeys(ModelKeys.model_fields, (Task.GLM,)),
+    **dict.fromkeys(LinearKeys.model_fields, (Task.LR,)),
+    **dict.fromkeys(("weights", "offset"), (Task.LR, Task.GLM)),
 }
 
 
@@ -58,7 +61,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class StudySection(_Section, ModelKeys):
+class StudySection(_Section, LinearKeys, ModelKeys):
     """``[job]``: what is computed, from which columns, and what is released."""
 
     name: Name
@@ -95,9 +98,10 @@ class StudySection(_Section, ModelKeys):
     @property
     def asked(self) -> tuple[Item, ...] | None:
         """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
-        if not self.inference:
+        more = (*((Item.INFERENCE,) if self.inference else ()), *self.more_released)
+        if not more:
             return self.release
-        return (*(self.release or released(self.task, None)), Item.INFERENCE)
+        return tuple(dict.fromkeys((*(self.release or released(self.task, None)), *more)))
 
 
 class MasksSection(_Section):
@@ -216,7 +220,11 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         alpha=study.alpha,
-        targets=len(study.label) + len(study.at_side),
+        alphas=study.alphas,
+        chosen_by=study.choose_by,
+        weighted=study.weights is not None and study.task is Task.LR,
+        robust=study.robust,
+        targets=len(study.label) + (len(study.at_side) if study.task is Task.GLM else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
@@ -262,14 +270,8 @@ def submitted_file(job: Job) -> dict[str, Any]:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (
-        *study.label,
-        *study.model_texts,
-        study.id or "",
-        study.device or "",
-        study.engine or "",
-        *job.prepare.texts,
-    ):
+    texts = (*study.label, *study.model_texts, study.cluster or "", study.id or "", *job.prepare.texts)
+    for text in (*texts, study.device or "", study.engine or ""):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")
@@ -305,9 +307,16 @@ def _check_keys(study: StudySection) -> None:
     vertical = study.split is Split.VERTICAL
     if study.task is Task.LSA and study.components is None:
         raise ConfigError("task 'lsa' needs a number of components", "components = 100, say")
-    named = (*study.label, *study.at_side, *(() if study.id is None else (study.id,)))
+    named = [name for name in (*study.label, *study.at_side, study.cluster, study.id) if name is not None]
     if len(set(named)) < len(named):
-        raise ConfigError("one column is named twice among label and id", "name different columns")
+        raise ConfigError(
+            "one column is named twice among label, weights, offset, cluster and id", "name different ones"
+        )
+    study.expect_fits()
+    if study.offset is not None and vertical:
+        raise ConfigError(
+            "an offset is subtracted from labels where rows are split", "subtract it from the label column"
+        )
     if study.label_party is not None and not vertical:
         raise ConfigError("label_party is for columns split over the parties", "leave it out: every party has labels")
     if study.sort_by_id and (study.id is None or not vertical):

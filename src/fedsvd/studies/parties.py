@@ -24,7 +24,7 @@ from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, Repeat
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Robust, Split, Task
 from fedsvd.statistics.families import family_named
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
@@ -83,6 +83,8 @@ class PartyData:
     labels: Float | None = None  # (samples, targets)
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
+    row_weights: Float | None = None  # (samples,), above 0, where the study is of weighted rows
+    clusters: NDArray[Any] | None = None  # (samples,), where errors are robust to clusters
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
     remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
@@ -119,6 +121,8 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
         try:
             if study.task in (Task.LR, Task.GLM):
                 _expect_labels(study, index, party)
+            if study.task is Task.LR:
+                _expect_rows(study, index, party)
             if study.glm is not None:
                 _expect_target(study.glm, index, party)
             if study.task is Task.PREDICT:
@@ -284,6 +288,26 @@ def expect_target(about: ModelPlan, labels: Float) -> None:
         family_named(str(about.family), about.link).expect(y)
     if about.weighted and not np.all(labels[:, -1] > 0.0):
         raise DataError("a weight is not above 0", "leave out rows without weight")
+
+
+def _expect_rows(study: Study, index: int, party: PartyData) -> None:
+    """Refuse weights and clusters that are not there, or are none."""
+    rows = party.table.shape[0]
+    if study.weighted != (party.row_weights is not None):
+        fault = "brings weights that the study does not have" if party.row_weights is not None else "has no weights"
+        raise ConfigError(f"party {index} {fault}", "name the column of weights for all parties, or for none")
+    if party.row_weights is not None:
+        expect_row_weights(party.row_weights, f"party {index}", rows)
+    if study.robust is Robust.CLUSTER and (party.clusters is None or party.clusters.shape != (rows,)):
+        raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
+
+
+def expect_row_weights(weights: Float, who: str, rows: int) -> None:
+    """Raise unless there is a finite weight above 0 for each row: rows of weight 0 are left out before."""
+    if weights.shape != (rows,):
+        raise ShapeError(f"{who} has weights of shape {weights.shape} for {rows} rows", "give one for each row")
+    if not (np.isfinite(weights).all() and np.all(weights > 0.0)):
+        raise NotFinite(f"{who} has weights that are missing, not finite or not above 0", "leave these rows out")
 
 
 def _expect_weights(index: int, party: PartyData) -> None:

@@ -10,7 +10,7 @@ from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ChosenBy, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import expect_route
 from fedsvd.studies.study import Study, expect_legal
 from fedsvd.types import SessionId, byte_size, enough_bytes
@@ -82,6 +82,10 @@ def _session_plan(
         targets=study.targets,
         label_user=study.label_user,
         alpha=study.alpha,
+        alphas=study.alphas,
+        chosen_by=str(study.chosen_by or ChosenBy.LOO) if study.alphas else "",
+        weighted=study.weighted,
+        robust=str(study.robust or ""),
         left=Form.BLOCKS if paper else Form.HAAR,
         right=Form.BLOCKS if paper else Form.HAAR,
         block=study.block_size,
@@ -188,6 +192,8 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
     if Item.INFERENCE in release:
         return Mode.A, "standard errors determine the joint Gram matrix, so the parties open the sum themselves"
+    if Item.RIDGE_PATH in release:
+        return Mode.A, "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves"
     most = min(m, sum(counts))
     factors = study.task in (Task.SVD, Task.LSA, Task.PCA) and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)

@@ -188,6 +188,8 @@ def assemble(
             labels=party.labels if plan.labels_apart else None,
             ids=party.ids,
             weights=party.weights,
+            row_weights=party.row_weights,
+            clusters=party.clusters,
             prekey=_prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             sink=own.sink,
             checkpoint=own.checkpoint,
