@@ -9,7 +9,7 @@ import typer
 from fedsvd.cli.output import Format
 from fedsvd.prepare.missing import Missing
 from fedsvd.prepare.sites import Over
-from fedsvd.protocol.tasks import Check, ChosenBy, Family, Ids, Mode, Split, Trust, Write
+from fedsvd.protocol.tasks import Align, Check, ChosenBy, Family, Ids, Mode, Split, Trust, Write
 
 
 class SchemeName(StrEnum):
@@ -39,11 +39,24 @@ Components = Annotated[int | None, typer.Option(min=1, help="How many components
 SplitOption = Annotated[
     Split, typer.Option("--split", help="horizontal: parties hold different rows. vertical: different columns.")
 ]
-Id = Annotated[str | None, typer.Option("--id", help="The column of row ids; compared where columns are split.")]
+Id = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="The column of row ids, once for each of several; compared where columns are split."),
+]
 SortById = Annotated[bool, typer.Option("--sort-by-id", help="Let every party sort its rows by id first, locally.")]
 IdsOption = Annotated[
     Ids,
     typer.Option("--ids", help="Split columns: compare the rows' ids, or trust that all have their rows in one order."),
+]
+AlignOption = Annotated[
+    Align | None,
+    typer.Option("--align", help="Match records by id first: hashes at the CSP, or points the parties blind in turn."),
+]
+LeastOverlap = Annotated[
+    int | None, typer.Option("--least-overlap", min=1, help="With --align: fewer common records end the study; 10.")
+]
+IdDates = Annotated[
+    list[str] | None, typer.Option("--id-dates", help="With --align: an id column that holds dates; once for each.")
 ]
 Label = Annotated[list[str] | None, typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
@@ -124,6 +137,18 @@ MissingOption = Annotated[
     typer.Option("--missing", help="Missing values: an error, rows dropped, a constant, or the joint mean instead."),
 ]
 ConstantOption = Annotated[float | None, typer.Option("--constant", help="What --missing constant fills in; 0.")]
+RenameOption = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="OLD=NEW", help="What a column is called in the study; once for each."),
+]
+OrdinalOption = Annotated[
+    list[str] | None,
+    typer.Option("--ordinal", metavar="COLUMN=FIRST,SECOND,...", help="Texts in order become 0, 1, 2; once for each."),
+]
+IndicatorsForOption = Annotated[
+    list[str] | None,
+    typer.Option("--indicators-for", help="The same for these columns; once for each, or with commas."),
+]
 IndicatorsOption = Annotated[
     bool, typer.Option("--indicators", help="A column NAME_missing says where an entry was filled in.")
 ]

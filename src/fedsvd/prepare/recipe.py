@@ -141,5 +141,6 @@ def _part(kind: type[Any], record: Mapping[str, Any]) -> Any:
             value = tuple(value) if texts else np.asarray(value, dtype=np.float64)
         values[each.name] = value
     if kind is combat.Model:  # a list of no rows forgets how long they are
-        values["effects"] = values["effects"].reshape(len(values["covariates"]), -1)
+        covariates, columns = len(values["covariates"]), len(values["means"])
+        values["effects"] = values["effects"].reshape(covariates, columns - covariates)
     return kind(**values)

@@ -76,6 +76,9 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
 
 def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> PreparedTable:
     """A table prepared by a recipe, without any other party: the same one again, or new rows of the same party."""
+    if rule.parsed is None:  # in the order of the study, whichever the table has
+        held = names_of(source)
+        source = arranged(source, [name for name in (*recipe.numbers, *rule.text) if name in held])
     start = _Start.of(source, rule)
     table = last = start.encoded(recipe, rule)
     if recipe.model is not None and recipe.adjustment is not None:

@@ -20,7 +20,7 @@ from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_co
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.steps import PlannedStep
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
@@ -62,6 +62,9 @@ class SessionPlan:
     reason: str = ""  # why this scheme and this mode, in words
     check_ids: bool = False
     trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
+    align: Align | None = None  # how records are matched: by this session, or by one before it
+    id_rule: str = ""  # how ids are normalised before they are matched, in words
+    least_overlap: int = 0  # fewer common records than this end a matching before any user has them
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     glm: ModelPlan | None = None  # what a generalised linear model is, for its task
@@ -84,6 +87,8 @@ class SessionPlan:
             raise ConfigError(fault, "give every party a table with both")
         if (self.glm is not None) != (self.task is Task.GLM):
             raise ConfigError("a plan of another task than its model", "plan it again")
+        if self.task is Task.MATCH and self.align is None:
+            raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
         if len({step.name for step in self.steps}) < len(self.steps):
@@ -177,6 +182,16 @@ class SessionPlan:
     def evaluations(self) -> int:
         """How often the joint model of a session is evaluated at most; 0 for other tasks."""
         return 0 if self.glm is None else self.glm.evaluations
+
+    @property
+    def matches(self) -> bool:
+        """Whether this session matches records: its counts are the sizes of the users' sets, and m is 1."""
+        return self.task is Task.MATCH
+
+    @property
+    def opens_nothing(self) -> bool:
+        """Whether no matrix is added up or uploaded: predictions and matchings."""
+        return self.task in (Task.PREDICT, Task.MATCH)
 
     @property
     def factors(self) -> bool:

@@ -32,7 +32,7 @@ def planned_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
 
 def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums up to the opening of a Gram matrix, or the upload (steps 3 and 5)."""
-    if plan.task is Task.PREDICT:
+    if plan.opens_nothing:
         return ()
     if plan.glm is not None:
         return tuple(each for number in range(1, plan.evaluations + 1) for each in evaluation_sums(plan, number))
@@ -91,7 +91,7 @@ def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
 
 def _checks(plan: SessionPlan) -> list[PlannedSum]:
     """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
-    if plan.mode is Mode.A or plan.task is Task.PREDICT:
+    if plan.mode is Mode.A or plan.opens_nothing:
         return []
     if plan.published:
         # Nothing is checked there; the total variance that shares are taken of is all the same an exact sum.

@@ -22,20 +22,31 @@ from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed, under_own_names
+from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Ids, Split, Task, Write
-from fedsvd.studies.job_columns import aside, coded, home_rule, needed
+from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, parties_named
-from fedsvd.studies.party_rows import in_order, without_zero_weights
+from fedsvd.studies.matching import with_record_ids
+from fedsvd.studies.parties import (
+    Extent,
+    PartyData,
+    Problems,
+    label_user,
+    misfits,
+    one_order,
+    parties_named,
+)
+from fedsvd.studies.party_rows import some_rows, without_zero_weights
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
+BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
 _AS_THEY_ARE = PrepareSection()
 
 
@@ -51,14 +62,16 @@ class Prepared:
     targets: tuple[str, ...]
     id: str | None = None
     write: Write = Write.NPY
+    about: Mapping[str, Any] = field(default_factory=dict)  # what a result says of its model
     words: PrepareSection = _AS_THEY_ARE  # what is done to every table first
     agreed: "Outcome | None" = None  # the session in which tables were prepared together
-    about: Mapping[str, Any] = field(default_factory=dict)  # what a result says of its model
+    match: tuple[str, ...] = ()  # how records are matched, in sentences
+    by_name: bool = False  # columns were put in the order of their names
 
     @property
     def prepare(self) -> list[str]:
         """What is done to every table first, in sentences."""
-        return self.words.description()
+        return [*self.match, *self.words.description(), *((BY_NAME,) if self.by_name else ())]
 
     @property
     def label_holder(self) -> str | None:
@@ -83,13 +96,20 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
                 labels = job.study.label_columns if not vertical(job) or holder == i else ()
                 if agreed is None and preparation_of(job) is not None:
                     continue  # what is wrong with the tables was noted
-                data = job_party_data(job, sources[party.name], labels, recipe=recipes.get(party.name))
+                recipe, link = recipes.get(party.name), job.link_of(party)
+                linkage = None if link is None else open_source(link, scratch=scratch)
+                data = job_party_data(job, sources[party.name], labels, recipe=recipe, link=linkage)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
+    order = None
     if not vertical(job):
         extents = {name: Extent(*data.table.shape, features[name]) for name, data in parties.items()}
         for misfit in misfits(Split.HORIZONTAL, extents):
             problems.note(misfit)
+        order = None if problems or not parties else one_order(features)
+        if order is not None:
+            parties = {name: in_order(data, order) for name, data in parties.items()}
+            features = dict.fromkeys(features, order)
     study = study_of(job, holder)
     names = tuple(party.name for party in job.parties)
     if problems:  # the files are to be repaired in any case: say what else is wrong with them
@@ -102,11 +122,13 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         tuple(parties.values()),
         tuple(features.values()),
         job.targets,
-        job.study.id,
+        job.study.id_name,
         job.study.write,
+        job.study.about,
         job.prepare,
         agreed,
-        job.study.about,
+        tuple(job.match.description(job.study.id_columns)),
+        order is not None,
     )
 
 
@@ -127,6 +149,9 @@ def _agreed(
         problems.note(misfit)
     if problems or len(homes) < len(names):
         return None, {}
+    order = one_order({name: extent.features for name, extent in extents.items()})
+    if order is not None:
+        homes = {name: in_order(home, order) for name, home in homes.items()}
     with parties_named(tuple(names)):
         outcome = agree(study, list(homes.values()), scratch=scratch, policy=policy)
     return outcome, dict(zip(names, recipes_of(outcome), strict=True))
@@ -155,26 +180,28 @@ def party_data(
     sort: bool = False,
     classes: Sequence[str] = (),
     *,
+    outcome: Float | None = None,
     cluster: str | None = None,
     weights: str | None = None,
     offset: str | None = None,
-    outcome: Float | None = None,
 ) -> PartyData:
     """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
 
-    Where the first label is one of these classes, it becomes the number of its class. Labels, which may be the
-    ``outcome`` of a formula, are less their offset.
+    Where the first label is one of these classes, it becomes the number of its class. The ``outcome`` of a formula is
+    the first label. Labels are less their offset.
     """
     aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
-    y = labels_in(source, labels, classes) if labels else outcome
+    named = labels_in(source, labels, classes if outcome is None else ()) if labels else None
+    found = [part for part in (outcome, named) if part is not None]
+    y = None if not found else found[0] if len(found) == 1 else np.hstack(found)
     if y is not None and offset is not None:
         y = y - labels_in(source, (offset,))
     ids = None if id is None else row_ids(source, id)
     groups = None if cluster is None else row_ids(source, cluster)
     prior = None if weights is None else labels_in(source, (weights,))[:, 0]
-    found = PartyData(table, y, ids, row_weights=prior, clusters=groups)
-    return in_order(found, np.argsort(ids, kind="stable")) if ids is not None and sort else found
+    data = PartyData(table, y, ids, row_weights=prior, clusters=groups)
+    return some_rows(data, np.argsort(ids, kind="stable")) if ids is not None and sort else data
 
 
 def job_party_data(
@@ -183,40 +210,69 @@ def job_party_data(
     labels: Sequence[str],
     own_names: Sequence[str] | None = None,
     recipe: Recipe | None = None,
+    alone: bool = False,
+    link: MatrixSource | None = None,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
     ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
-    parties came to together (``stages.py``), where tables are prepared so.
+    parties came to together (``stages.py``), where tables are prepared so; ``alone`` where its own numbers will do.
+    ``link`` is the party's linkage map.
     """
-    study, words = job.study, job.prepare
-    beside: dict[str, Any] = {}
+    study, id, beside = job.study, job.study.id_name, _beside(job, source, labels)
     if study.task is Task.LR:
-        _expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
+        expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
         labels = tuple(name for name in labels if name in study.label)
-        predicted = bool(labels or words.targets)
-        beside = {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if predicted else None}
-    made = prepared_for(
-        words, source, needed(job, source, labels), aside(job), vertical(job), recipe, home_rule(job, source, labels)
-    )
+    found = with_record_ids(job, source, link)
+    words, needed = with_classes(job, source, labels), needed_numbers(study, source, labels)
+    split = vertical(job)
+    made = prepared_for(words, found.table, needed, text_columns(study), alone or split, recipe, split)
     classes = tuple(map(str, range(len(study.classes)))) if coded(job, source, labels) else study.classes
-    data = party_data(made.table, labels, study.id, study.sort_by_id, classes, **beside, outcome=made.outcome)
-    data = without_zero_weights(replace(data, prepared=made.report))
+    data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
+    data = without_zero_weights(replace(data, prepared=made.report, without_link=found.without_link))
+    return replace(data, remembered=_memory(job, source, found.table, labels, own_names))
+
+
+def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, Any]:
+    """The columns next to the labels of a linear regression: clusters, weights, an offset."""
+    study = job.study
+    if study.task is not Task.LR:
+        return {}
+    fitted = bool(labels or job.targets)
+    return {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if fitted else None}
+
+
+def preparation_data(
+    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+) -> PartyData:
+    """What one party brings to the session in which tables are prepared together."""
+    return replace(home_data(job, source), remembered=_memory(job, source, source, labels, own_names))
+
+
+def _memory(
+    job: Job,
+    source: MatrixSource,
+    identified: MatrixSource,
+    labels: Sequence[str],
+    own_names: Sequence[str] | None,
+) -> PartyData | None:
+    """The table as its site remembers it between studies, the same at every stage; None where it is as it is."""
+    study, words, id = job.study, job.prepare, job.study.id_name
     if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
-        return data
+        return None
     own = dict(zip(names_of(source), own_names, strict=True))
-    at_home = remembered(
-        words, source, needed(job, source, labels), aside(job), vertical(job), home_rule(job, source, labels)
-    )
-    memory = without_zero_weights(party_data(at_home, labels, study.id, study.sort_by_id, **beside))
-    return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+    beside = _beside(job, source, labels)
+    labels = tuple(name for name in labels if study.task is not Task.LR or name in study.label)
+    needed = needed_numbers(study, source, labels)
+    asked = with_classes(job, source, labels)
+    table = remembered(asked, identified, needed, text_columns(study), vertical(job))
+    memory = without_zero_weights(party_data(table, labels, id, study.sort_by_id, **beside))
+    return replace(memory, table=under_own_names(memory.table, own))
 
 
-def _expect_columns(source: MatrixSource, names: Sequence[str]) -> None:
-    lacking = [name for name in names if name not in (source.names or ())]
-    if lacking:
-        fix = "every party needs it; rename what is called otherwise ([prepare] rename)"
-        raise ConfigError(f"there is no column {lacking[0]!r} here", fix)
+def in_order(data: PartyData, names: Sequence[str]) -> PartyData:
+    """A party's data with the columns of its table in this order."""
+    return data if feature_names(data.table) == tuple(names) else replace(data, table=arranged(data.table, names))
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:

@@ -36,7 +36,7 @@ LEAST_COUNT = 5
 _MOST_NAMES = 10_000
 _MOST_LEVELS = 1000
 _MOST_CATEGORIES = 100
-_LATER = {"align": "match records before the study", "soft_impute": 'missing = "low-rank"'}
+_LATER = {"align": "it belongs to [match]", "soft_impute": 'missing = "low-rank"'}
 
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 _ONE = {"type": "string", "minLength": 1, "maxLength": 1000}
@@ -205,37 +205,37 @@ class PrepareSection(BaseModel):
         parsed = self._joint_rule.parsed
         return () if parsed is None else parsed.targets
 
-    def expect_fits(self, split: Split, task: Task, label: tuple[str, ...], intercept: bool) -> None:
-        """Raise where the study's tables cannot be prepared so."""
+    def expect_fits(
+        self, split: Split, task: Task, label: tuple[str, ...], intercept: bool, aligned: bool = False
+    ) -> None:
+        """Raise where the study's tables cannot be prepared so; ``aligned`` where records are matched afterwards."""
         if self.formula:
             self._expect_outcome(task, label, intercept)
         if split is Split.VERTICAL:
-            self._expect_apart()
+            self._expect_apart(aligned)
 
     def _expect_outcome(self, task: Task, label: tuple[str, ...], intercept: bool) -> None:
         """A formula says what is predicted, where anything is."""
         parsed = self._joint_rule.parsed
         assert parsed is not None
-        regression = task is Task.LR
-        if label and parsed.outcome:
+        if label:
             raise ConfigError("label and formula both say what is predicted", "leave label out: it stands left of ~")
-        if parsed.outcome and not regression:
-            names = "" if task is not Task.GLM else " and name it as label"
-            raise ConfigError(f"task {str(task)!r} has no outcome in its formula", f"write ~ age + C(sex){names}")
-        if regression and not (parsed.outcome or label):
-            raise ConfigError("the formula has no outcome", "write y ~ age + C(sex)")
+        regression = task is Task.LR
+        if bool(parsed.outcome) is not regression:
+            fault = "the formula has no outcome" if regression else f"task {str(task)!r} has no outcome"
+            raise ConfigError(fault, "write y ~ age + C(sex)" if regression else "write ~ age + C(sex)")
         if any(name in parsed.categorical or name in self.categories for name in parsed.outcome):
             raise ConfigError("the outcome of the formula is a category", "a linear regression predicts numbers")
         if regression and intercept is not parsed.intercept:
             fix = "leave intercept = false out" if parsed.intercept else "intercept = false (--no-intercept)"
             raise ConfigError("the formula and the key intercept do not agree", f"{fix}, or change the formula")
 
-    def _expect_apart(self) -> None:
+    def _expect_apart(self, aligned: bool) -> None:
         """Raise where split columns cannot be prepared so: each party has its own columns, and the rows of all."""
-        if self.missing is Missing.DROP:
+        if self.missing is Missing.DROP and not aligned:
             raise ConfigError(
                 'missing = "drop" where columns are split: each party would leave out other rows',
-                'missing = "constant", or leave the rows out at every party before the study',
+                'missing = "constant", or match records by id ([match] align): what one party leaves out, all do',
             )
         asked = {"formula": self.formula, "combat": self.combat, "covariates": self.covariates}
         for word in (word for word, value in asked.items() if value):

@@ -23,7 +23,7 @@ import numpy as np
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.policy.rules import Policy, what_each_role_learns
-from fedsvd.prepare.at_home import HomeReport, HomeRule, HomeTable, as_remembered, by_text, prepared_at_home
+from fedsvd.prepare.at_home import HomeReport, HomeTable, as_remembered, by_text, prepared_at_home
 from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.missing import Missing
@@ -31,8 +31,9 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.script import PreparedTable, prepared_again, prepared_alone
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
-from fedsvd.studies.job_columns import aside, home_rule, needed
+from fedsvd.studies.aside import needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome, Progress, run_study
@@ -58,9 +59,9 @@ def preparation_study(
 
 def home_data(job: Job, source: MatrixSource) -> PartyData:
     """What a party brings to the preparation of a job."""
-    labels = job.study.label_columns if job.study.task is not Task.LR else job.study.label
-    rule = home_rule(job, source, labels)
-    home = home_table(job.prepare, source, needed(job, source, labels), aside(job), rule=rule)
+    table, labels = with_record_ids(job, source).table, job.study.label
+    words, needed = with_classes(job, source, labels), needed_numbers(job.study, source, labels)
+    home = home_table(words, table, needed, text_columns(job.study))
     return PartyData(home.table, prepared=home.report)
 
 
@@ -70,15 +71,11 @@ def home_table(
     labels: Sequence[str],
     ids: str | Sequence[str] | None,
     partly: bool = False,
-    rule: HomeRule | None = None,
 ) -> HomeTable:
-    """A table after all that its party does alone (``rule``: that of the words); categories are still text, and gaps
-    may be gaps."""
-    joint = words.joint
-    text: Mapping[str, str | None] = (
-        {} if joint is None else {name: joint.category(name).missing for name in joint.text}
-    )
-    return prepared_at_home(source, rule or words.rule, labels, ids, partly, text=text)
+    """A table after all that its party does alone; categories are still text, and gaps may be gaps."""
+    rule = words.joint
+    text: Mapping[str, str | None] = {} if rule is None else {name: rule.category(name).missing for name in rule.text}
+    return prepared_at_home(source, words.rule, labels, ids, partly, text=text)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,16 +94,16 @@ def prepared_for(
     ids: str | Sequence[str] | None,
     alone: bool,
     recipe: Recipe | None = None,
-    at_home: HomeRule | None = None,
+    partly: bool | None = None,
 ) -> Made:
     """A table as ``[prepare]`` wants it; labels and ids are still read by their names.
 
     Where it is prepared by joint numbers these are in ``recipe``, but for one that stands ``alone``: where columns are
-    split, a column is one party's, and so are its numbers.
+    split, a column is one party's, and so are its numbers. ``partly`` as in ``home_table``, where that is another.
     """
     if words.asks_nothing:
         return Made(source, None)
-    home, rule = home_table(words, source, labels, ids, alone, at_home), words.joint
+    home, rule = home_table(words, source, labels, ids, alone if partly is None else partly), words.joint
     if rule is None:
         return Made(home.table, home.report)
     if alone or not rule.takes_sums:
@@ -157,22 +154,17 @@ def preparation_facts(words: PrepareSection, agreed: SessionPlan | None) -> dict
 
 
 def remembered(
-    words: PrepareSection,
-    source: MatrixSource,
-    labels: Sequence[str],
-    ids: str | Sequence[str] | None,
-    vertical: bool,
-    at_home: HomeRule,
+    words: PrepareSection, source: MatrixSource, labels: Sequence[str], ids: str | Sequence[str] | None, vertical: bool
 ) -> MatrixSource:
     """The table as its site remembers it between studies: as it is at home, whatever the joint numbers were.
 
     Levels are coded by their texts and gaps filled with a small number that depends on how they are filled.
     """
-    rule, text = as_remembered(at_home), () if words.joint is None else words.joint.text
+    rule, text = as_remembered(words.rule), {} if words.joint is None else words.joint.text
     ours = names_of(source)
     levels = {name: tuple(np.unique(source.text(name)[0]).tolist()) for name in text if name in ours}
     coded = tuple(each for each in rule.ordinal if each[0] not in levels)
-    rule = replace(rule, ordinal=(*coded, *levels.items()))
+    rule = replace(rule, ordinal=(*coded, *levels.items()), indicators=rule.indicators)
     if rule.missing not in (Missing.CONSTANT, Missing.DROP) and words.joint is not None:
         rule = replace(rule, missing=Missing.CONSTANT, constant=0.5)
     return prepared_at_home(source, rule, labels, ids, vertical, by_text).table

@@ -86,10 +86,10 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
     source = renamed(source, job.prepare.rename)
     present = [name for name in job.study.label if name in (source.names or ())]
     # One table stands for the joint one: its own numbers are the joint numbers.
-    made = prepared_for(job.prepare, source, present, job.study.id, alone=True)
+    made = prepared_for(job.prepare, source, present, job.study.id_name, alone=True)
     source = made.table
     y = labels_in(source, present) if present else made.outcome
-    table = source.without([name for name in (*present, job.study.id) if name in (source.names or ())])
+    table = source.without([name for name in (*present, *job.study.id_columns) if name in (source.names or ())])
     rows, columns = _taken((table.shape[0], table.shape[1]), budget, rng)
     D = _dense(table, rows, columns)
     y = None if y is None else y[rows]

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedsvd.errors import MissingExtra
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
@@ -93,6 +94,9 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
     plan, rows = result.plan, []
     if plan.split is Split.VERTICAL:
         rows.append(("rows", how_rows_belong(plan)))
+    if "matching" in result.facts:
+        found = result.facts["matching"]
+        rows.append(("records", str(MatchReport(found["records"], found["without_link"], found["matched"]))))
     if plan.task is Task.PCA and plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
     if plan.task is Task.LR:
