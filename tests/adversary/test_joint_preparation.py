@@ -13,7 +13,7 @@ from fedsvd.errors import DataError, SumAltered
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.prepare.categories import own_levels, sketch
 from fedsvd.prepare.level_sketch import read
-from fedsvd.prepare.rule import CategoryRule, Rule
+from fedsvd.prepare.rule import CategoryRule, LowRank, Rule
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.messages import SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
@@ -209,6 +209,17 @@ def test_the_policy_refuses_two_parties_without_consent():
     asked = Policy(records=1, least_count=1)
     assert {finding.rule for finding in findings(plan, asked)} == {"parties"}
     assert not findings(plan, replace(asked, consent_to_two=True))
+
+
+def test_the_policy_treats_low_rank_imputation_as_a_full_output():
+    numbers = [each.drop(columns="diagnosis") for each in TABLES]
+    plan = preparation(numbers, Rule(low_rank=LowRank(rounds=3))).assemble().plan
+    assert {finding.rule for finding in findings(plan, Policy(least_count=1))} == {"records", "mode"}
+    assert not findings(plan, Policy(least_count=1, records_for_full=1, consent_to_gram=True))
+    two = preparation(numbers[:2], Rule(low_rank=LowRank(rounds=3))).assemble().plan
+    allowed = Policy(least_count=1, records_for_full=1, consent_to_gram=True)
+    assert {finding.rule for finding in findings(two, allowed)} == {"parties"}
+    assert any("joint Gram matrix (2 x 2)" in line for line in what_each_role_learns(plan))
 
 
 def test_each_sum_of_the_plan_has_its_line_in_the_ledger():

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from fedsvd.prepare.rule import CategoryRule, Rule
-from fedsvd.protocol.tasks import Align, Check, Item, Mode, Split, Task, Trust
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -58,6 +59,34 @@ def lr_horizontal(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     D = [rng.normal(size=(5 + i, 2)) for i in range(k)]
     return Federation(D, Task.LR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
+
+
+def lr_table(k: int = 2, robust: str | None = None) -> Federation:
+    """Weighted rows and nearly dependent features, so that the table is refined; each user has two clusters."""
+    rng = np.random.default_rng(9)
+    D = [rng.normal(size=(5 + i, 2)) @ [[1.0, 1.0], [0.0, 1e-4]] for i in range(k)]
+    release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, *((Item.ROBUST,) if robust else ()))
+    asked = {"labels": [rng.normal(size=len(D_i)) for D_i in D], "release": release, "robust": robust}
+    rows = {
+        "row_weights": [np.linspace(1.0, 2.0, len(D_i)) for D_i in D],
+        "clusters": [np.arange(len(D_i)) % 2 for D_i in D],
+    }
+    return Federation(D, Task.LR, H, **asked, **rows, weighted=True)
+
+
+def ridge(k: int = 2, chosen_by: str = "loo") -> Federation:
+    release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.RIDGE_PATH)
+    return lr_horizontal(k, alphas=(0.1, 1.0, 10.0), chosen_by=chosen_by, release=release)
+
+
+def glm(k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, **asked) -> Federation:
+    """Few rows, whose outcome no feature separates: the same row with each outcome."""
+    rng = np.random.default_rng(9)
+    D = [np.repeat(rng.normal(size=(3 + i, 1)), classes or 2, axis=0) for i in range(k)]
+    y = [np.tile(np.arange(float(classes or 2)), 3 + i) for i in range(k)]
+    y[0][0] = 1.0
+    about = ModelPlan(family, LINKS[family][0], classes=classes, tolerance=1e-3)
+    return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
 
 
 def predict(k: int = 2, **asked) -> Federation:
@@ -127,6 +156,13 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal opened by the users": lambda k=2: lr_horizontal(k, mode=Mode.A),
     "lr horizontal as published": lambda k=2: lr_horizontal(k, scheme="paper", block_size=3),
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
+    "lr horizontal with a weighted, refined table": lr_table,
+    "lr horizontal with robust errors": lambda k=2: lr_table(k, "HC3"),
+    "lr horizontal with clusters": lambda k=2: lr_table(k, "cluster"),
+    "lr horizontal, a ridge by leaving out rows": ridge,
+    "lr horizontal, a ridge by generalised cross-validation": lambda k=2: ridge(k, "gcv"),
+    "glm": glm,
+    "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "predict": predict,
     "preparation": prepared,
     "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),

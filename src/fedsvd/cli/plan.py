@@ -125,19 +125,29 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
 
     lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
     if plan.task is Task.PREPARE:
-        parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in plan.steps]
+        rounds = [step for step in plan.steps if step.name.startswith("low rank")]
+        named_alone = [step for step in plan.steps if step not in rounds]
+        parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in named_alone]
+        parts += (
+            [f"its part of {len(rounds)} sums of low-rank imputation ({rounds[0].size} numbers each)"] if rounds else []
+        )
         return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
     if plan.matches:
         return [*lines, *_sets(plan)]
     if plan.check_ids:
         lines.append("one keyed hash of all its row ids; the key stays among the parties")
-    if plan.centre or plan.task is Task.LR:
+    if plan.glm is not None:
+        lines.append("for each iteration its sums of squares, deviance and counts, under pads that only totals survive")
+    elif plan.centre or plan.task is Task.LR:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
     else:
         lines.append("the norm of its data, under a pad that only the total survives")
     upload = byte_size(upload_bytes(plan))
     gram = f"its Gram matrix of {plan.M} x {plan.M}, with noise in the last digits, as exact integers ({upload})"
-    if plan.mode is Mode.A:
+    if plan.glm is not None:
+        lines.append(f"for each iteration {gram}, padded likewise; the parties open the total")
+        lines.append("from party 1, the coefficients of each iteration, sealed to the parties")
+    elif plan.mode is Mode.A:
         lines.append(f"{gram}, under pads that only the total survives; the parties open the total")
         lines.append("from party 1, the joint result, sealed to the parties")
     elif plan.mode is Mode.B:

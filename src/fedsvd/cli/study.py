@@ -16,6 +16,7 @@ from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import expect_free
+from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import file_for, fits_memory, folder_next_to
@@ -132,9 +133,12 @@ def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:
 
 def show_tables(console: Console, shared: PartyResult) -> None:
     """The regression table of every target, where the plan released inference."""
-    for target, model in zip(shared.targets, models_of(shared), strict=False):
-        names = list(shared.feature_names(shared.plan.m))
-        console.print(linear_summary(model, names, target).text(), markup=False, highlight=False, soft_wrap=True)
+    names = list(shared.feature_names(shared.plan.m))
+    tables = [
+        linear_summary(model, names, name) for name, model in zip(shared.targets, models_of(shared), strict=False)
+    ]
+    for table in (*tables, *(summary for _, summary in summaries(shared))):
+        console.print(table.text(), markup=False, highlight=False, soft_wrap=True)
 
 
 def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dict[str, Any]:

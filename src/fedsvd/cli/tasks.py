@@ -1,4 +1,4 @@
-"""``fedsvd svd``, ``pca``, ``lsa`` and ``lr``: a study without a job file, with the options that a job file has.
+"""``fedsvd svd``, ``pca``, ``lsa``, ``lr`` and ``glm``: a study without a job file, with its options.
 
 The commands are made from the model of the job file (``studies.job_file``): a key of ``[job]`` is an option of every
 task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.
@@ -28,8 +28,21 @@ _STUDY: dict[str, Any] = {
     "split": options.SplitOption,
     "label_party": options.LabelParty,
     "alpha": options.Alpha,
+    "alphas": options.Alphas,
+    "choose_by": options.ChooseBy,
     "intercept": options.Intercept,
+    "weights": options.Weights,
+    "offset": options.Offset,
     "inference": options.Inference,
+    "cov_type": options.CovType,
+    "cluster": options.Cluster,
+    "family": options.FamilyOption,
+    "link": options.LinkFunction,
+    "classes": options.Classes,
+    "tolerance": options.Tolerance,
+    "max_iterations": options.MaxIterations,
+    "least_class": options.LeastClass,
+    "least_events": options.LeastEvents,
     "unit_variance": options.UnitVariance,
     "id": options.Id,
     "sort_by_id": options.SortById,
@@ -45,9 +58,12 @@ _STUDY: dict[str, Any] = {
 _PREPARE: dict[str, tuple[Any, Any]] = {
     "columns": (options.ColumnsOption, None),
     "drop": (options.DropOption, None),
+    "rename": (options.RenameOption, None),
+    "ordinal": (options.OrdinalOption, None),
     "missing": (options.MissingOption, None),
     "constant": (options.ConstantOption, None),
     "indicators": (options.IndicatorsOption, False),
+    "indicators_for": (options.IndicatorsForOption, None),
     "categories": (options.CategoriesOption, None),
     "formula": (options.FormulaOption, None),
     "covariates": (options.CovariatesOption, None),
@@ -108,8 +124,10 @@ def command(verb: str) -> Callable[..., None]:
 
 
 def _default(key: str) -> Any:
-    """The job file's own default; a regression without a label has a formula."""
-    return None if key == "label" else StudySection.model_fields[key].default
+    """The job file's own default; a model cannot do without its family; a regression without a label has a formula."""
+    if key in ("classes", "label"):
+        return None
+    return inspect.Parameter.empty if key == "family" else StudySection.model_fields[key].default
 
 
 def job_from_options(
@@ -133,10 +151,7 @@ def job_from_options(
         "masks": {key: value for key, value in masks.items() if value is not None},
         "party": named_parties(parties),
     }
-    asked = {key: value for key, value in (prepare or {}).items() if value not in (None, [], ()) and value is not False}
-    for key in ("columns", "drop", "categories", "covariates", "preserve"):
-        if key in asked:
-            asked[key] = [name for words in asked[key] for name in _names(words)]
+    asked = prepare_section(prepare or {})
     if asked:
         record["prepare"] = asked
     matched = {key.removeprefix("id_"): value for key, value in (match or {}).items() if value not in (None, [], ())}
@@ -145,6 +160,31 @@ def job_from_options(
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())
+
+
+def prepare_section(given: dict[str, Any]) -> dict[str, Any]:
+    """``[prepare]`` of a job file, from the words of a command line; options that were left out are left out."""
+    asked = {key: value for key, value in given.items() if value not in (None, [], ()) and value is not False}
+    for key in ("columns", "drop", "indicators_for", "categories", "covariates", "preserve"):
+        if key in asked:
+            asked[key] = [name for words in asked[key] for name in _names(words)]
+    if "indicators_for" in asked:
+        if "indicators" in asked:
+            raise ConfigError("--indicators is for all columns, --indicators-for for some", "leave one of them out")
+        asked["indicators"] = asked.pop("indicators_for")
+    if "rename" in asked:
+        asked["rename"] = dict(_pair("--rename", "OLD=NEW", words) for words in asked["rename"])
+    if "ordinal" in asked:
+        pairs = (_pair("--ordinal", "COLUMN=FIRST,SECOND", words) for words in asked["ordinal"])
+        asked["ordinal"] = {name: _names(levels) for name, levels in pairs}
+    return asked
+
+
+def _pair(option: str, shape: str, words: str) -> tuple[str, str]:
+    name, equals, rest = words.partition("=")
+    if not (name and equals and rest):
+        raise ConfigError(f"{option} {words!r} is not {shape}", f"write {option} {shape}")
+    return name, rest
 
 
 def _names(words: str) -> list[str]:

@@ -14,8 +14,8 @@ from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Split
-from fedsvd.studies.job_data import feature_names
-from fedsvd.studies.parties import Extent, PartyData, Problems, misfits
+from fedsvd.studies.job_data import feature_names, in_order
+from fedsvd.studies.parties import Extent, PartyData, Problems, misfits, one_order
 from fedsvd.studies.prepare_section import LEAST_COUNT, PrepareSection
 from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of
 
@@ -155,6 +155,8 @@ def _recipes(
     for misfit in misfits(split, extents):
         problems.note(misfit)
     problems.expect_none()
+    order = one_order({name: extent.features for name, extent in extents.items()})
+    homes = homes if order is None else [in_order(home, order) for home in homes]
     return recipes_of(agree(study, homes, policy=policy))
 
 

@@ -6,7 +6,7 @@ rehearsal, since one owner held it all. Columns keep their names where every par
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -198,6 +198,10 @@ def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_p
     return Tables(sources, None if names is None else tuple(names), split, rehearsed=True)
 
 
+Prepares = Callable[[MatrixSource], PartyData]
+"""Prepares a new table as those of a study were prepared."""
+
+
 class Part(NamedTuple):
     """A table with some of the columns of ``fit``: their place among the joint ones, and the ids of its rows."""
 
@@ -209,10 +213,15 @@ class Part(NamedTuple):
 def parts_like_fitted(estimator: Any, X: Any) -> list[Part]:
     """Tables with the columns the estimator was fitted on, each with its place among the joint columns."""
     everything = slice(0, estimator.n_features_in_)
+    by: tuple[Prepares, ...] | None = getattr(estimator, "preparation_", None)  # of a result that was loaded
     if not are_parties(X):
-        return [Part(_like_fitted(estimator, X), everything)]
+        alone = by is None or estimator.split != Split.HORIZONTAL
+        return [Part(_like_fitted(estimator, X if alone or by is None else _prepared(by[0], X)), everything)]
     if estimator.split == Split.HORIZONTAL:
+        X = X if by is None else [_prepared(by[0], part) for part in X]
         return [Part(_like_fitted(estimator, part), everything) for part in X]
+    if by is not None and len(by) == len(X):
+        X = [_prepared(own, part) for own, part in zip(by, X, strict=True)]
     match = None if estimator.align is None else matching_rule(estimator)
     tables = given(X, Split.VERTICAL, estimator.id, estimator.ids, needed=False, match=match)
     widths = tuple(source.shape[1] for source in tables.sources)
@@ -222,6 +231,11 @@ def parts_like_fitted(estimator: Any, X: Any) -> list[Part]:
     ids = tables.ids or (None,) * len(tables.sources)
     places = pairwise(tables.edges)
     return [Part(source, slice(*ends), own) for source, ends, own in zip(tables.sources, places, ids, strict=True)]
+
+
+def _prepared(prepares: Prepares, X: Any) -> Any:
+    """New rows as those of the study were prepared; a table that ``fedsvd.prepared`` made is taken as it is."""
+    return X if isinstance(X, MatrixSource) else prepares(open_source(X)).table
 
 
 def _like_fitted(estimator: Any, X: Any) -> MatrixSource:

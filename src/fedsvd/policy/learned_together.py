@@ -18,6 +18,11 @@ _STEPS = {
         "Every party learns the joint mean of each column of numbers, how many of its entries are missing at all "
         "parties together, and the number of records."
     ),
+    "squares of entries": "Every party learns the joint deviation of each column of numbers.",
+    "low rank, round ": (
+        "Every party sees, round by round, the joint Gram matrix ({m} x {m}) of the tables with their gaps filled so "
+        "far, in standard deviations; what is stored is that of the last round."
+    ),
     "means for ": "Every party learns the joint mean of each prepared column.",
     "products for ComBat": (
         "Every party learns how the preserved covariates go together with each column within the sites, all sites "
@@ -27,6 +32,16 @@ _STEPS = {
     "products of covariates": "Every party learns the joint products of the covariates with each column.",
     "squares for scaling": "Every party learns the joint deviation of each prepared column.",
 }
+
+
+def opens_gram(plan: SessionPlan) -> bool:
+    """Whether all parties see the joint Gram matrix of a preparation's columns: in low-rank imputation."""
+    return any(step.name.startswith("low rank") for step in plan.steps)
+
+
+def _rounds_of(plan: SessionPlan) -> int:
+    """Columns of numbers, from the length of their squares."""
+    return next((step.size for step in plan.steps if step.name == "squares of entries"), 0)
 
 
 def prepared_together(plan: SessionPlan) -> Iterator[str]:
@@ -41,7 +56,7 @@ def prepared_together(plan: SessionPlan) -> Iterator[str]:
         for begins, text in _STEPS.items():
             if step.name.startswith(begins):
                 name = repr(step.name.removeprefix(begins))
-                told.append(text.format(name=name, least=plan.least_count))
+                told.append(text.format(name=name, least=plan.least_count, m=_rounds_of(plan)))
     yield from dict.fromkeys(told)
     if plan.k == 2:
         yield "With two parties, each can compute the other's own of these numbers: its means, counts and levels."

@@ -65,7 +65,7 @@ class HomeReport:
 
     @property
     def filled(self) -> int:
-        return self.gaps.total if self.how in (Missing.CONSTANT, Missing.MEAN) else 0
+        return self.gaps.total if self.how.fills else 0
 
     def record(self) -> dict[str, Any]:
         """For the manifest of the owner's own results."""
@@ -153,16 +153,17 @@ def prepared_at_home(
     source: MatrixSource,
     rule: HomeRule,
     labels: Sequence[str] = (),
-    id: str | None = None,
+    ids: str | Sequence[str] | None = None,
     partly: bool = False,
     codes_of: Codes = ordinal,
     text: Mapping[str, str | None] | None = None,
 ) -> HomeTable:
     """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's.
 
-    Columns of ``text`` stay as they are; an entry that they miss is a level of its own where one is given for it.
+    ``ids`` are columns of text that are no features: row ids, clusters. Columns of ``text`` stay as they are; an entry
+    that they miss is a level of its own where one is given for it.
     """
-    names, aside = names_of(source), {*labels, *(() if id is None else (id,))}
+    names, aside = names_of(source), {*labels, *((ids,) if isinstance(ids, str) else ids or ())}
     problems = [*_problems(names, rule, aside, partly)]
     if problems:
         raise together(problems)
@@ -237,7 +238,7 @@ def _expect_labels(gaps: Gaps, labels: Sequence[str], rule: HomeRule) -> None:
     """A label is measured or it is not: none is made up."""
     held = zip(gaps.names, gaps.counts.tolist(), strict=True)
     found = [(name, count) for name, count in held if count and name in labels]
-    if found and rule.missing in (Missing.CONSTANT, Missing.MEAN):
+    if found and rule.missing.fills:
         counts = ", ".join(f"{count} of {gaps.rows} entries of the label {name!r}" for name, count in found)
         raise NotFinite(
             f"{counts} are missing, and a label is never filled in", 'missing = "drop" leaves these rows out'

@@ -30,6 +30,12 @@ class Missing(StrEnum):
     MEAN = "mean"
     CONSTANT = "constant"
     DROP = "drop"
+    LOW_RANK = "low-rank"
+
+    @property
+    def fills(self) -> bool:
+        """Whether something is put in place of a missing entry."""
+        return self in (Missing.MEAN, Missing.CONSTANT, Missing.LOW_RANK)
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,14 @@ def totals(source: MatrixSource) -> Totals:
     return Totals(added, present, float(source.shape[0]))
 
 
+def squares(source: MatrixSource, means: Float) -> Float:
+    """One pass: the squared deviations of present entries from ``means``, column by column; for a secure sum."""
+    total = np.zeros(source.shape[1])
+    for _, panel in row_panels(source):
+        total += np.nansum((panel - means) ** 2, axis=0)
+    return total
+
+
 def joint(parts: Sequence[Totals]) -> Totals:
     """The sum of several parties' totals, where they run in one process."""
     columns = len(parts[0].totals)
@@ -186,7 +200,7 @@ class FillReport:
 
     @property
     def filled(self) -> int:
-        return self.gaps.total if self.how in (Missing.MEAN, Missing.CONSTANT) else 0
+        return self.gaps.total if self.how.fills else 0
 
     def __str__(self) -> str:
         if not self.gaps.total:

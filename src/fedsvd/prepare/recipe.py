@@ -16,6 +16,7 @@ from fedsvd.prepare import combat
 from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.sites import Moments
+from fedsvd.prepare.soft_impute import Completion
 from fedsvd.types import Float
 
 FORMAT = "fedsvd-recipe/1"
@@ -64,6 +65,7 @@ class Recipe:
     levels: tuple[JointLevels, ...] = ()
     fills: Fills | None = None
     joint: Filled | None = None
+    completion: Completion | None = None
     model: combat.Model | None = None
     adjustment: combat.Adjustment | None = None
     partialled: Partialled | None = None
@@ -103,6 +105,7 @@ class Recipe:
 _PARTS: dict[str, type[Any]] = {
     "fills": Fills,
     "joint": Filled,
+    "completion": Completion,
     "model": combat.Model,
     "adjustment": combat.Adjustment,
     "partialled": Partialled,
@@ -138,5 +141,6 @@ def _part(kind: type[Any], record: Mapping[str, Any]) -> Any:
             value = tuple(value) if texts else np.asarray(value, dtype=np.float64)
         values[each.name] = value
     if kind is combat.Model:  # a list of no rows forgets how long they are
-        values["effects"] = values["effects"].reshape(len(values["covariates"]), -1)
+        covariates, columns = len(values["covariates"]), len(values["means"])
+        values["effects"] = values["effects"].reshape(covariates, columns - covariates)
     return kind(**values)

@@ -14,6 +14,7 @@ from fedsvd.prepare.columns import listed
 from fedsvd.prepare.formula import Parsed, parse
 from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
 from fedsvd.prepare.sites import Over
+from fedsvd.prepare.soft_impute import numbers_of_a_round
 from fedsvd.protocol.steps import PlannedStep, StepKind
 
 
@@ -28,10 +29,19 @@ class CategoryRule:
 
 
 @dataclass(frozen=True)
+class LowRank:
+    """Low-rank imputation: what singular values are lowered by, as a share of the largest, and how many rounds."""
+
+    penalty: float = 0.05
+    rounds: int = 30
+
+
+@dataclass(frozen=True)
 class Rule:
     """The joint steps, each left out where it is not asked for."""
 
     mean: bool = False  # gaps are filled with the joint mean of their column
+    low_rank: LowRank | None = None  # gaps are filled by soft-impute
     indicators: bool | tuple[str, ...] = False  # of columns with gaps at some party, or of these
     categories: tuple[CategoryRule, ...] = ()
     formula: str = ""
@@ -49,6 +59,8 @@ class Rule:
             raise ConfigError("covariates are to be preserved, and ComBat is not asked for", "combat = true")
         if self.indicators and not self.mean:
             raise ConfigError("indicators of missing entries, and none are filled in", 'missing = "mean"')
+        if self.low_rank is not None and (self.mean or self.formula):
+            raise ConfigError("low-rank imputation completes all columns of numbers", "leave the formula out")
         if self.indicators and self.formula:
             raise ConfigError("a formula names its columns, and indicators add others", "leave one of them out")
         twice = sorted(
@@ -61,7 +73,7 @@ class Rule:
     def asks_nothing(self) -> bool:
         """Whether there is no joint step at all."""
         effects = self.combat or self.covariates or (self.centre, self.scale) != (Over.NONE, Over.NONE)
-        return not (self.mean or self.categories or self.formula or effects)
+        return not (self.mean or self.low_rank or self.categories or self.formula or effects)
 
     @property
     def takes_sums(self) -> bool:
@@ -105,6 +117,11 @@ def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
     numbers = columns - len(rule.text) if parsed is None else len(parsed.variables) - len(rule.text)
     if rule.mean:
         steps.append(_numbers("totals and counts", 2 * numbers + 1))
+    if rule.low_rank is not None:
+        steps.append(_numbers("totals and counts", 2 * numbers + 1))
+        steps.append(_numbers("squares of entries", numbers))
+        size = numbers_of_a_round(numbers)
+        steps += [_numbers(f"low rank, round {number}", size) for number in range(1, rule.low_rank.rounds + 1)]
     width = _widest(rule, parsed, numbers)
     if rule.combat:
         preserved = len(rule.preserve)

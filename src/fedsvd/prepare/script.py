@@ -17,7 +17,7 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.prepare import categories, combat, level_sketch, missing, sites
+from fedsvd.prepare import categories, combat, level_sketch, missing, sites, soft_impute
 from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import arranged, listed
 from fedsvd.prepare.derived import SideBySide, names_of
@@ -25,10 +25,13 @@ from fedsvd.prepare.encoding import Indicators, encoded
 from fedsvd.prepare.formula import FormulaTable
 from fedsvd.prepare.missing import Gaps
 from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
-from fedsvd.prepare.rule import Rule
+from fedsvd.prepare.rule import LowRank, Rule
 from fedsvd.prepare.sites import Moments, Over
+from fedsvd.prepare.soft_impute import Completion
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Float
+
+_SETTLED = 1e-4  # of the filled values' size, in the last round
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +65,10 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
     start = _Start.of(source, rule)
     levels = yield from _levels(start, rule, key)
     fills, joint, findings = yield from _fills(start, rule)
-    recipe = Recipe(names_of(start.numbers), tuple(levels), fills, joint, findings=findings)
+    completion = None
+    if rule.low_rank is not None:
+        completion, joint = yield from _completed(start, rule, rule.low_rank)
+    recipe = Recipe(names_of(start.numbers), tuple(levels), fills, joint, completion, findings=findings)
     table = start.encoded(recipe, rule)
     last, recipe = yield from _site_effects(table, rule, recipe)
     return start.ended(last, table, recipe)
@@ -70,6 +76,9 @@ def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
 
 def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> PreparedTable:
     """A table prepared by a recipe, without any other party: the same one again, or new rows of the same party."""
+    if rule.parsed is None:  # in the order of the study, whichever the table has
+        held = names_of(source)
+        source = arranged(source, [name for name in (*recipe.numbers, *rule.text) if name in held])
     start = _Start.of(source, rule)
     table = last = start.encoded(recipe, rule)
     if recipe.model is not None and recipe.adjustment is not None:
@@ -137,7 +146,7 @@ class _Start:
             outcome = [name for name in parsed.outcome if name not in text]
             counts = np.array([found.counts[found.names.index(name)] for name in outcome], np.int64)
             missing.expect_no_gaps(Gaps(tuple(outcome), found.rows, counts), '"drop": a label is never filled in')
-        if not rule.mean:
+        if not (rule.mean or rule.low_rank):
             missing.expect_no_gaps(found)
         return cls(source, numbers, text, found)
 
@@ -146,6 +155,8 @@ class _Start:
         table = self.numbers
         if recipe.fills is not None:
             table = missing.Filled(table, recipe.fills.of(names_of(table)), recipe.fills.marked)
+        if recipe.completion is not None:
+            table = soft_impute.Completed(table, recipe.completion)
         levels = {joint.name: joint for joint in recipe.levels}
         if rule.parsed is not None:
             gaps = {name: level for name in self.text if (level := rule.category(name).missing) is not None}
@@ -185,6 +196,29 @@ def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | 
     marked = joint.with_gaps(names) if rule.indicators is True else tuple(rule.indicators or ())
     lost = Filled(int(joint.rows), len(names), int(len(names) * joint.rows - joint.present.sum()))
     return Fills(names, joint.means(names), marked), lost, sites.scale_findings(names, own, joint)
+
+
+def _completed(start: _Start, rule: Rule, how: LowRank) -> Generator[AskSum, Float, tuple[Completion, Filled]]:
+    """Soft-impute of the standardised numbers, in as many rounds as the plan has; refused where it still moves then."""
+    table, columns = start.numbers, start.numbers.shape[1]
+    names, own = names_of(table), missing.totals(table)
+    joint = missing.Totals.of_vector((yield AskSum("totals and counts", own.vector(), whole=columns)), columns)
+    joint.expect_enough(names, rule.minimum)
+    means = joint.means(names)
+    squares = yield AskSum("squares of entries", missing.squares(table, means), whole=columns)
+    deviations = np.sqrt(np.maximum(squares, 0.0) / joint.present)
+    deviations = np.where(deviations > 0, deviations, 1.0)
+    now = before = Completion(means, deviations, np.zeros((columns, columns)))
+    penalty = 0.0
+    for number in range(1, how.rounds + 1):
+        vector = soft_impute.contribution(table, now, before).vector()
+        total = yield AskSum(f"low rank, round {number}", vector, whole=vector.size)
+        summed = soft_impute.Contribution.of_vector(total, columns)
+        if number == 1:
+            penalty = how.penalty * float(np.sqrt(max(np.linalg.eigvalsh(summed.gram)[-1], 0.0)))
+        now, before = replace(now, W=soft_impute.shrinkage(summed.gram, penalty)), now
+    summed.expect_settled(_SETTLED, how.rounds)
+    return now, Filled(int(joint.rows), columns, int(columns * joint.rows - joint.present.sum()))
 
 
 def _site_effects(

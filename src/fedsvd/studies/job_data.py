@@ -8,8 +8,9 @@ integers and from another as text or as floats are the same ids.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +22,31 @@ from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed, under_own_names
+from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
 from fedsvd.prepare.recipe import Recipe
-from fedsvd.protocol.tasks import Ids, Split, Write
+from fedsvd.protocol.tasks import Ids, Split, Task, Write
+from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits, parties_named
+from fedsvd.studies.parties import (
+    Extent,
+    PartyData,
+    Problems,
+    label_user,
+    misfits,
+    one_order,
+    parties_named,
+)
+from fedsvd.studies.party_rows import some_rows, without_zero_weights
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
+BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
 _AS_THEY_ARE = PrepareSection()
 
 
@@ -49,14 +62,16 @@ class Prepared:
     targets: tuple[str, ...]
     id: str | None = None
     write: Write = Write.NPY
+    about: Mapping[str, Any] = field(default_factory=dict)  # what a result says of its model
     words: PrepareSection = _AS_THEY_ARE  # what is done to every table first
     agreed: "Outcome | None" = None  # the session in which tables were prepared together
     match: tuple[str, ...] = ()  # how records are matched, in sentences
+    by_name: bool = False  # columns were put in the order of their names
 
     @property
     def prepare(self) -> list[str]:
         """What is done to every table first, in sentences."""
-        return [*self.match, *self.words.description()]
+        return [*self.match, *self.words.description(), *((BY_NAME,) if self.by_name else ())]
 
     @property
     def label_holder(self) -> str | None:
@@ -78,7 +93,7 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
     for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
-                labels = job.study.label if not vertical(job) or holder == i else ()
+                labels = job.study.label_columns if not vertical(job) or holder == i else ()
                 if agreed is None and preparation_of(job) is not None:
                     continue  # what is wrong with the tables was noted
                 recipe, link = recipes.get(party.name), job.link_of(party)
@@ -86,10 +101,15 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
                 data = job_party_data(job, sources[party.name], labels, recipe=recipe, link=linkage)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
+    order = None
     if not vertical(job):
         extents = {name: Extent(*data.table.shape, features[name]) for name, data in parties.items()}
         for misfit in misfits(Split.HORIZONTAL, extents):
             problems.note(misfit)
+        order = None if problems or not parties else one_order(features)
+        if order is not None:
+            parties = {name: in_order(data, order) for name, data in parties.items()}
+            features = dict.fromkeys(features, order)
     study = study_of(job, holder)
     names = tuple(party.name for party in job.parties)
     if problems:  # the files are to be repaired in any case: say what else is wrong with them
@@ -104,9 +124,11 @@ def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None)
         job.targets,
         job.study.id_name,
         job.study.write,
+        job.study.about,
         job.prepare,
         agreed,
         tuple(job.match.description(job.study.id_columns)),
+        order is not None,
     )
 
 
@@ -127,6 +149,9 @@ def _agreed(
         problems.note(misfit)
     if problems or len(homes) < len(names):
         return None, {}
+    order = one_order({name: extent.features for name, extent in extents.items()})
+    if order is not None:
+        homes = {name: in_order(home, order) for name, home in homes.items()}
     with parties_named(tuple(names)):
         outcome = agree(study, list(homes.values()), scratch=scratch, policy=policy)
     return outcome, dict(zip(names, recipes_of(outcome), strict=True))
@@ -149,21 +174,34 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
 
 
 def party_data(
-    source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False, outcome: Float | None = None
+    source: MatrixSource,
+    labels: Sequence[str],
+    id: str | None,
+    sort: bool = False,
+    classes: Sequence[str] = (),
+    *,
+    outcome: Float | None = None,
+    cluster: str | None = None,
+    weights: str | None = None,
+    offset: str | None = None,
 ) -> PartyData:
     """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
 
-    The labels may be the ``outcome`` of a formula.
+    Where the first label is one of these classes, it becomes the number of its class. The ``outcome`` of a formula is
+    the first label. Labels are less their offset.
     """
-    ids = None if id is None else row_ids(source, id)
-    aside = (*labels, *(() if id is None else (id,)))
+    aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
-    y = labels_in(source, labels) if labels else outcome
-    if ids is not None and sort:
-        order = np.argsort(ids, kind="stable")
-        table, ids = table.reordered(order), ids[order]
-        y = None if y is None else y[order]
-    return PartyData(table, y, ids)
+    named = labels_in(source, labels, classes if outcome is None else ()) if labels else None
+    found = [part for part in (outcome, named) if part is not None]
+    y = None if not found else found[0] if len(found) == 1 else np.hstack(found)
+    if y is not None and offset is not None:
+        y = y - labels_in(source, (offset,))
+    ids = None if id is None else row_ids(source, id)
+    groups = None if cluster is None else row_ids(source, cluster)
+    prior = None if weights is None else labels_in(source, (weights,))[:, 0]
+    data = PartyData(table, y, ids, row_weights=prior, clusters=groups)
+    return some_rows(data, np.argsort(ids, kind="stable")) if ids is not None and sort else data
 
 
 def job_party_data(
@@ -172,23 +210,69 @@ def job_party_data(
     labels: Sequence[str],
     own_names: Sequence[str] | None = None,
     recipe: Recipe | None = None,
+    alone: bool = False,
     link: MatrixSource | None = None,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
     ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
-    parties came to together (``stages.py``), where tables are prepared so. ``link`` is the party's linkage map.
+    parties came to together (``stages.py``), where tables are prepared so; ``alone`` where its own numbers will do.
+    ``link`` is the party's linkage map.
     """
-    study, words, id = job.study, job.prepare, job.study.id_name
+    study, id, beside = job.study, job.study.id_name, _beside(job, source, labels)
+    if study.task is Task.LR:
+        expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
+        labels = tuple(name for name in labels if name in study.label)
     found = with_record_ids(job, source, link)
-    made = prepared_for(words, found.table, labels, id, vertical(job), recipe)
-    data = party_data(made.table, labels, id, study.sort_by_id, made.outcome)
-    data = replace(data, prepared=made.report, without_link=found.without_link)
+    words, needed = with_classes(job, source, labels), needed_numbers(study, source, labels)
+    split = vertical(job)
+    made = prepared_for(words, found.table, needed, text_columns(study), alone or split, recipe, split)
+    classes = tuple(map(str, range(len(study.classes)))) if coded(job, source, labels) else study.classes
+    data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
+    data = without_zero_weights(replace(data, prepared=made.report, without_link=found.without_link))
+    return replace(data, remembered=_memory(job, source, found.table, labels, own_names))
+
+
+def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, Any]:
+    """The columns next to the labels of a linear regression: clusters, weights, an offset."""
+    study = job.study
+    if study.task is not Task.LR:
+        return {}
+    fitted = bool(labels or job.targets)
+    return {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if fitted else None}
+
+
+def preparation_data(
+    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+) -> PartyData:
+    """What one party brings to the session in which tables are prepared together."""
+    return replace(home_data(job, source), remembered=_memory(job, source, source, labels, own_names))
+
+
+def _memory(
+    job: Job,
+    source: MatrixSource,
+    identified: MatrixSource,
+    labels: Sequence[str],
+    own_names: Sequence[str] | None,
+) -> PartyData | None:
+    """The table as its site remembers it between studies, the same at every stage; None where it is as it is."""
+    study, words, id = job.study, job.prepare, job.study.id_name
     if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
-        return data
+        return None
     own = dict(zip(names_of(source), own_names, strict=True))
-    memory = party_data(remembered(words, found.table, labels, id, vertical(job)), labels, id, study.sort_by_id)
-    return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+    beside = _beside(job, source, labels)
+    labels = tuple(name for name in labels if study.task is not Task.LR or name in study.label)
+    needed = needed_numbers(study, source, labels)
+    asked = with_classes(job, source, labels)
+    table = remembered(asked, identified, needed, text_columns(study), vertical(job))
+    memory = without_zero_weights(party_data(table, labels, id, study.sort_by_id, **beside))
+    return replace(memory, table=under_own_names(memory.table, own))
+
+
+def in_order(data: PartyData, names: Sequence[str]) -> PartyData:
+    """A party's data with the columns of its table in this order."""
+    return data if feature_names(data.table) == tuple(names) else replace(data, table=arranged(data.table, names))
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -199,9 +283,21 @@ def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
     return column.astype(np.str_)
 
 
-def labels_in(source: MatrixSource, names: Sequence[str]) -> Float:
-    """The label columns of these names, (rows, targets)."""
-    return np.column_stack([_numbers(source, name) for name in names])
+def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = ()) -> Float:
+    """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
+    first = [_codes(source, names[0], classes)] if classes else []
+    return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
+
+
+def _codes(source: MatrixSource, name: str, classes: Sequence[str]) -> Float:
+    """The class of every row as a number from 0, in the order of the study's classes."""
+    text = row_ids(source, name)
+    place = {spelt: code for code, spelt in enumerate(classes)}
+    unknown = int(sum(value not in place for value in text.tolist()))
+    if unknown:
+        fault = f"the label column {name!r} has other values than the study's classes in {unknown} rows"
+        raise DataError(fault, "name all classes in the study, or leave these rows out")
+    return np.array([place[value] for value in text.tolist()], dtype=np.float64)
 
 
 def feature_names(table: MatrixSource) -> Sequence[str]:

@@ -26,24 +26,27 @@ from pydantic import (
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
 from fedsvd.prepare.record_ids import BETWEEN
-from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
+from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
-from fedsvd.studies.job_words import Bytes, Columns, Count, IdColumns, Name, Text
+from fedsvd.studies.job_values import TASKS, Bytes, Columns, Count, IdColumns, Name, Text, scheme_of
+from fedsvd.studies.linear_section import LinearKeys
 from fedsvd.studies.match_section import MatchSection
+from fedsvd.studies.model_section import ModelKeys, model_of
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
-TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
-SCHEMES = ("auto", *Scheme)
 LARGEST_FILE = 256 << 10  # bytes
 MOST_PARTIES = 500
 # Keys that are no option of the study itself, and the tasks that heed them.
 _ONLY_HERE = {
     "label_party": (Task.LR,),
-    "intercept": (Task.LR,),
+    "intercept": (Task.LR, Task.GLM),
     "inference": (Task.LR,),
     "write": (Task.SVD, Task.PCA, Task.LSA),
+    **dict.fromkeys(ModelKeys.model_fields, (Task.GLM,)),
+    **dict.fromkeys(LinearKeys.model_fields, (Task.LR,)),
+    **dict.fromkeys(("weights", "offset"), (Task.LR, Task.GLM)),
 }
 
 
@@ -51,23 +54,16 @@ def applies(key: str, task: Task) -> bool:
     """Whether a study of this task may say something by this key of ``[job]``."""
     if key == "release":
         return bool(ON_REQUEST[task])
-    if task is Task.PCA and key in ("split", "sort_by_id", "ids"):
+    if task in (Task.PCA, Task.GLM) and key in ("split", "sort_by_id", "ids"):
         return False  # its samples are split over the parties, and no row is another party's too
     return task in {**ONLY_FOR, **_ONLY_HERE}.get(key, TASKS)
-
-
-def _scheme(value: object) -> object:
-    """A scheme's name; one of protocol 1 is answered with the name that took its place."""
-    if isinstance(value, str) and value in RENAMED:
-        raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
-    return one_of(value, SCHEMES)
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class StudySection(_Section):
+class StudySection(_Section, LinearKeys, ModelKeys):
     """``[job]``: what is computed, from which columns, and what is released."""
 
     name: Name
@@ -97,6 +93,11 @@ class StudySection(_Section):
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
 
     @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Columns that are no features: the label, and an offset and weights next to it."""
+        return (*self.label, *self.at_side)
+
+    @property
     def id_columns(self) -> tuple[str, ...]:
         """The columns that a row's id is made of; none where rows have none."""
         return () if self.id is None else (self.id,) if isinstance(self.id, str) else self.id
@@ -109,15 +110,16 @@ class StudySection(_Section):
     @property
     def asked(self) -> tuple[Item, ...] | None:
         """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
-        if not self.inference:
+        more = (*((Item.INFERENCE,) if self.inference else ()), *self.more_released)
+        if not more:
             return self.release
-        return (*(self.release or released(self.task, None)), Item.INFERENCE)
+        return tuple(dict.fromkeys((*(self.release or released(self.task, None)), *more)))
 
 
 class MasksSection(_Section):
     """``[masks]``: how data is hidden; all of it optional."""
 
-    scheme: Annotated[str, BeforeValidator(lambda value: _scheme(value))] = "auto"
+    scheme: Annotated[str, BeforeValidator(scheme_of)] = "auto"
     mode: Annotated[Mode, BeforeValidator(lambda value: one_of(value, Mode))] | None = None
     block_size: Count | None = None
 
@@ -241,11 +243,15 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
         release=released(study.task, study.asked),
-        centre=study.intercept if study.task is Task.LR else None,
+        centre=study.intercept if study.task in (Task.LR, Task.GLM) else None,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         alpha=study.alpha,
-        targets=len(job.targets),
+        alphas=study.alphas,
+        chosen_by=study.choose_by,
+        weighted=study.weights is not None and study.task is Task.LR,
+        robust=study.robust,
+        targets=len(job.targets) + (len(study.at_side) if study.task is Task.GLM else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
@@ -255,6 +261,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         id_rule=job.match.record_ids(study.id_columns).text() if job.match.align else "",
         least_overlap=job.match.least_overlap if job.match.align else 0,
         check=study.verify,
+        glm=model_of(study) if study.task is Task.GLM else None,
     )
 
 
@@ -295,7 +302,7 @@ def submitted_file(job: Job) -> dict[str, Any]:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    columns = (*study.label, *study.id_columns, *job.match.dates)
+    columns = (*study.label, *study.id_columns, *job.match.dates, *study.model_texts, study.cluster or "")
     for text in (*columns, study.device or "", study.engine or "", *job.prepare.texts):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
@@ -332,9 +339,17 @@ def _check_keys(study: StudySection) -> None:
     vertical = study.split is Split.VERTICAL
     if study.task is Task.LSA and study.components is None:
         raise ConfigError("task 'lsa' needs a number of components", "components = 100, say")
-    named = (*study.label, *study.id_columns)
+    columns = (*study.label, *study.at_side, study.cluster, *study.id_columns)
+    named = [name for name in columns if name is not None]
     if len(set(named)) < len(named):
-        raise ConfigError("one column is named twice among label and id", "name different columns")
+        raise ConfigError(
+            "one column is named twice among label, weights, offset, cluster and id", "name different ones"
+        )
+    study.expect_fits()
+    if study.offset is not None and vertical:
+        raise ConfigError(
+            "an offset is subtracted from labels where rows are split", "subtract it from the label column"
+        )
     if study.label_party is not None and not vertical:
         raise ConfigError("label_party is for columns split over the parties", "leave it out: every party has labels")
     if study.sort_by_id and (study.id is None or not vertical):

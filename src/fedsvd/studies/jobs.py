@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedsvd.errors import DataError, FedSVDError
 from fedsvd.policy.rules import Policy
@@ -14,6 +15,9 @@ from fedsvd.studies.parties import Problems, expect_readable, expect_shapes, par
 from fedsvd.studies.planning import Planned
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for
 from fedsvd.studies.stages import preparation_facts
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.agreement import Agreement
 
 
 def plan_job(prepared: Prepared) -> Planned:
@@ -79,6 +83,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
     # Imported here: a plan is made, and shown, without any role.
     from fedsvd.results.tables import party_result, shared_result
 
+    agreed = None if prepared.agreed is None else prepared.agreed.plan
     about = PartyResult(
         job=prepared.name,
         names=prepared.names,
@@ -88,7 +93,8 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         id=prepared.id,
         why=outcome.why,
         agreement=outcome.agreement,
-        facts=preparation_facts(prepared.words, None if prepared.agreed is None else prepared.agreed.plan),
+        before=_signed_before(prepared, outcome),
+        facts={**prepared.about, **preparation_facts(prepared.words, agreed)},
     )
     brought = prepared.parties if outcome.matched is None else outcome.matched.parties
     users = zip(outcome.plan.users, outcome.parties, brought, strict=True)
@@ -98,6 +104,12 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         *(party_result(about, me, computed, data) for me, computed, data in users),
         *(about.for_role(role) for role in roles),
     )
+
+
+def _signed_before(prepared: Prepared, outcome: Outcome) -> "dict[str, Agreement]":
+    """What all signed in the sessions before the study."""
+    sessions = (prepared.agreed, None if outcome.matched is None else outcome.matched.outcome)
+    return {str(each.plan.task): each.agreement for each in sessions if each is not None and each.agreement is not None}
 
 
 @contextmanager

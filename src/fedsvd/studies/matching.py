@@ -21,12 +21,13 @@ import numpy as np
 from fedsvd.data.source import MatrixSource
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.identifiers import IdRule
-from fedsvd.prepare.matching import MatchReport, aligned, aligned_labels
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.prepare.record_ids import IdentifiedTable, RecordIds, identified, read_link
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.parties import PartyData, expect_shapes
+from fedsvd.studies.party_rows import some_rows
 from fedsvd.studies.planning import guard
 from fedsvd.studies.run import Files, Outcome, plan_for, run_study
 from fedsvd.studies.study import Study, expect_legal
@@ -87,28 +88,13 @@ def matched_party(party: PartyData, found: "MatchResult") -> PartyData:
     positions = found.positions.astype(np.intp)
     report = MatchReport(found.records + party.without_link, party.without_link, len(positions))
     memory = None if party.remembered is None else replace(matched_party(party.remembered, found), matched=None)
-    return replace(
-        party,
-        table=aligned(party.table, positions),
-        labels=None if party.labels is None else aligned_labels(party.labels, positions),
-        ids=None if party.ids is None else party.ids[positions],
-        matched=report,
-        remembered=memory,
-    )
+    return replace(some_rows(party, positions), matched=report, remembered=memory)
 
 
 def at_most_common(parties: Sequence[PartyData]) -> tuple[PartyData, ...]:
     """The parties with as many records as can be common at most: what a plan is made of before they are matched."""
     rows = np.arange(min(party.table.shape[0] for party in parties))
-    return tuple(
-        replace(
-            party,
-            table=aligned(party.table, rows),
-            labels=None if party.labels is None else party.labels[rows],
-            ids=None if party.ids is None else party.ids[rows],
-        )
-        for party in parties
-    )
+    return tuple(some_rows(party, rows) for party in parties)
 
 
 def match(study: Study, parties: Sequence[PartyData], **how: Any) -> Matched:

@@ -10,7 +10,7 @@ runs. A problem that is found is noted and the next party is looked at; at the e
 which they were found.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Stacked
-from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
+from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import Robust, Split, Task
+from fedsvd.statistics.families import family_named
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -71,8 +73,9 @@ class Problems:
             raise together(self._found) from None
 
 
-_ONE_ORDER = "columns = [...] under [prepare], or --columns, puts them in one order"
+_THESE = "columns = [...] under [prepare], or --columns, takes the columns that all have; rename calls them alike"
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
+_NAMES_SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,6 +86,8 @@ class PartyData:
     labels: Float | None = None  # (samples, targets)
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
+    row_weights: Float | None = None  # (samples,), above 0, where the study is of weighted rows
+    clusters: NDArray[Any] | None = None  # (samples,), where errors are robust to clusters
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
     without_link: int = 0  # records that its linkage map does not know, and that are left out
@@ -97,7 +102,7 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     """X_i, (m, n_i): the table as it is when columns are split, transposed when rows are."""
     if study.split is Split.VERTICAL:
         return party.table
-    if study.task is Task.LR:
+    if study.task is Task.LR:  # labels of a generalised linear model are no rows: weights are made of them
         if party.labels is None:
             raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
         return Stacked(party.table, party.labels).T
@@ -121,8 +126,12 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
         try:
-            if study.task is Task.LR:
+            if study.task in (Task.LR, Task.GLM):
                 _expect_labels(study, index, party)
+            if study.task is Task.LR:
+                _expect_rows(study, index, party)
+            if study.glm is not None:
+                _expect_target(study.glm, index, party)
             if study.task is Task.PREDICT:
                 _expect_weights(index, party)
             if study.check_ids or study.task is Task.MATCH:
@@ -140,7 +149,7 @@ class Extent:
 
     rows: int
     columns: int
-    features: Sequence[str] = ()
+    features: Sequence[str] = ()  # in any order: a table is put in the order of the others
 
 
 def misfits(split: Split, extents: Mapping[str, Extent]) -> Iterator[ShapeError]:
@@ -149,19 +158,18 @@ def misfits(split: Split, extents: Mapping[str, Extent]) -> Iterator[ShapeError]
         return
     vertical = split is Split.VERTICAL
     what = "rows" if vertical else "columns"
-    (first, ours), *others = extents.items()
+    first = next(iter(extents))
     sizes = {name: extent.rows if vertical else extent.columns for name, extent in extents.items()}
     unequal = [name for name in sizes if sizes[name] != sizes[first]]
+    names = [] if vertical else _other_names({name: extent.features for name, extent in extents.items()})
     if unequal:
         listed = ", ".join(f"party {name} has {sizes[name]}" for name in (first, *unequal[:3]))
         more = f", and {len(unequal) - 3} more differ" if len(unequal) > 3 else ""
-        fix = f"give all parties the same {what}" + ("" if vertical else _only(ours, extents[unequal[0]]))
-        yield ShapeError(f"parties have different numbers of {what}: {listed}{more}", fix)
-    if vertical:
-        return
-    for name, extent in others:
-        if name not in unequal and extent.features != ours.features:
-            yield from _other_names(first, ours.features, name, extent.features)
+        fix = f"give all parties the same {what}" + (f". {_THESE}" if names else "")
+        fault = "; ".join([f"parties have different numbers of {what}: {listed}{more}", *names])
+        yield ShapeError(fault, fix)
+    elif names:
+        yield ShapeError(f"parties have different columns: {'; '.join(names)}", f"give all parties the same. {_THESE}")
 
 
 def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
@@ -171,25 +179,49 @@ def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
         raise together(found)
 
 
-def _other_names(first: str, ours: Sequence[str], name: str, theirs: Sequence[str]) -> Iterator[ShapeError]:
-    fix = "give every party the same columns in the same order"
-    if isinstance(ours, str) or isinstance(theirs, str):  # digests: which names differ is not known
-        fault = f"party {name} has columns of other names than party {first}, or in another order"
-        yield ShapeError(fault, f"{fix}. {_ONE_ORDER}")
-        return
-    places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
-    if places:
-        fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
-        yield ShapeError(fault, f"{fix}; the first that differs is {theirs[places[0]]!r}. {_ONE_ORDER}")
+def _other_names(features: Mapping[str, Sequence[str]]) -> list[str]:
+    """Which columns each party lacks, and which only some have; every party is named. Digests say that they differ."""
+    (first, ours), *others = features.items()
+    if any(isinstance(names, str) for names in features.values()):  # digests: which names differ is not known
+        unlike = [name for name, theirs in others if theirs != ours]
+        several = "have" if len(unlike) > 1 else "has"
+        return [f"party {_listed(unlike, str)} {several} columns of other names than party {first}"] if unlike else []
+    if max(map(len, features.values())) > _NAMES_COMPARED:
+        unlike = [name for name, theirs in others if not _alike(theirs, ours)]
+        return [f"party {_listed(unlike, str)} has other names than party {first}"] if unlike else []
+    holders: dict[str, list[str]] = {}
+    for party, names in features.items():
+        for name in names:
+            holders.setdefault(name, []).append(party)
+    lacking: dict[str, list[str]] = {}
+    surplus: dict[tuple[str, ...], list[str]] = {}
+    for name, held in holders.items():
+        if len(held) <= len(features) / 2:
+            surplus.setdefault(tuple(held), []).append(name)
+        else:
+            for party in features:
+                if party not in held:
+                    lacking.setdefault(party, []).append(name)
+    found = [f"party {party} has no column {_listed(names)}" for party, names in lacking.items()]
+    return [*found, *(f"only party {_listed(held, str)} has {_listed(names)}" for held, names in surplus.items())]
 
 
-def _only(ours: Extent, theirs: Extent) -> str:
-    """The first names that one side has and the other has not, for the end of a sentence."""
-    if isinstance(ours.features, str) or isinstance(theirs.features, str):
-        return ""
-    fewer, more = sorted((ours.features, theirs.features), key=len)
-    extra = [name for name in more if name not in set(fewer)][:3] if len(more) <= _NAMES_COMPARED else []
-    return f"; only one of the two has {', '.join(map(repr, extra))}" if extra else ""
+def _listed(names: Sequence[str], spelt: Callable[[str], str] = repr) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(map(spelt, names[:_NAMES_SHOWN])) + more
+
+
+def one_order(features: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
+    """The order of the columns for all parties, where they have the same ones in different orders: that of their names.
+
+    None where all have them in one order already.
+    """
+    first, *others = features.values()
+    return None if all(_alike(names, first) for names in others) else tuple(sorted(first))
+
+
+def _alike(theirs: Sequence[str], ours: Sequence[str]) -> bool:
+    return theirs == ours or (len(theirs) == len(ours) and all(a == b for a, b in zip(theirs, ours, strict=True)))
 
 
 # --- who holds the labels ---------------------------------------------------------------------------------------------
@@ -217,7 +249,7 @@ def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence
 
 def brings_labels(task: Task, split: Split, name: str, present: bool, asked: str | None) -> bool:
     """Whether this party brings the labels, as far as it can know alone: ``label_user`` is for when all have said."""
-    if task is not Task.LR:
+    if task not in (Task.LR, Task.GLM):
         return False
     if split is Split.HORIZONTAL or asked == name:
         return True
@@ -263,6 +295,49 @@ def _expect_labels(study: Study, index: int, party: PartyData) -> None:
             f"{missing} of party {index}'s {party.labels.size} labels are missing, NaN or infinite",
             "fill in or remove these rows before the study; every party must treat them alike",
         )
+
+
+def _expect_target(about: ModelPlan, index: int, party: PartyData) -> None:
+    """Refuse a target that its family does not have, and weights that are none; this needs no other party."""
+    assert party.labels is not None
+    try:
+        expect_target(about, party.labels)
+    except FedSVDError as error:
+        error.fault = f"party {index}: {error.fault}"
+        raise
+
+
+def expect_target(about: ModelPlan, labels: Float) -> None:
+    """Raise ``DataError`` unless these labels fit the model: its target, and weights where it has some."""
+    y = labels[:, 0]
+    if about.classes:
+        whole = np.all((y == np.floor(y)) & (y >= 0) & (y < about.classes))
+        if not whole:
+            raise DataError("a row has another class than those of the study", "name all of them: classes = [...]")
+    else:
+        family_named(str(about.family), about.link).expect(y)
+    if about.weighted and not np.all(labels[:, -1] > 0.0):
+        raise DataError("a weight is not above 0", "leave out rows without weight")
+
+
+def _expect_rows(study: Study, index: int, party: PartyData) -> None:
+    """Refuse weights and clusters that are not there, or are none."""
+    rows = party.table.shape[0]
+    if study.weighted != (party.row_weights is not None):
+        fault = "brings weights that the study does not have" if party.row_weights is not None else "has no weights"
+        raise ConfigError(f"party {index} {fault}", "name the column of weights for all parties, or for none")
+    if party.row_weights is not None:
+        expect_row_weights(party.row_weights, f"party {index}", rows)
+    if study.robust is Robust.CLUSTER and (party.clusters is None or party.clusters.shape != (rows,)):
+        raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
+
+
+def expect_row_weights(weights: Float, who: str, rows: int) -> None:
+    """Raise unless there is a finite weight above 0 for each row: rows of weight 0 are left out before."""
+    if weights.shape != (rows,):
+        raise ShapeError(f"{who} has weights of shape {weights.shape} for {rows} rows", "give one for each row")
+    if not (np.isfinite(weights).all() and np.all(weights > 0.0)):
+        raise NotFinite(f"{who} has weights that are missing, not finite or not above 0", "leave these rows out")
 
 
 def _expect_weights(index: int, party: PartyData) -> None:

@@ -17,6 +17,7 @@ from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text
+from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_sample, score
@@ -29,6 +30,8 @@ from fedsvd.studies.run import Progress
 from fedsvd.studies.stages import new_rows
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
+
+_OF_A_SITE = "prepared by site"  # a fact of what several results share, and that no folder holds
 
 
 def predict_together(
@@ -93,11 +96,33 @@ def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
     table, ids = _identified(model, table if section is None else renamed(table, section.rename))
     features = table
     if section is not None and model.features is not None:
+        if _OF_A_SITE in model.facts:
+            fault = "this study removed effects of each site, and new rows belong to one of them"
+            raise ConfigError(fault, "name that party's own folder: results/JOB/parties/NAME")
+        if section.joint is not None and recipe is None:
+            fault = "this folder does not hold the numbers that the tables of the study were prepared with"
+            raise ConfigError(fault, "name the folder of a party, or of the job with its parties' inside")
         made = None if recipe is None else of_record(recipe)
         features = new_rows(section, table, model.id, made, model.features)
     known = table.names or ()
-    labels = labels_in(table, model.targets) if model.targets and set(model.targets) <= set(known) else None
+    present = bool(model.targets) and set(model.targets) <= set(known) and model.task is not Task.GLM
+    labels = labels_in(table, model.targets) if present else None
     return PartyData(features if model.features is None else with_features(features, model.features), labels, ids)
+
+
+def with_recipe(model: PartyResult, parts: Sequence[PartyResult]) -> PartyResult:
+    """What all share of a study on split rows, with the joint numbers of its preparation from the parties' results.
+
+    Effects of a site are its own: where a study removed them, new rows belong to a site, and to that party's result.
+    """
+    words = model.facts.get("preparation", {}).get("words")
+    held = [part.facts["recipe"] for part in parts if "recipe" in part.facts]
+    if words is None or "recipe" in model.facts or model.split is Split.VERTICAL or not held:
+        return model
+    section = PrepareSection.model_validate(words)
+    if section.combat or Over.SITE in (section.centre, section.scale):
+        return model.adding(facts={_OF_A_SITE: True})
+    return model.adding(facts={"recipe": held[0]})
 
 
 def _identified(model: PartyResult, table: MatrixSource) -> tuple[MatrixSource, NDArray[Any] | None]:

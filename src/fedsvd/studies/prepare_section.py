@@ -25,7 +25,7 @@ from fedsvd.prepare.at_home import HomeRule
 from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.missing import INDICATOR, Missing
-from fedsvd.prepare.rule import CategoryRule, Rule
+from fedsvd.prepare.rule import CategoryRule, LowRank, Rule
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.job_faults import one_of
@@ -36,7 +36,7 @@ LEAST_COUNT = 5
 _MOST_NAMES = 10_000
 _MOST_LEVELS = 1000
 _MOST_CATEGORIES = 100
-_LATER = {"align": "it belongs to [match]", "soft_impute": 'missing = "mean"'}
+_LATER = {"align": "it belongs to [match]", "soft_impute": 'missing = "low-rank"'}
 
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 _ONE = {"type": "string", "minLength": 1, "maxLength": 1000}
@@ -88,6 +88,8 @@ class PrepareSection(BaseModel):
     rename: Annotated[dict[_Name, _Name], Field(max_length=_MOST_NAMES)] = {}
     missing: Annotated[Missing, BeforeValidator(lambda value: one_of(value, Missing))] = Missing.ERROR
     constant: Annotated[float, Field(allow_inf_nan=False)] = 0.0
+    penalty: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = LowRank().penalty
+    rounds: Annotated[StrictInt, Field(ge=1, le=500)] = LowRank().rounds
     indicators: StrictBool | _Names = False
     ordinal: Annotated[dict[_Name, _Levels], Field(max_length=_MOST_NAMES)] = {}
     categories: Annotated[
@@ -115,6 +117,9 @@ class PrepareSection(BaseModel):
         """A key that would have no effect is refused: its author relies on it."""
         if self.constant and self.missing is not Missing.CONSTANT:
             raise ValueError('constant is for missing = "constant"')
+        idle = [word for word in ("penalty", "rounds") if getattr(self, word) != getattr(LowRank(), word)]
+        if idle and self.missing is not Missing.LOW_RANK:
+            raise ValueError(f'{idle[0]} is for missing = "low-rank"')
         if self.indicators and self.missing not in (Missing.CONSTANT, Missing.MEAN):
             raise ValueError('indicators is for missing = "constant" or "mean"')
         repeated = [name for name, levels in self._orders.items() if len(set(levels)) < len(levels)]
@@ -168,6 +173,7 @@ class PrepareSection(BaseModel):
         mean = self.missing is Missing.MEAN
         return Rule(
             mean=mean,
+            low_rank=LowRank(self.penalty, self.rounds) if self.missing is Missing.LOW_RANK else None,
             indicators=self.indicators if mean and self.indicators else False,
             categories=tuple(
                 CategoryRule(name, each.drop_first, each.reference, each.missing)
@@ -254,6 +260,9 @@ class PrepareSection(BaseModel):
             lines.append(f"missing entries become {self.constant:g}")
         if self.missing is Missing.MEAN:
             lines.append("missing entries become the joint mean of their column")
+        if self.missing is Missing.LOW_RANK:
+            lowered = f"singular values lowered by {self.penalty:g} of the largest, {self.rounds} rounds"
+            lines.append(f"missing entries are completed by low-rank imputation (soft-impute: {lowered})")
         marked = self.indicators
         if marked:
             every = "every column" if self.missing is Missing.CONSTANT else "every column with a gap at some party"

@@ -31,6 +31,7 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.script import PreparedTable, prepared_again, prepared_alone
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.studies.aside import needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import PartyData
@@ -58,18 +59,23 @@ def preparation_study(
 
 def home_data(job: Job, source: MatrixSource) -> PartyData:
     """What a party brings to the preparation of a job."""
-    table = with_record_ids(job, source).table
-    home = home_table(job.prepare, table, job.study.label, job.study.id_name)
+    table, labels = with_record_ids(job, source).table, job.study.label
+    words, needed = with_classes(job, source, labels), needed_numbers(job.study, source, labels)
+    home = home_table(words, table, needed, text_columns(job.study))
     return PartyData(home.table, prepared=home.report)
 
 
 def home_table(
-    words: PrepareSection, source: MatrixSource, labels: Sequence[str], id: str | None, partly: bool = False
+    words: PrepareSection,
+    source: MatrixSource,
+    labels: Sequence[str],
+    ids: str | Sequence[str] | None,
+    partly: bool = False,
 ) -> HomeTable:
     """A table after all that its party does alone; categories are still text, and gaps may be gaps."""
     rule = words.joint
     text: Mapping[str, str | None] = {} if rule is None else {name: rule.category(name).missing for name in rule.text}
-    return prepared_at_home(source, words.rule, labels, id, partly, text=text)
+    return prepared_at_home(source, words.rule, labels, ids, partly, text=text)
 
 
 @dataclass(frozen=True, repr=False)
@@ -85,18 +91,19 @@ def prepared_for(
     words: PrepareSection,
     source: MatrixSource,
     labels: Sequence[str],
-    id: str | None,
+    ids: str | Sequence[str] | None,
     alone: bool,
     recipe: Recipe | None = None,
+    partly: bool | None = None,
 ) -> Made:
     """A table as ``[prepare]`` wants it; labels and ids are still read by their names.
 
     Where it is prepared by joint numbers these are in ``recipe``, but for one that stands ``alone``: where columns are
-    split, a column is one party's, and so are its numbers.
+    split, a column is one party's, and so are its numbers. ``partly`` as in ``home_table``, where that is another.
     """
     if words.asks_nothing:
         return Made(source, None)
-    home, rule = home_table(words, source, labels, id, alone), words.joint
+    home, rule = home_table(words, source, labels, ids, alone if partly is None else partly), words.joint
     if rule is None:
         return Made(home.table, home.report)
     if alone or not rule.takes_sums:
@@ -147,7 +154,7 @@ def preparation_facts(words: PrepareSection, agreed: SessionPlan | None) -> dict
 
 
 def remembered(
-    words: PrepareSection, source: MatrixSource, labels: Sequence[str], id: str | None, vertical: bool
+    words: PrepareSection, source: MatrixSource, labels: Sequence[str], ids: str | Sequence[str] | None, vertical: bool
 ) -> MatrixSource:
     """The table as its site remembers it between studies: as it is at home, whatever the joint numbers were.
 
@@ -158,9 +165,9 @@ def remembered(
     levels = {name: tuple(np.unique(source.text(name)[0]).tolist()) for name in text if name in ours}
     coded = tuple(each for each in rule.ordinal if each[0] not in levels)
     rule = replace(rule, ordinal=(*coded, *levels.items()), indicators=rule.indicators)
-    if rule.missing in (Missing.MEAN, Missing.ERROR) and words.joint is not None:
+    if rule.missing not in (Missing.CONSTANT, Missing.DROP) and words.joint is not None:
         rule = replace(rule, missing=Missing.CONSTANT, constant=0.5)
-    return prepared_at_home(source, rule, labels, id, vertical, by_text).table
+    return prepared_at_home(source, rule, labels, ids, vertical, by_text).table
 
 
 def agree(

@@ -116,6 +116,7 @@ RULES = [
     Rule(mean=True, categories=(CategoryRule("sex"), CategoryRule("stage", missing="none")), centre=Over.JOINT),
     Rule(mean=True, indicators=("a",), categories=(CategoryRule("sex"), CategoryRule("stage")), scale=Over.JOINT),
     Rule(mean=True, formula="y ~ age * C(sex) + C(stage):a", covariates=("age",)),
+    Rule(mean=True, categories=(CategoryRule("sex"), CategoryRule("stage")), combat=True),
     Rule(
         mean=True,
         categories=(CategoryRule("sex", drop_first=True), CategoryRule("stage", reference="II")),

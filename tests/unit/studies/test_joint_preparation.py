@@ -1,6 +1,7 @@
 """Studies on tables that the parties prepare together equal pandas, scikit-learn and statsmodels on the joint table."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -161,6 +162,30 @@ def test_combat_is_neurocombat_on_the_joint_table(joint, files):
     found = np.vstack([party.table.rows(0, party.table.shape[0]) for party in prepared.parties])
     assert_close(found, expected, digits_lost(6))  # theirs inverts an uncentred Gram matrix
     expect_components(outcome, found)
+
+
+def test_low_rank_imputation_is_soft_impute_on_the_joint_table(joint, files):
+    words = {"missing": "low-rank", "columns": ["a", "b", "c", "age"], "penalty": 0.3, "rounds": 25}
+    prepared, outcome = run(files, words, **SPECTRUM)
+    X = joint[list(NUMBERS)].to_numpy()
+    means, deviations, missing = np.nanmean(X, axis=0), np.nanstd(X, axis=0), np.isnan(X)
+    Z = np.nan_to_num((X - means) / deviations)
+    penalty = 0.3 * np.linalg.svd(Z, compute_uv=False)[0]
+    for _ in range(300):
+        U, s, Vt = np.linalg.svd(Z, full_matrices=False)
+        Z = np.where(missing, (U * np.maximum(s - penalty, 0)) @ Vt, (X - means) / deviations)
+    expected = means + deviations * Z
+    found = np.vstack([party.table.rows(0, party.table.shape[0]) for party in prepared.parties])
+    assert_close(found, expected, digits_lost(7))
+    expect_components(outcome, found)
+
+
+def test_low_rank_imputation_needs_the_owners_consent_to_the_joint_gram_matrix(files):
+    job = job_from(record(files, {"missing": "low-rank", "columns": ["a", "b", "c"]}), Path())
+    asked = Policy(enforce=True, records_for_full=1)
+    with pytest.raises(ReleaseRefused, match="consent_to_gram"):
+        prepare(job, policy=asked)
+    assert prepare(job, policy=replace(asked, consent_to_gram=True)).agreed is not None
 
 
 def test_rare_levels_and_those_of_one_party_are_pooled(joint, files):

@@ -103,11 +103,23 @@ def test_a_new_name_that_no_party_has_is_a_misspelling(tmp_path):
     assert "did you mean 'mean area'?" in str(refusal.value)
 
 
-def test_without_a_list_of_columns_another_order_is_refused_as_before(tmp_path):
+def test_without_a_list_of_columns_tables_in_different_orders_go_by_their_names(tmp_path):
+    joint = messy_hospitals(tmp_path)
+    words = {"drop": ["ward", "outcome"], "missing": "drop", "ordinal": PREPARE["ordinal"], "rename": PREPARE["rename"]}
+    prepared = prepare(job_from(record(tmp_path, words), Path()))
+    expected = numbers(joint)[sorted(COLUMNS)].dropna().to_numpy()
+    assert set(prepared.features) == {tuple(sorted(COLUMNS))}
+    tables = [party.table for party in prepared.parties]
+    np.testing.assert_array_equal(np.vstack([table.rows(0, table.shape[0]) for table in tables]), expected)
+    assert any("order of their names" in line for line in prepared.prepare)
+
+
+def test_columns_that_a_party_lacks_are_named_for_all_parties_at_once(tmp_path):
     messy_hospitals(tmp_path)
-    words = {"drop": ["ward"], "missing": "drop", "ordinal": PREPARE["ordinal"], "rename": PREPARE["rename"]}
-    with pytest.raises(ShapeError, match="have other names than those of north") as refusal:
+    words = {"missing": "drop", "ordinal": {**PREPARE["ordinal"], "ward": ["east wing", "west wing"]}}
+    with pytest.raises(ShapeError, match="only party west has 'Fläche'") as refusal:
         prepare(job_from(record(tmp_path, words), Path()))
+    assert "party west has no column 'mean area'" in refusal.value.fault
     assert "[prepare]" in refusal.value.fix
 
 
@@ -156,7 +168,7 @@ def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"missing": "median"}, ["[prepare] missing", "error, mean, constant, drop"]),
+        ({"missing": "median"}, ["[prepare] missing", "error, mean, constant, drop, low-rank"]),
         ({"centre": "both"}, ["[prepare] centre", "joint, site, none"]),
         ({"soft_impute": True}, ["soft_impute is no word of [prepare]"]),
         ({"categories": {"sex": {"order": ["f", "m"], "reference": "f"}}}, ["an order makes one column"]),
@@ -169,6 +181,9 @@ def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
         ({"preserve": ["age"]}, ["ComBat is not asked for"]),
         ({"combat": True, "preserve": ["age"], "covariates": ["age"]}, ["name it once"]),
         ({"minimum": 0}, ["[prepare] minimum"]),
+        ({"missing": "mean", "rounds": 9}, ["rounds is for missing"]),
+        ({"missing": "low-rank", "penalty": 1.5}, ["[prepare] penalty"]),
+        ({"missing": "low-rank", "formula": "~ a"}, ["leave the formula out"]),
         ({"colums": ["a"]}, ["[prepare] colums", "did you mean 'columns'?"]),
         ({"constant": 1.0}, ["constant is for missing"]),
         ({"missing": "drop", "indicators": True}, ["indicators is for missing"]),
@@ -242,7 +257,7 @@ def test_a_section_that_is_empty_changes_nothing():
 
 def test_the_schema_knows_the_section():
     keys = schema()["$defs"]["PrepareSection"]["properties"]
-    at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal"}
+    at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal", "penalty", "rounds"}
     together = {"categories", "formula", "combat", "preserve", "covariates", "centre", "scale"}
     assert set(keys) == at_home | together | {"minimum", "most_levels"}
 

@@ -1,4 +1,8 @@
-"""The kinds of values that a job file holds: names, columns, counts, amounts of bytes; each with its limits."""
+"""The values that keys of a job file may have: names, columns, counts, amounts of bytes.
+
+Each is checked as the file is parsed, and a fault names what would be right. The sections that have these keys are in
+``job_file.py``.
+"""
 
 import re
 from typing import Annotated
@@ -6,8 +10,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StrictInt, StringConstraints, WithJsonSchema
 
 from fedsvd.protocol.parties import NAME
+from fedsvd.protocol.tasks import RENAMED, Scheme, Task
+from fedsvd.studies.job_faults import one_of
 from fedsvd.studies.match_section import MOST_ID_COLUMNS
 
+TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM)
+SCHEMES = ("auto", *Scheme)
 _MOST_LABELS = 1000
 _LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them
 _LONGEST_PLACE = 4000
@@ -23,6 +31,13 @@ def bytes_of(text: object) -> object:
     if found is None or found[2] not in _UNITS:
         raise ValueError('a number of bytes, or a text such as "512 MiB" or "2 GB"')
     return int(min(float(found[1]) * _UNITS[found[2]], 2.0 * _LARGEST_COUNT))
+
+
+def scheme_of(value: object) -> object:
+    """A scheme's name; one of protocol 1 is answered with the name that took its place."""
+    if isinstance(value, str) and value in RENAMED:
+        raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
+    return one_of(value, SCHEMES)
 
 
 Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
