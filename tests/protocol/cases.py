@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
+from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, Check, Family, Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -94,8 +96,24 @@ def predict(k: int = 2, **asked) -> Federation:
     return Federation(X, Task.PREDICT, V, weights=weights, targets=1, label_user=1, **asked)
 
 
+def prepared(k: int = 2, **asked) -> Federation:
+    """Gaps, a category and a covariate: every kind of sum that a preparation has."""
+    rng = np.random.default_rng(9)
+    tables = [pd.DataFrame({"a": rng.normal(size=6), "b": rng.normal(size=6), "g": list("ffmmxx")}) for _ in range(k)]
+    tables[0].loc[1, "a"] = np.nan
+    rule = Rule(mean=True, indicators=True, categories=(CategoryRule("g"),), covariates=("b",), most_levels=4)
+    return Federation(tables, Task.PREPARE, H, rule=rule, **asked)
+
+
 def row_ids(k: int = 2, **asked) -> Federation:
     return svd(k, ids=[np.arange(M)] * k, check_ids=True, **asked)
+
+
+def match(align: Align, k: int = 2, **asked) -> Federation:
+    """Sets of 4, 5, 6 ... ids, all of which have three of them in common."""
+    sets = [[f"{who} {row}" if row > 2 else f"all {row}" for row in range(4 + who)][::-1] for who in range(k)]
+    tables = [np.zeros((len(ids), 1)) for ids in sets]
+    return Federation(tables, Task.MATCH, V, ids=sets, align=align, least_overlap=3, **asked)
 
 
 CASES: dict[str, Callable[..., Federation]] = {
@@ -146,5 +164,11 @@ CASES: dict[str, Callable[..., Federation]] = {
     "glm": glm,
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "predict": predict,
+    "preparation": prepared,
+    "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),
+    "match by hashes": lambda k=2: match(Align.SERVER, k),
+    "match by hashes, two ids a message": lambda k=2: match(Align.SERVER, k, memory=512),
+    "match by blinded points": lambda k=2: match(Align.ECDH, k),
+    "match by blinded points, two ids a message": lambda k=2: match(Align.ECDH, k, memory=512),
 }
