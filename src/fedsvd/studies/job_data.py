@@ -34,7 +34,7 @@ from fedsvd.protocol.tasks import Ids, Split, Task, Write
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, StudySection, study_of
 from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
-from fedsvd.studies.party_rows import in_order, without_zero_weights
+from fedsvd.studies.party_rows import in_order, without_zero_label_weights, without_zero_weights
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -159,14 +159,21 @@ def job_party_data(
     table, report = prepared_for(job, source, labels)
     classes = tuple(map(str, range(len(study.classes)))) if _coded(job, source, labels) else study.classes
     data = replace(party_data(table, labels, study.id, study.sort_by_id, classes, **beside), prepared=report)
-    data = without_zero_weights(data)
+    data = _with_weight(job, data)
     if own_names is None or not (words.rename or words.ordinal or words.constant):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
     rule, needed = as_remembered(_with_classes(job, source, labels)), _needed(study, source, labels)
     table = prepared_at_home(source, rule, needed, _texts(study), vertical(job), by_text).table
-    memory = without_zero_weights(party_data(table, labels, study.id, study.sort_by_id, **beside))
+    memory = _with_weight(job, party_data(table, labels, study.id, study.sort_by_id, **beside))
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+
+
+def _with_weight(job: Job, party: PartyData) -> PartyData:
+    """A party without its rows of weight 0."""
+    if job.study.task is Task.GLM and job.study.weights is not None:
+        return without_zero_label_weights(party)
+    return without_zero_weights(party)
 
 
 def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:
