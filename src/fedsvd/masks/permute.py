@@ -265,6 +265,9 @@ class Mixing:
                 for signs, rows in steps:
                     passing *= signs
                     passing[rows] = dct_of_line(passing[rows])
+                if line.flags.c_contiguous:
+                    np.take(passing, order, out=line, mode="clip")  # places are in range; another mode would copy
+                    return
                 passing = passing[order]
             lines[number] = passing
 

@@ -14,7 +14,7 @@ from fedsvd.engine.device import each_over
 from fedsvd.engine.player import Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
-from fedsvd.linalg.pools import one_pool, threads
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
@@ -132,7 +132,7 @@ class Attempt:
             allocate=allocation(plan, member.scratch()),
             progress=self._reporter.progress,
             device=engine.device,
-            each=engine.each or each_over(threads()),
+            each=engine.each or each_over(available()),
             spread=None if engine.cluster is None else engine.cluster.factor,
         )
         return User(place, plan, inputs)

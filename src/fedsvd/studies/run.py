@@ -20,7 +20,7 @@ from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
-from fedsvd.linalg.pools import one_pool, threads
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.keys import spelt_prekey
@@ -171,7 +171,8 @@ def assemble(
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan if revise is None else revise(planned.plan)
     signer = partial(sign, keys[CSP], CERTIFICATE)
-    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer)
+    each = engine.each or each_over(available())
+    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer, each)
     if progress is not None:
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
@@ -194,7 +195,7 @@ def assemble(
             allocate=allocation(plan, scratch),
             progress=None if progress is None else _report(progress, me),
             device=engine.device,
-            each=engine.each or each_over(threads()),
+            each=each,
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
         )

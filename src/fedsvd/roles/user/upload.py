@@ -32,6 +32,7 @@ from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs
 from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
+from fedsvd.roles.user.shared import once_for
 from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import dither, fixed_point, on_device
@@ -69,7 +70,7 @@ def _on_host(Y: Float, parts: Sequence[Part], seed: Seed, each: Each, spent: boo
         rows, stream = slice(number * step, (number + 1) * step), Keystream(seed.derive("slab", number))
         for columns, f, least in parts:
             words = payload[rows, columns.start - first : columns.stop - first]
-            dither.fill(fixed_point.encode(Y[rows, columns], f, out=words), least, stream)
+            dither.encode_filled(Y[rows, columns], f, least, stream, words)
 
     for _ in each(slab, range(-(-Y.shape[0] // step))):
         pass
@@ -198,13 +199,23 @@ def _columns(work: Work, A_i: Operand, panel: int) -> Array:
 
 def left_vectors(work: Work, factors: Factors) -> Script:
     """U (m, rho) from under P, without the zero columns beyond the rank; signs are still the solver's."""
-    plan, P = work.plan, work.masks.P
+    plan = work.plan
     if plan.tall and plan.published:
         return (yield from _in_blocks(work, factors.U_masked.shape[1]))
     if plan.tall:
         return (yield from _in_lines(work))
-    rho = factors.U_masked.shape[1] if plan.published else rank_shown(factors.U_masked)
-    return (yield Local("unmask", lambda: to_numpy(unmask_left(work.put(factors.U_masked[:, :rho]), P))))
+    return (yield Local("unmask", lambda: _at_once(work, factors.U_masked)))
+
+
+def _at_once(work: Work, U_masked: Float) -> Float:
+    """U from all of U'; the user's own to change."""
+
+    def unmasked() -> Float:
+        rho = U_masked.shape[1] if work.plan.published else rank_shown(U_masked)
+        return to_numpy(unmask_left(work.put(U_masked[:, :rho]), work.masks.P))
+
+    U: Float = once_for(work.memo, U_masked, "unmask", work.plan.k, unmasked)
+    return U if work.memo is None else U.copy(order="K")
 
 
 def _in_blocks(work: Work, r: int) -> Script:
