@@ -214,7 +214,8 @@ def _at_once(work: Work, U_masked: Float) -> Float:
         rho = U_masked.shape[1] if work.plan.published else rank_shown(U_masked)
         return to_numpy(unmask_left(work.put(U_masked[:, :rho]), work.masks.P))
 
-    U: Float = once_for(work.memo, U_masked, "unmask", work.plan.k, unmasked)
+    # Users of one mask seed share one P; where the seeds differ, so do these.
+    U: Float = once_for(work.memo, U_masked, f"unmask {id(work.masks.P)}", work.plan.k, unmasked)
     return U if work.memo is None else U.copy(order="K")
 
 
