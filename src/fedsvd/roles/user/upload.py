@@ -23,7 +23,7 @@ from fedsvd.linalg.signs import flip
 from fedsvd.linalg.widen import unit
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
-from fedsvd.protocol.tasks import Item, Task
+from fedsvd.protocol.tasks import Check, Item, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
@@ -97,16 +97,25 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
     r = U.shape[1]
     sigma = None if sigma is None else _within_rank(sigma, U, plan.full_matrices) * (B / masks.c)
     checked: Checked | None = None
+    kept: list[Float] | None = [] if _keeps_product(work, r) else None
     if not plan.published:
-        checked = yield from check_factors(work, prepared, U, sigma)
+        checked = yield from check_factors(work, prepared, U, sigma, kept)
     signs: Float = yield from common_signs(work, U)
     flip(U, signs)
+    product = np.ldexp(kept[0] * signs, prepared.E) if kept else None
     trace = None if checked is None else checked.trace
     if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
         trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
     energy = None if trace is None else in_data_units(trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
-    return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs)
+    return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs, product)
+
+
+def _keeps_product(work: Work, r: int) -> bool:
+    """Whether ``X_i^T U``, which step 7 makes, is all that V_i still needs, and fits a quarter of the memory."""
+    plan = work.plan
+    asked = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and plan.check is Check.NONE
+    return asked and not plan.full_matrices and work.device is None and 4 * 8 * r * work.n_i <= plan.memory
 
 
 def _within_rank(sigma: Float, U: Float, full: bool) -> Float:
