@@ -13,7 +13,8 @@ def matrix(fall, scale=1.0, rest=1e-9):
     """Singular values that fall by so much over the top five, and are next to nothing after them."""
     rng = np.random.default_rng(2)
     U, V = (np.linalg.qr(rng.normal(size=(side, N)))[0] for side in (ROWS, N))
-    return scale * U * np.concatenate((np.geomspace(1.0, 1.0 / fall, TOP), np.geomspace(rest, rest**2, N - TOP))) @ V.T
+    sigma = np.concatenate((np.geomspace(1.0, 1.0 / fall, TOP), rest / np.arange(1, N - TOP + 1)))
+    return scale * U * sigma @ V.T
 
 
 def gram(B):
