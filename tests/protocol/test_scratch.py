@@ -62,8 +62,11 @@ def test_a_folder_without_space_is_refused_before_anything_is_computed(temporary
 
 
 @pytest.mark.slow
-def test_genotypes_an_eighth_as_long_as_two_hundred_thousand_fit_an_eighth_of_a_gibibyte(temporary):
-    G = genotypes(1_500, 25_000)
-    outcome = study_of(G, 1 << 27, components=10)
+def test_genotypes_beyond_twice_the_memory_of_a_role_are_those_of_the_joint_data(temporary):
+    """In the proportions of 3 x 500 samples of 200,000 features and a gibibyte, a seventieth of both."""
+    G = genotypes(180, 24_000)
+    G[:90] += np.random.default_rng(12).binomial(1, 0.2, size=24_000)  # two populations
+    outcome = study_of(G, 15 << 20, components=10)
+    assert outcome.plan.tall
     assert temporary[1]
     expect_pca(outcome, G, components=1)

@@ -203,7 +203,8 @@ def _d(value: ctypes.c_double) -> Any:
 
 
 def _at(A: Float) -> int:
-    return int(A.ctypes.data)
+    address: int = A.__array_interface__["data"][0]  # a tenth of the time of A.ctypes.data, which imports and wraps
+    return address
 
 
 def _step(A: Float) -> Any:

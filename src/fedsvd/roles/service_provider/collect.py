@@ -152,13 +152,16 @@ class Both:
     def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
         self._plan, self.store = plan, store
         self._whole = Whole(plan, store)
-        width = plan.N if plan.by_rows else plan.M
-        top = plan.components is not None and not plan.published and not isinstance(store, DeviceStore)
-        self._met: Folded | Summed = Summed(width, plan.by_rows) if top else Folded(width, plan.by_rows)
+        self._width = plan.N if plan.by_rows else plan.M
+        self._met: Folded | Summed | None = None
 
     def take(self, panel: int, X_masked: Array) -> None:
         """Fold a panel in, or add up its Gram matrix, and store it."""
-        self._met.take(panel, X_masked if isinstance(self._met, Folded) else to_numpy(X_masked))
+        if self._met is None:
+            top = self._plan.components is not None and not self._plan.published
+            kind = Summed if top and isinstance(X_masked, np.ndarray) else Folded
+            self._met = kind(self._width, self._plan.by_rows)
+        self._met.take(panel, X_masked)
         self._whole.take(panel, X_masked)
 
     def gram(self) -> Float | None:
@@ -167,12 +170,12 @@ class Both:
 
     def factor(self) -> Array:
         """R, once it agrees with the probe."""
-        if isinstance(self._met, Summed):
-            side = LongSide(self._plan, self.store)
-            self._met = Folded(self._plan.N if self._plan.by_rows else self._plan.M, by_rows=True)
-            for panel, place in enumerate(side.places):
-                self._met.take(panel, side.read(place))
-        return self._met.factor()
+        if isinstance(self._met, Folded):
+            return self._met.factor()
+        side, folded = LongSide(self._plan, self.store), Folded(self._width, by_rows=True)
+        for panel, place in enumerate(side.places):
+            folded.take(panel, side.read(place))
+        return folded.factor()
 
 
 def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
