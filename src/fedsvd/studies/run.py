@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
-from fedsvd.engine.device import ON_CPU, Engine, each_over
+from fedsvd.engine.device import ON_CPU, Engine, cores, each_over
 from fedsvd.engine.memory import main_memory
+from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
@@ -46,6 +47,7 @@ from fedsvd.types import Float, SessionId
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
     from fedsvd.roles.user.work import Sink
+    from fedsvd.studies.matching import Matched
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,6 +60,7 @@ class Outcome:
     certificate: Certificate
     views: Views | None = None
     agreement: "Agreement | None" = None  # what all users and the CSP signed
+    matched: "Matched | None" = None  # the session before it, in which records were matched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,16 +89,18 @@ def run_study(
     device: str | Device | None = None,
     engine: str | Cluster | None = None,
     files: Files | None = None,
+    stage: str = "",
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
-    ``files`` says where each user writes. What the memory budget does not hold goes to private files in ``scratch``, or
-    where none is named in the system's folder for large temporary files; that they fit there is known before the start.
+    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common. What
+    the memory budget does not hold goes to private files in ``scratch``, or where none is named in the system's folder
+    for large temporary files; that they fit there is known before the start.
     """
     scratch = usual_scratch() if scratch is None else scratch
-    secret = _secrets(random_state)
+    secret = _secrets(random_state, stage)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
@@ -135,6 +140,8 @@ def _prekey(secret: Seed, me: Party) -> AgreementKey:
 
 
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
+    if study.task is Task.MATCH:
+        return 1, tuple(matrix.shape[0] for matrix in matrices)  # sets of records, with one id each
     m = matrices[0].shape[0]
     if study.task is Task.LR and study.split is Split.HORIZONTAL:
         m -= study.targets  # labels stand below the features
@@ -174,14 +181,15 @@ def assemble(
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan if revise is None else revise(planned.plan)
-    if scratch is not None and engine.device is None:
-        expect_space(scratch, scratch_bytes(plan))
+    if scratch is not None and engine.device is None and (needed := scratch_bytes(plan)):
+        expect_space(scratch, needed)
     signer = partial(sign, keys[CSP], CERTIFICATE)
     each = engine.each or each_over(available())
     csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer, each)
     if progress is not None:
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
+    each_part = each_in_processes(cores()) if plan.matches else None
     memo: dict[bytes, Any] = {}  # a factorisation of the same numbers is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
@@ -204,11 +212,14 @@ def assemble(
             progress=None if progress is None else _report(progress, me),
             device=engine.device,
             each=each,
+            each_part=each_part,
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
+            rule=study.rule,
         )
         machines.append(User(me, plan, inputs))
-    expect_readable(parties)  # last, because it reads all there is
+    if study.rule is None:
+        expect_readable(parties)  # last, because it reads all there is
     return Session(plan, planned.why, tuple(machines))
 
 
@@ -271,8 +282,8 @@ def scratch_bytes(plan: SessionPlan) -> int:
     return sum(size for size in sizes if size > plan.memory // 2)
 
 
-def _secrets(random_state: int | None) -> Callable[[str], Seed]:
+def _secrets(random_state: int | None, stage: str = "") -> Callable[[str], Seed]:
     if random_state is None:
         return lambda label: Seed(fresh_bytes(32))
     root = Seed(sha256(f"INSECURE fedsvd random_state {random_state}".encode()).digest())
-    return lambda label: root.derive("INSECURE", label)
+    return lambda label: root.derive("INSECURE", f"{stage}{label}")
