@@ -182,7 +182,7 @@ def test_a_fault_in_one_partys_data_tells_the_others_its_code_and_nothing_of_its
 
     victim = next(machine for machine in session.machines if machine.me == user(2))
     assert isinstance(victim, User)
-    object.__setattr__(victim._inputs, "source", Broken())
+    object.__setattr__(victim.inputs, "source", Broken())
     texts, said = told(session)
     assert NAMED in texts[0]  # the owner's own error does say it
     assert said

@@ -207,8 +207,8 @@ def test_authority_and_csp_together_neither_open_nor_forge_a_users_only_sum():
     """All that the TA has: its secret and whatever is derived for the masks. All that the CSP has: every message."""
     federation = dealt_by_ta()
     ta = federation.machines[TA]
-    users = federation.machines[user(1)]._seeds["users"]
-    held = [ta._seed, ta._mask]
+    users = federation.machines[user(1)].seeds["users"]
+    held = [ta.seed, ta.right_seed]
     guesses = [
         seed.derive(*path) for seed in held for path in ((), ("users",), ("sums",), ("users", "sums")) if path
     ] + held
@@ -231,7 +231,7 @@ def test_authority_and_csp_together_neither_open_nor_forge_a_users_only_sum():
 def test_with_the_users_seed_they_would_forge_every_one_of_them():
     """The test above can fail: this is what a TA that dealt one seed for everything could do with the CSP."""
     federation = dealt_by_ta()
-    true = SumSeeds.of_users(federation.machines[user(1)]._seeds["users"].derive("sums"))
+    true = SumSeeds.of_users(federation.machines[user(1)].seeds["users"].derive("sums"))
     by_name = {planned.name: planned for planned in planned_sums(federation.plan)}
     passed = 0
     for _, reply in federation.views.of(user(1), SumReply):
@@ -249,8 +249,8 @@ def test_with_the_users_seed_they_would_forge_every_one_of_them():
 
 def test_the_message_of_the_authority_holds_no_seed_of_the_users():
     federation = dealt_by_ta()
-    dealt = {name: seed.reveal() for name, seed in federation.machines[user(2)]._seeds.items()}
+    dealt = {name: seed.reveal() for name, seed in federation.machines[user(2)].seeds.items()}
     assert set(dealt) == {"users", "masks"}
-    assert dealt["masks"] == federation.machines[TA]._seed.reveal()
+    assert dealt["masks"] == federation.machines[TA].seed.reveal()
     assert dealt["users"] != dealt["masks"]
-    assert federation.machines[TA]._content(user(2)) == dealt["masks"]
+    assert federation.machines[TA].content(user(2)) == dealt["masks"]

@@ -27,6 +27,7 @@ from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.service.client import Connection, CspClient
 from fedsvd.service.csp import CspNode
+from fedsvd.service.member import Member
 from fedsvd.service.member_node import MemberNode
 from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
@@ -178,7 +179,7 @@ class Federation:
             for name in names:
                 site = owner.at(self.kits[name], True)
                 dialling = site.dialling(self._dialled(name), self.patience)
-                node = MemberNode(name, dialling, site.kit.signing_key, site.facts(), site, site.state)
+                node = MemberNode(Member.of(site, dialling))
                 thread = threading.Thread(target=node.run, daemon=True)
                 thread.start()
                 stack.callback(thread.join, GENEROUS)

@@ -9,7 +9,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import grpc
 import numpy as np
@@ -17,13 +17,13 @@ import pytest
 from tests.network import CALLERS, GENEROUS, Network, listening, make_kits, until
 from tests.proxies import ConnectProxy, Proxy, proxied_environment
 
-from fedsvd.errors import PeerLost, TimedOut, TransportError
+from fedsvd.errors import MalformedFrame, PeerLost, TimedOut, TransportError
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch
 from fedsvd.protocol.parties import CSP, Party, user
 from fedsvd.transport import pinned_connection
 from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, OPTIONS
 from fedsvd.transport.grpc_client import Dialled
-from fedsvd.transport.pinned_connection import PinnedConnection
+from fedsvd.transport.pinned_connection import CallFailed, PinnedChannels, PinnedConnection
 from fedsvd.transport.session import SessionLinks
 from fedsvd.types import Digest
 
@@ -306,12 +306,11 @@ def test_a_member_that_does_not_read_fetches_no_more_and_is_not_missed(network):
     links, end = network.pair(held=4 * MIB)
     for number in range(12):
         links.send(user(1), batch(number, 2))
-    until(lambda: end._arrived_bytes > 4 * MIB)
-    link = links._links[user(1)]
+    until(lambda: end.unread > 4 * MIB)
     for _ in range(2):
-        before = link.heard
-        until(lambda before=before: link.heard > before, "it shows no sign of life")
-    assert end._arrived_bytes <= 6 * MIB + 1000
+        before = monotonic()
+        until(lambda before=before: monotonic() - links.silence(user(1)) > before, "it shows no sign of life")
+    assert end.unread <= 6 * MIB + 1000
     for number in range(12):
         expect_batch(end.receive(GENEROUS)[1], number, 2)
 
@@ -330,7 +329,7 @@ def test_a_line_that_hangs_up_ends_the_wait_of_its_sender(kits):
 
         thread = threading.Thread(target=sending)
         thread.start()
-        until(lambda: end._outbox.bytes > MIB)
+        until(lambda: end.unsent > MIB)
         end.close()
         thread.join(GENEROUS)
         assert len(failures) == 1
@@ -413,15 +412,17 @@ def test_a_line_that_goes_dead_while_an_answer_is_awaited_is_found_by_keepalive(
         pinned_connection, "DIALLING_OPTIONS", [(key, quick.get(key, it)) for key, it in DIALLING_OPTIONS]
     )
     with listening(kits, answer=slow) as network, Proxy(network.exchange.port) as proxy, ThreadPoolExecutor(1) as pool:
-        line = PinnedConnection(network.dialling(user(1), address=proxy.address, channels=1))
-        call = pool.submit(line._attempt, ASK, b"x", -1, 10 * GENEROUS)
+        line = PinnedChannels(network.dialling(user(1), address=proxy.address, channels=1))
+        call = pool.submit(line.call, 0, ASK, b"x", 10 * GENEROUS)
         assert asked.wait(GENEROUS)
         proxy.flows.clear()
         # Without keepalive it would wait for its own time; with gRPC's own time for an answer, a minute.
-        assert call.result(GENEROUS / 2).status is grpc.StatusCode.UNAVAILABLE
+        with pytest.raises(CallFailed) as failed:
+            call.result(GENEROUS / 2)
+        assert failed.value.status is grpc.StatusCode.UNAVAILABLE
         proxy.flows.set()
         release.set()
-        line.close()
+        line.end()
 
 
 MEMBER = """
@@ -500,8 +501,11 @@ def test_a_second_process_of_a_party_is_refused_and_the_first_goes_on(network):
 
 
 def test_a_member_that_fails_tells_the_csp_when_it_hangs_up(network):
-    links, end = network.pair(patience=SHORT)
-    end._failure = TimedOut("for the test")
+    links = network.open((user(1),))
+    end = Dialled(network.dialling(user(1), patience=SHORT), links.session, longest=MIB)
+    links.send(user(1), batch(0, 2))
+    with pytest.raises(MalformedFrame):
+        end.receive(GENEROUS)  # longer than any message that it expects
     end.close()
     with pytest.raises(PeerLost, match="user 1"):
         links.receive(GENEROUS)
@@ -509,12 +513,14 @@ def test_a_member_that_fails_tells_the_csp_when_it_hangs_up(network):
 
 def test_hanging_up_is_quick_when_the_csp_is_gone(kits):
     with listening(kits) as network:
+        before = set(threading.enumerate())
         _, end = network.pair(patience=SHORT)
+        own = set(threading.enumerate()) - before
         network.exchange.stop(0.0)
-        before = threading.active_count()
+        count = threading.active_count()
         end.close()
-        assert not any(thread.is_alive() for thread in end._threads)
-        assert threading.active_count() <= before
+        assert not any(thread.is_alive() for thread in own if not thread.name.startswith("exchange"))
+        assert threading.active_count() <= count
 
 
 def test_many_sessions_at_once_share_nothing(network):

@@ -64,7 +64,7 @@ def ta_of(federation, **changes):
     """A TA to which the CSP has shown another plan."""
     session = federation.assemble()
     ta = session.machines[1]
-    return TrustedAuthority(replace(session.plan, **changes), EVE, ta._keys._identity)
+    return TrustedAuthority(replace(session.plan, **changes), EVE, ta.keys.identity)
 
 
 def swapped(plan, spelt):
@@ -91,7 +91,7 @@ def test_a_csp_that_brings_an_old_prekey_gets_nothing_sealed_to_it():
     federation, other = dealt(), dealt(insecure_seed=bytes(32))
     old = other.assemble().machines[3]
     plan = federation.assemble().plan
-    stale = spelt_prekey(old._inputs.prekey, TWO, old.plan.ticket, federation.assemble().machines[3]._inputs.identity)
+    stale = spelt_prekey(old.inputs.prekey, TWO, old.plan.ticket, federation.assemble().machines[3].inputs.identity)
     ta = ta_of(federation, prekeys=swapped(plan, stale))
     (effect,) = ta.receive(TA, Begin(ta.plan.digest))
     assert isinstance(effect.error, NotSealed)
@@ -104,9 +104,9 @@ def test_a_user_whose_prekey_was_swapped_says_so_at_once():
     second = session.machines[3]
     plan = replace(
         session.plan,
-        prekeys=swapped(session.plan, spelt_prekey(stranger, TWO, session.plan.ticket, second._inputs.identity)),
+        prekeys=swapped(session.plan, spelt_prekey(stranger, TWO, session.plan.ticket, second.inputs.identity)),
     )
-    two = type(second)(TWO, plan, second._inputs)
+    two = type(second)(TWO, plan, second.inputs)
     (effect,) = two.receive(TWO, Begin(plan.digest))
     assert isinstance(effect.error, NotSealed)
     assert "another prekey for us" in str(effect.error)
@@ -129,8 +129,8 @@ def test_a_letter_of_an_earlier_session_does_not_open(share):
         def careless():
             session = assemble()
             two = session.machines[3]
-            two._keys.prekey = earlier.machines[TWO]._keys.prekey
-            two._keys.read_prekeys = lambda: None
+            two.keys.prekey = earlier.machines[TWO].keys.prekey
+            two.keys.read_prekeys = lambda: None
             return session
 
         federation.assemble = careless
@@ -179,8 +179,8 @@ def test_a_ta_that_deals_another_seed_than_it_committed_to_is_caught():
     def faithless():
         session = assemble()
         ta = session.machines[1]
-        honest = ta._keys.offer
-        ta._keys.offer = lambda commits_to: honest(bytes(32))
+        honest = ta.keys.offer
+        ta.keys.offer = lambda commits_to: honest(bytes(32))
         return session
 
     federation.assemble = faithless

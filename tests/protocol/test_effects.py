@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import fedsvd
-from fedsvd.roles.user.scripted import Scripted
+from fedsvd.roles.user.agreement import Group
 
 from .cases import CASES
 
@@ -91,7 +91,12 @@ def test_no_handler_computes(case):
 
 
 def test_a_handler_that_computes_is_noticed(monkeypatch):
-    """One that runs the script itself."""
-    monkeypatch.setattr(Scripted, "_go_on", lambda user, answer: user._ask(user._advance(answer)))
-    found = computing(functions_run_in("receive", "svd"))
-    assert {"roles/user/scripted.py::Scripted._advance", "roles/user/statistics.py::uncentred"} <= found
+    """One that hashes what it was sent, where it should put it aside."""
+    put_aside = Group.receive
+
+    def hashing(group, origin, sealed):
+        group.witness("sealed", sealed)
+        put_aside(group, origin, sealed)
+
+    monkeypatch.setattr(Group, "receive", hashing)
+    assert computing(functions_run_in("receive", "svd")) == {"roles/user/agreement.py::Group.witness"}

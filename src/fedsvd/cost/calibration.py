@@ -67,10 +67,10 @@ def calibrate() -> Machine:
     threads = backend.threads()
     with backend.one_thread():
         rates = {**_dense(stream), **_masks(stream), **_ring(stream), **_scalars(stream)}
-    return Machine(**rates, cores=_cores(), threads=min(threads, _cores()))
+    return Machine(**rates, cores=own_cores(), threads=min(threads, own_cores()))
 
 
-def _cores() -> int:
+def own_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -80,12 +80,16 @@ def _dense(stream: Keystream) -> dict[str, float]:
     A, X, B = stream.normal((n, n)), stream.normal((n, long)), stream.normal((_SVD, _SVD))
     R = np.asfortranarray(np.triu(A) + n * np.eye(n))
     fresh = np.ones(_FRESH)
+
+    def solved() -> object:
+        return backend.gram(backend.solve_triangular(R, X, transposed=True))
+
     return {
-        "gemm": 2.0 * n * n * long / _best(lambda: A @ X),
-        "solve": 2.0 * n * n * long / _best(lambda: backend.gram(backend.solve_triangular(R, X, transposed=True))),
-        "qr": (2.0 * long * n * n - 2 / 3 * n**3) / _best(lambda: backend.qr_r(X.T)),
-        "svd": 22.0 * _SVD**3 / _best(lambda: backend.svd(B), 2),
-        "memory": 8.0 * _FRESH / _best(lambda: fresh * 2.0),
+        "gemm": 2.0 * n * n * long / best_seconds(lambda: A @ X),
+        "solve": 2.0 * n * n * long / best_seconds(solved),
+        "qr": (2.0 * long * n * n - 2 / 3 * n**3) / best_seconds(lambda: backend.qr_r(X.T)),
+        "svd": 22.0 * _SVD**3 / best_seconds(lambda: backend.svd(B), 2),
+        "memory": 8.0 * _FRESH / best_seconds(lambda: fresh * 2.0),
     }
 
 
@@ -99,12 +103,12 @@ def _masks(stream: Keystream) -> dict[str, float]:
             narrow.left(X[start : start + 250])
 
     return {
-        "reflect": 2.0 * n * n * columns / _best(lambda: _product(Q, X)),
-        "blocks": 2.0 * 250 * n * columns / _best(blocks),
+        "reflect": 2.0 * n * n * columns / best_seconds(lambda: _product(Q, X)),
+        "blocks": 2.0 * 250 * n * columns / best_seconds(blocks),
         "dct": Y.size
         * math.log2(len(Y))
-        / _best(lambda: backend.dct(Y), clock=process_time),  # it has threads of its own
-        "normals": _WORDS / _best(lambda: stream.normal(_WORDS), 2),
+        / best_seconds(lambda: backend.dct(Y), clock=process_time),  # it has threads of its own
+        "normals": _WORDS / best_seconds(lambda: stream.normal(_WORDS), 2),
     }
 
 
@@ -118,8 +122,8 @@ def _ring(stream: Keystream) -> dict[str, float]:
     codes = fixed_point.encode(Y, 40)
     keys = PadKeys(1, {peer: Seed(bytes([peer]) * 32) for peer in (2, 3, 4)})
     return {
-        "encode": Y.nbytes / _best(lambda: fixed_point.encode(Y, 40)),
-        "aes": 3 * Y.nbytes / _best(lambda: pad(codes, keys, "calibration", 0, PadsOnce())),
+        "encode": Y.nbytes / best_seconds(lambda: fixed_point.encode(Y, 40)),
+        "aes": 3 * Y.nbytes / best_seconds(lambda: pad(codes, keys, "calibration", 0, PadsOnce())),
     }
 
 
@@ -131,13 +135,13 @@ def _scalars(stream: Keystream) -> dict[str, float]:
         pair_key(mine, theirs.public, me=1, them=2, session=SessionId("s"), plan=Digest("p"), purpose="calibration")
 
     return {
-        "scalars": values.size / _best(lambda: wide.decode(wide.encode(values))),
-        "keys": 1 / _best(agree),
+        "scalars": values.size / best_seconds(lambda: wide.decode(wide.encode(values))),
+        "keys": 1 / best_seconds(agree),
         "messages": 5e4,
     }
 
 
-def _best(work: Callable[[], object], rounds: int = _ROUNDS, clock: Callable[[], float] = thread_time) -> float:
+def best_seconds(work: Callable[[], object], rounds: int = _ROUNDS, clock: Callable[[], float] = thread_time) -> float:
     """The shortest of a few rounds, in seconds of this thread's processor time."""
     best = float("inf")
     for _ in range(rounds):
@@ -167,10 +171,10 @@ def _key() -> str:
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     blas = {(pool["internal_api"], str(pool.get("architecture")), pool["num_threads"]) for pool in pools}
     versions = [__version__, np.__version__, scipy.__version__]
-    return json.dumps([versions, platform.machine(), _processor(), sorted(blas), _cores()])
+    return json.dumps([versions, platform.machine(), processor(), sorted(blas), own_cores()])
 
 
-def _processor() -> str:
+def processor() -> str:
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith("model name"):

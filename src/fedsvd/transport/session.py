@@ -227,6 +227,14 @@ class SessionLinks:
             if now - link.heard > patience:
                 raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
 
+    def silence(self, party: Party) -> float:
+        """Seconds since a member last called."""
+        return monotonic() - self._links[party].heard
+
+    def calls_waiting(self, party: Party) -> int:
+        """How many calls of a member wait for a message."""
+        return len(self._links[party].polls)
+
     def expect_any_member(self) -> None:
         """Raise where all members have disconnected, and nothing that they sent is left to be read."""
         if self.all_left and not self._arrived:

@@ -15,7 +15,7 @@ from fedsvd.studies import run as federation
 
 @pytest.fixture
 def nothing_runs(monkeypatch):
-    monkeypatch.setattr(federation, "_run_once", lambda *_, **__: pytest.fail("a session was opened"))
+    monkeypatch.setattr(federation, "run_once", lambda *_, **__: pytest.fail("a session was opened"))
 
 
 def test_a_plan_tells_what_by_whom_and_what_is_learned(fedsvd, by_rows, nothing_runs, tmp_path):

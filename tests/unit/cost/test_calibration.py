@@ -36,13 +36,13 @@ def test_a_rate_is_what_the_kernel_does_on_one_core_whatever_else_runs():
     """NumPy's own product, by this thread's processor time, in the same process."""
     A = np.random.default_rng(0).standard_normal((512, 512))
     with backend.one_thread():
-        seconds = calibration._best(lambda: A @ A, 5)
+        seconds = calibration.best_seconds(lambda: A @ A, 5)
     assert 0.3 < calibrate().gemm / (2 * 512**3 / seconds) < 3
 
 
 def test_the_rate_of_a_transform_that_brings_its_own_threads_is_that_of_one_core():
     Y = np.random.default_rng(0).standard_normal((1 << 14, 32))
-    seconds = calibration._best(lambda: scipy.fft.dct(Y, type=2, axis=0, norm="ortho", workers=1), 5)
+    seconds = calibration.best_seconds(lambda: scipy.fft.dct(Y, type=2, axis=0, norm="ortho", workers=1), 5)
     assert 0.2 < calibrate().dct / (Y.size * 14 / seconds) < 3
 
 
@@ -82,10 +82,10 @@ def test_another_version_another_processor_and_other_threads_have_rates_of_their
         other.setattr(calibration, "__version__", "99.0")
         assert rated().machine.gemm == 2.0
     with monkeypatch.context() as other:
-        other.setattr(calibration, "_processor", lambda: "an abacus")
+        other.setattr(calibration, "processor", lambda: "an abacus")
         assert rated().machine.gemm == 3.0
     with backend.one_thread(), monkeypatch.context() as other:
-        other.setattr(calibration, "_cores", lambda: 77)
+        other.setattr(calibration, "own_cores", lambda: 77)
         assert rated().machine.gemm == 4.0
     assert rated().machine.gemm == 1.0
 

@@ -265,10 +265,10 @@ def test_products_with_reflectors_are_those_with_the_explicit_matrix(n, k, side,
 def test_reflectors_applied_piece_by_piece_are_the_same_reflectors(side, transposed, order, monkeypatch):
     """An interruption is heard between the pieces; there are seven of them here, the last one narrower."""
     V, tau, H = reflectors(6, 4)
-    calls, at_once = [], reflect._ormqr_at_once
-    monkeypatch.setattr(reflect, "_LONGEST_CALL", 0.0)
-    monkeypatch.setattr(reflect, "_NARROWEST", 3)
-    monkeypatch.setattr(reflect, "_ormqr_at_once", lambda *how: calls.append(True) or at_once(*how))
+    calls, at_once = [], reflect.ormqr_at_once
+    monkeypatch.setattr(reflect, "LONGEST_CALL", 0.0)
+    monkeypatch.setattr(reflect, "NARROWEST", 3)
+    monkeypatch.setattr(reflect, "ormqr_at_once", lambda *how: calls.append(True) or at_once(*how))
     X = np.random.default_rng(1).normal(size=(6, 20) if side == "L" else (20, 6))
     X = np.asarray(X, order=order)
     before = X.copy()

@@ -140,7 +140,7 @@ def test_errors_that_are_not_of_the_house_are_not_swallowed():
 
 
 def test_one_thing_is_permitted_once():
-    row = (State.NEW, Ready, Role.USER, Door._on_ready, {State.OPEN})
+    row = (State.NEW, Ready, Role.USER, lambda door, sender, message: (State.OPEN, ()), {State.OPEN})
     with pytest.raises(LocalProtocolError, match="two rows for NEW, Ready, user"):
         table(row, row)
 

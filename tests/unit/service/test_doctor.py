@@ -17,6 +17,7 @@ from fedsvd.identity.authority import Authority, init_federation
 from fedsvd.identity.kit import Kit, accept, accept_revocations
 from fedsvd.identity.pins import pin
 from fedsvd.identity.request import make_request
+from fedsvd.service import api
 from fedsvd.service.csp import CspNode
 from fedsvd.service.doctor import examine
 from fedsvd.service.doctor_checks import Machine, proxy_for, this_machine
@@ -330,14 +331,16 @@ def test_a_party_that_the_csp_turns_away(kit, made, tmp_path):
 
 
 class Late(CspNode):
-    def _now(self, caller, asked):
+    def handle(self, verb, caller, asked):
+        answer = super().handle(verb, caller, asked)
         late = (datetime.now(UTC) - timedelta(minutes=10)).isoformat()
-        return super()._now(caller, asked).model_copy(update={"now": late})
+        return answer.model_copy(update={"now": late}) if verb is api.NOW else answer
 
 
 class Old(CspNode):
-    def _now(self, caller, asked):
-        return super()._now(caller, asked).model_copy(update={"fedsvd": "0.0.9"})
+    def handle(self, verb, caller, asked):
+        answer = super().handle(verb, caller, asked)
+        return answer.model_copy(update={"fedsvd": "0.0.9"}) if verb is api.NOW else answer
 
 
 @pytest.mark.parametrize(

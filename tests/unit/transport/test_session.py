@@ -446,15 +446,15 @@ def test_a_member_whose_open_call_breaks_off_is_lost_unless_it_calls_again():
     call, other = object(), object()
     wanted = Wanted(SESSION, 0, 0, 0, 1, 20_000)
 
-    def waits(call):
+    def waits(call, count):
         thread = threading.Thread(target=links.pull, args=(ONE, wanted, True, call))
         thread.start()
-        until(lambda: call in links._links[ONE].polls)
+        until(lambda: links.calls_waiting(ONE) == count)
         return thread
 
-    first = waits(call)
+    first = waits(call, 1)
     links.expect_signs_of_life(GENEROUS, grace=-1.0)
-    second = waits(other)
+    second = waits(other, 2)
     links.broke_off(ONE, call)
     first.join(GENEROUS)  # at once, not after its twenty seconds: nothing is left to be answered
     assert not first.is_alive()

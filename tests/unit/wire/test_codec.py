@@ -232,8 +232,8 @@ def test_a_count_that_promises_more_than_has_come_is_refused(count):
 
 
 def test_more_items_than_anybody_has_are_refused_even_if_they_have_come(monkeypatch):
-    assert codec._MOST_ITEMS >= 50_000_000 // 10  # the widest Q there is a record of, in the narrowest blocks
-    monkeypatch.setattr(codec, "_MOST_ITEMS", 1000)
+    assert codec.MOST_ITEMS >= 50_000_000 // 10  # the widest Q there is a record of, in the narrowest blocks
+    monkeypatch.setattr(codec, "MOST_ITEMS", 1000)
     assert len(decode(frame(15, struct.pack("<I", 1000) + bytes(1000))).Qt_i_blinded) == 1000
     refused(frame(15, struct.pack("<I", 1001) + bytes(1001)))
 

@@ -45,6 +45,7 @@ from fedsvd.roles.service_provider.collect import Collected, Storage, collector_
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
+from fedsvd.secagg.sums import PlannedSum
 from fedsvd.types import Ring
 
 Signer = Callable[[bytes], bytes]
@@ -97,6 +98,10 @@ class ServiceProvider(Machine):
         if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
+
+    def expect_sum(self, planned: PlannedSum) -> None:
+        """From now on shares of this sum are added up, too: a rank calls for one that the plan cannot know of."""
+        self._planned[planned.name] = planned
 
     # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
@@ -256,7 +261,7 @@ class ServiceProvider(Machine):
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
             if (needed := null_space_sum(self.plan, found.rank)) is not None:
-                self._planned[needed.name] = needed
+                self.expect_sum(needed)
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
