@@ -33,8 +33,8 @@ WORDS = (
     ),
     *(
         "foretell",
-        "foretells",
-        "foretold",
+        "predicts",
+        "predicted",
         "whoever",
         "somebody",
         "everybody",

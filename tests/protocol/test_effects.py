@@ -99,4 +99,4 @@ def test_a_handler_that_computes_is_noticed(monkeypatch):
         put_aside(group, origin, sealed)
 
     monkeypatch.setattr(Group, "receive", hashing)
-    assert computing(functions_run_in("receive", "svd")) == {"roles/user/agreement.py::Group.witness"}
+    assert "roles/user/agreement.py::Group.witness" in computing(functions_run_in("receive", "svd"))

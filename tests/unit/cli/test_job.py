@@ -5,24 +5,22 @@ import json
 import re
 import shutil
 import threading
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from tests.e2e.commands import GENEROUS
+from tests.e2e.federations import federation_of
 from tests.tolerances import assert_close, digits_lost
 from typer.testing import CliRunner
 
 from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
-from fedsvd.identity.temporary import temporary_federation
 from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.approvals import Approvals
 from fedsvd.service.client import Connection, CspClient
-from fedsvd.service.csp import CspNode
 from fedsvd.service.records import EnlistedFacts
 from fedsvd.service.serve import only_one, serve
 from fedsvd.service.site import Site
@@ -36,16 +34,10 @@ ROWS = 120
 def made(tmp_path_factory):
     """Kits of a federation, tables of 120 x 4, and a CSP that listens for the whole file."""
     root = tmp_path_factory.mktemp("federation")
-    kits = temporary_federation(root, ["a", "b", "c"], with_authority=True, researcher="res", now=datetime.now(UTC))
-    site = Site.at(kits["csp/csp"])
-    node = CspNode(
-        site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS, identity=site.kit.signing_key
-    )
-    node.start()
-    for name in "abc":
-        np.save(root / f"{name}.npy", np.random.default_rng(ord(name)).normal(size=(ROWS, 4)))
-    yield kits, f"127.0.0.1:{node.port}", root
-    node.stop()
+    tables = {name: np.random.default_rng(ord(name)).normal(size=(ROWS, 4)) for name in "abc"}
+    made = federation_of(root, tuple(tables), tables, policy=Policy(), patience=GENEROUS)
+    with made as federation, federation.csp_node():
+        yield federation.kits, federation.csp, root
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.e2e.federations import free_port
 from tests.network import unpin
 
 from fedsvd.identity.authority import Authority, init_federation
@@ -222,12 +223,6 @@ def test_a_name_that_nobody_knows(kit):
     text, others = found(kit, "DNS", csp="no-such-host.invalid:7443")
     assert "no-such-host.invalid" in text
     assert others == set()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def test_a_port_where_nobody_listens(kit):
