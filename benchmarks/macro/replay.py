@@ -87,7 +87,7 @@ def _copy(value: Any) -> Any:
 
 
 def received_by(views: Views, party: Party) -> list[tuple[Party, Message]]:
-    return views.heard.get(party, [])
+    return views.received.get(party, [])
 
 
 def _resident(which: str) -> int:

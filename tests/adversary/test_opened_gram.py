@@ -264,7 +264,7 @@ def test_eight_sessions_of_one_study_do_not_narrow_the_largest_singular_value(op
 
 def csp_of(federation):
     """The CSP's view, as the lab's attacks take it."""
-    return CspView(federation.plan, Views({CSP: federation.views.heard[CSP]}))
+    return CspView(federation.plan, Views({CSP: federation.views.received[CSP]}))
 
 
 def test_integrality_of_small_tables_is_read_from_ratios_and_this_is_stated(opened):

@@ -50,7 +50,7 @@ def shapes(view):
             type(said).__name__,
             [getattr(v, "shape", len(v) if isinstance(v, bytes) else None) for v in vars(said).values()],
         )
-        for who, said in view.heard[CSP]
+        for who, said in view.received[CSP]
     )
 
 
@@ -65,7 +65,9 @@ def test_the_csps_view_of_mode_a_is_a_function_of_the_plan(name):
     reference, other = csp_view(opened_by_users("normal", 1)), csp_view(opened_by_users(name, 2))
     assert PaddedBatch not in other.kinds(CSP)
     assert shapes(reference) == shapes(other)
-    words = [np.concatenate([a.ravel() for _, m in view.heard[CSP] for a in arrays(m)]) for view in (reference, other)]
+    words = [
+        np.concatenate([a.ravel() for _, m in view.received[CSP] for a in arrays(m)]) for view in (reference, other)
+    ]
     assert all(uniform_bytes(own) > ACCEPTED for own in words)
     low, high = ([(own & np.uint64(2**32 - 1)).astype(float), (own >> np.uint64(32)).astype(float)] for own in words)
     assert min(same_law(*pair) for pair in zip(low, high, strict=True)) > ACCEPTED
@@ -90,7 +92,7 @@ def test_that_all_data_is_zero_is_what_the_csp_does_see_in_mode_b():
     """There it opens the sum: nothing is uploaded then, so the session is shorter; and this is all."""
     zero = csp_view(watched(TABLES["zero"], mode=Mode.B, random_state=3, components=2, **H))
     reference = csp_view(watched(TABLES["normal"], mode=Mode.B, random_state=1, components=2, **H))
-    assert len(zero.heard[CSP]) < len(reference.heard[CSP])
+    assert len(zero.received[CSP]) < len(reference.received[CSP])
     assert {str(line) for line in shapes(zero)} <= {str(line) for line in shapes(reference)}
 
 

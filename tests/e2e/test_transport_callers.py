@@ -264,8 +264,8 @@ def test_a_revoked_party_stops_at_its_next_call_and_in_the_middle_of_a_session_w
         with pytest.raises(NotAuthenticated, match="revoked"):
             one.send(CSP, BatchRequest(PLAN, 3))
         two.send(CSP, BatchRequest(PLAN, 4))
-        speaker, message = links.receive(GENEROUS)
-        assert (speaker, message.batch) == (user(2), 4)
+        sender, message = links.receive(GENEROUS)
+        assert (sender, message.batch) == (user(2), 4)
         with pytest.raises(NotAuthenticated, match=CALLERS[user(1)]):
             network.dial(user(1), links.session)
         until(lambda: silent(links), "a call that waited from before is over soon")

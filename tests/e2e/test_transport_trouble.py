@@ -534,10 +534,10 @@ def test_many_sessions_at_once_share_nothing(network):
                 end.send(CSP, batch(1000 * place + 10 * i + number, 1))
         heard = []
         for _ in range(10):
-            speaker, message = links.receive(GENEROUS)
+            sender, message = links.receive(GENEROUS)
             expect_batch(message, message.batch, 1)
-            heard.append((speaker.index, message.batch))
-            links.send(speaker, BatchRequest(PLAN, message.batch))
+            heard.append((sender.index, message.batch))
+            links.send(sender, BatchRequest(PLAN, message.batch))
         for i, end in ends.items():
             echoed = [end.receive(GENEROUS)[1].batch for _ in range(5)]
             assert echoed == [1000 * place + 10 * i + number for number in range(5)]

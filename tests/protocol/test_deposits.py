@@ -36,7 +36,7 @@ def dealt(k=2, **asked):
 def test_the_ta_seals_everything_at_once_and_hears_nobody():
     federation = dealt(3)
     federation.run()
-    assert TA not in federation.views.heard
+    assert TA not in federation.views.received
     said = [(type(message), to) for origin, to, message in federation.sent if origin == TA]
     assert said == [(KeyOffer, CSP), *[(Relay, CSP)] * 3]
 
@@ -50,11 +50,11 @@ def test_users_who_begin_when_the_ta_is_gone_end_with_the_same_bits(scheme):
     simulation.begin([TA])
     simulation.deliver()
     assert session.machines[1].over
-    assert set(simulation.so_far.views.heard) == {CSP}
+    assert set(simulation.so_far.views.received) == {CSP}
     simulation.begin(session.plan.users)
     simulation.deliver()
     run = simulation.so_far
-    assert TA not in run.views.heard
+    assert TA not in run.views.received
     for party, right in zip(session.plan.users, expected, strict=True):
         assert run.results[party].U.tobytes() == right.U.tobytes()
         assert run.results[party].Vt_i.tobytes() == right.Vt_i.tobytes()
@@ -209,7 +209,7 @@ def test_no_user_hears_a_letter_before_the_book_however_late_it_comes():
         federation = dealt(3)
         federation.run(*(() if pick is None else (pick,)))
         for party in federation.plan.users:
-            kinds = [type(message) for _, message in federation.views.heard[party]]
+            kinds = [type(message) for _, message in federation.views.received[party]]
             assert kinds[:2] == [KeyBook, Relayed]
 
 

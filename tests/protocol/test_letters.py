@@ -330,7 +330,7 @@ def test_the_csp_hears_no_seed(make):
     )
     assert {"users", "masks"} <= set(dealt[0])
     secrets = {seed.reveal() for seed in secrets} | {seed.reveal() for seed in dealt[0].values()}
-    for _, message in federation.views.heard[CSP]:
+    for _, message in federation.views.received[CSP]:
         for value in vars(message).values():
             content = value if isinstance(value, bytes) else getattr(value, "tobytes", bytes)()
             assert not any(secret in content for secret in secrets)

@@ -78,7 +78,7 @@ class TrustedAuthority(Machine):
         return RightMask(plan.right, plan.widths, self.right_seed, plan.block, keep=plan.deals_left)
 
     TABLE: ClassVar[Table] = table(
-        # state        what arrives  who may say it  handler     where it may lead
+        # state        what arrives  who may send it handler     where it may lead
         (State.NEW, Begin, Role.TA, _on_begin, {State.DEALING}),
         (State.DEALING, Computed, Role.TA, _on_dealt, {State.DONE}),
     )

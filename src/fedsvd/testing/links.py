@@ -100,8 +100,8 @@ def altering(
 ) -> Meddle:
     """Every message of a kind on a link (or on all) becomes what ``change`` makes of it; the others pass."""
 
-    def meddle(speaker: Party, hearer: Party, message: Message) -> Iterable[Message]:
-        if not isinstance(message, kind) or origin not in (None, speaker) or to not in (None, hearer):
+    def meddle(sender: Party, receiver: Party, message: Message) -> Iterable[Message]:
+        if not isinstance(message, kind) or origin not in (None, sender) or to not in (None, receiver):
             return (message,)
         return change(message)
 

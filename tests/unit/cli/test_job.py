@@ -359,7 +359,7 @@ def test_a_job_is_watched_to_its_results_and_resumed_after_a_failure(fedsvd, kit
 
 
 def made_table(kits, name):
-    return kits[f"party/{name}"].parent / f"{name}.npy"
+    return kits[f"party/{name}"].parents[1] / f"{name}.npy"
 
 
 def test_the_list_says_that_an_approval_is_spent_and_approving_again_renews_it(fedsvd, kits, submit):

@@ -8,7 +8,7 @@ import pytest
 
 from fedsvd.cost.estimate import least_memory, masks_of, predict, table
 from fedsvd.cost.rates import DEFAULT, Machine, Work
-from fedsvd.cost.traffic import Expected, full_rank, said
+from fedsvd.cost.traffic import Expected, full_rank, messages_of
 from fedsvd.engine.player import Player
 from fedsvd.protocol.messages import SumReply
 from fedsvd.protocol.parties import CSP, user
@@ -127,7 +127,7 @@ def test_bytes_of_scores_are_exact_and_go_to_the_label_holder_alone():
     assert predicted == counted
     replies = [
         (to, message.payload.shape)
-        for _, to, message, _ in said(federation.plan, Expected(full_rank(federation.plan)))
+        for _, to, message, _ in messages_of(federation.plan, Expected(full_rank(federation.plan)))
         if isinstance(message, SumReply) and message.name == "scores"
     ]
     assert replies == [(user(2), (90 * 2, 2))]
@@ -211,7 +211,7 @@ def alone(federation, party):
     tracemalloc.start()
     try:
         player.begin()
-        for sender, message in federation.views.heard[party]:
+        for sender, message in federation.views.received[party]:
             player.receive(sender, copied(message))
         assert player.failure is None
         return tracemalloc.get_traced_memory()[1]

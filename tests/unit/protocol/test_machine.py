@@ -65,10 +65,10 @@ def test_a_listed_message_goes_to_its_handler_and_leads_on():
     assert not door.over
 
 
-@pytest.mark.parametrize("speaker", [TA, CSP, user(3), user(0), Party(Role.TA, 1)])
-def test_only_parties_of_the_plan_are_heard(speaker):
+@pytest.mark.parametrize("sender", [TA, CSP, user(3), user(0), Party(Role.TA, 1)])
+def test_only_parties_of_the_plan_are_heard(sender):
     door = Door()
-    (abort,) = door.receive(speaker, ready())
+    (abort,) = door.receive(sender, ready())
     assert abort.error.code == "FSVD-411"
     assert door.heard == []
 

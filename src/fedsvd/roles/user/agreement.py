@@ -52,7 +52,7 @@ class Group:
         self._seed = users_seed
         self._identity = identity
         self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
-        self._heard: dict[str, dict[Party, bytes]] = {}
+        self._received: dict[str, dict[Party, bytes]] = {}
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
         self._commitment: bytes | None = None
         self._commitments: tuple[bytes, ...] | None = None
@@ -157,9 +157,9 @@ class Group:
 
     # --- agreement ------------------------------------------------------------------------------------------------
 
-    def heard(self, others: Sequence[Party], purpose: str) -> bool:
+    def received_from(self, others: Sequence[Party], purpose: str) -> bool:
         """Whether every other user's message of this purpose is here."""
-        found = self._heard.setdefault(purpose, {})
+        found = self._received.setdefault(purpose, {})
         for party in others:
             if party not in found and (content := self.opened(party, purpose, 64)) is not None:
                 found[party] = content
@@ -167,7 +167,7 @@ class Group:
 
     def expect_equal_digests(self) -> None:
         """Raise ``SplitView`` unless every user saw what we saw."""
-        if any(digest != self.digest() for digest in self._heard["agreeing"].values()):
+        if any(digest != self.digest() for digest in self._received["agreeing"].values()):
             raise SplitView(
                 "users saw different totals or answers in this session",
                 "nothing is released; stop and ask the operator of the CSP",
@@ -198,7 +198,7 @@ class Group:
 
     def expect_signatures(self) -> None:
         """Raise ``SplitView`` unless every user signed the body that we have."""
-        for party, signature in self._heard["signing"].items():
+        for party, signature in self._received["signing"].items():
             try:
                 verify(self._plan.identity(party), PURPOSE, self.body(), signature)
             except NotSealed:
@@ -215,7 +215,7 @@ class Group:
             verify(key, PURPOSE, self.certificate_digest(), countersignature)
         elif countersignature:
             raise UnexpectedMessage("a signature of the CSP, of whom the plan pins no key")
-        signatures = {party.name: signature for party, signature in self._heard["signing"].items()}
+        signatures = {party.name: signature for party, signature in self._received["signing"].items()}
         signatures[self._me.name] = self.signature()
         if countersignature:
             signatures[CSP.name] = countersignature
