@@ -120,7 +120,7 @@ def test_a_user_never_pads_one_batch_twice():
     assert len(sent) == 1
 
 
-def test_a_pad_is_spent_once_whoever_asks():
+def test_a_pad_is_spent_once_whichever_role_asks():
     once = PadsOnce()
     once.claim("pair", "upload", 0)
     with pytest.raises(LocalProtocolError):

@@ -131,7 +131,7 @@ def test_the_watch_would_notice(seeds):
 
 
 def failing(**study):
-    """Sessions that end badly, each in its own way, with the texts that everybody is told."""
+    """Sessions that end badly, each in its own way, with the texts that all parties are sent."""
     X = table()
     return assemble(
         Study(Task.SVD, Split.VERTICAL, **study),
@@ -141,7 +141,7 @@ def failing(**study):
 
 
 def told(session, error=FedSVDError):
-    """All that is said aloud when this session fails: the error, and what each party hears of it."""
+    """All that is shown when this session fails: the error, and what each party is sent of it."""
     simulation = Simulation(session.machines, Hub(), record=True)
     with pytest.raises(error) as failure:
         simulation.run()

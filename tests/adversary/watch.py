@@ -58,7 +58,7 @@ def seen_by_user(outcome: Outcome, index: int, X_own: Float) -> UserView:
 
 
 def csp_view(outcome: Outcome) -> Views:
-    """The CSP's view alone; asking it for anybody else's finds nothing."""
+    """The CSP's view alone; asking it for another party's finds nothing."""
     assert outcome.views is not None
     return Views({CSP: outcome.views.received[CSP]})
 

@@ -60,7 +60,7 @@ def held(monkeypatch):
 
 
 class Gate:
-    """Where everybody waits in a stage, once."""
+    """Where every role waits in a stage, once."""
 
     def __init__(self):
         self.name, self.there, self.go_on = "summing", threading.Event(), threading.Event()
@@ -261,7 +261,7 @@ def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(federation, most, 
 @pytest.mark.chaos(
     "a full disk", "the CSP cannot take a job in", f"{StorageError.code} to the researcher; nothing begun"
 )
-def test_a_csp_with_no_room_for_a_job_refuses_it(federation):
+def test_a_csp_with_no_space_for_a_job_refuses_it(federation):
     federation.lay_data()
     federation.start_with_fault("csp/csp", "fills:300")
     with federation.client() as client:

@@ -118,7 +118,7 @@ def test_the_python_of_the_readme(folder):
 
 
 class Office:
-    """One desk on which all institutions' folders lie; what they tell each other is in the environment."""
+    """One folder with all institutions' folders; what they send each other is in the environment."""
 
     def __init__(self, folder: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:

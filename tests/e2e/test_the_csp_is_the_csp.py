@@ -57,7 +57,7 @@ def second_csp(folder, name="csp"):
 
 
 class Parrot(Exchange):
-    """An impostor that answers who it is with somebody else's certificate."""
+    """An impostor that answers who it is with another's certificate."""
 
     says = b""
 

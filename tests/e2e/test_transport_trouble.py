@@ -476,7 +476,7 @@ def test_an_http_connect_proxy_is_honoured(network):
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_that_is_over_is_over_for_everybody_and_never_opened_again(network):
+def test_a_session_that_is_over_is_over_for_all_and_never_opened_again(network):
     links, end = network.pair()
     links.send(user(1), BatchRequest(PLAN, 1))
     links.close()

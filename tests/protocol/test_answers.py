@@ -242,7 +242,7 @@ def test_all_users_and_the_csp_sign_one_certificate():
 
 
 def texts_of(make, meddle):
-    """Everything that is said aloud, and the local error, when a session fails."""
+    """Everything that is sent or shown, and the local error, when a session fails."""
     federation = make()
     with pytest.raises(FedSVDError) as refusal:
         federation.run(meddle=meddle)

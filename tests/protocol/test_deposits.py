@@ -87,7 +87,7 @@ def test_a_csp_that_swaps_a_prekey_gets_nothing_sealed_to_it():
 
 
 def test_a_csp_that_brings_an_old_prekey_gets_nothing_sealed_to_it():
-    """User 2 did sign it, for another session: whoever has its private half by now must not have this seed."""
+    """User 2 did sign it, for another session: a thief of its private half must not have this seed."""
     federation, other = dealt(), dealt(insecure_seed=bytes(32))
     old = other.assemble().machines[3]
     plan = federation.assemble().plan

@@ -66,7 +66,7 @@ def test_a_csp_in_the_middle_that_swaps_a_key_is_caught(trust, victim):
 
 
 @pytest.mark.parametrize("trust", Trust)
-def test_a_key_signed_by_somebody_the_plan_does_not_pin_is_caught(trust):
+def test_a_key_signed_by_one_the_plan_does_not_pin_is_caught(trust):
     federation = svd(trust=trust)
 
     def meddle(book):

@@ -93,7 +93,7 @@ def _of_another_basis(work, U, sigma):
     return _own_vectors(work, tilted, sigma)
 
 
-def test_scores_go_to_a_keeper_too():
+def test_scores_go_to_a_sink_too():
     D = np.random.default_rng(0).normal(size=(9000, 5))
     parties = [PartyData(open_source(D_i)) for D_i in (D[:4000], D[4000:])]
     asked = Study(Task.PCA, components=2)

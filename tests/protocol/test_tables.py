@@ -143,7 +143,7 @@ def test_a_session_that_is_over_hears_nothing(name, end):
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_message_said_again_or_elsewhere_never_gets_past_the_table(data):
-    """At any moment of any session, any message of any other session of the house, from anybody."""
+    """At any moment of any session, any message of any other session, from any party."""
     federation = CASES[data.draw(st.sampled_from(sorted(CASES)), label="case")]()
     party = data.draw(st.sampled_from(federation.assemble().plan.parties), label="role")
     nth, count = data.draw(st.integers(0, 8), label="moment"), -1

@@ -43,7 +43,7 @@ def test_the_demo_is_as_exact_as_it_says(fedsvd):
 
 
 def expect_reports(record):
-    """Twice one for everybody, three hospitals, CSP and authority; each small, a hospital's with its own scores."""
+    """Twice one for all, three hospitals, CSP and authority; each small, a hospital's with its own scores."""
     assert len(record["reports"]) == 2 * 6
     assert record["report"] == "results/demo-pca/parties/hospital-a/report.html"
     assert all(Path(page).stat().st_size < 200_000 for page in record["reports"])

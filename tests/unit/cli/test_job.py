@@ -42,7 +42,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def kits(made, monkeypatch, tmp_path):
-    """The kits, with nobody pinned and everybody known to the CSP."""
+    """The kits, with no one pinned and all known to the CSP."""
     kits, address, root = made
     monkeypatch.chdir(tmp_path)
     for name, kit in kits.items():

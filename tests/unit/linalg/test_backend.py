@@ -1,4 +1,4 @@
-"""Behind the one door every library gives NumPy's and SciPy's answers, and no input is changed."""
+"""Behind one entry point every library gives NumPy's and SciPy's answers, and no input is changed."""
 
 import warnings
 
@@ -57,7 +57,7 @@ class Kept:
             np.testing.assert_array_equal(self._library.numpy(A), before)
 
 
-# The door itself.
+# The entry point itself.
 
 
 def test_numpy_arrays_belong_to_numpy_and_others_to_their_own_library(library):

@@ -350,7 +350,7 @@ def test_merging_and_resuming_stay_in_the_library(foreign):
     expect_factor_of(foreign.numpy(factor.factor()), X)
 
 
-# The door.
+# What is checked on entry.
 
 
 def test_a_factor_without_columns_and_panels_of_another_height_are_refused():

@@ -53,7 +53,7 @@ def bound(plan, offers):
 
 
 def keys(plan=PLAN):
-    """Everybody's keys, each having read the same book."""
+    """Every party's keys, each having read the same directory."""
     held = made(plan)
     commits = {TA: commitment(GROUP), ONE: commitment(USERS), TWO: b""}
     offers = {party: held[party].offer(commits[party]) for party in PARTIES}
@@ -66,7 +66,7 @@ def keys(plan=PLAN):
 
 
 def made(plan=PLAN):
-    """Everybody's keys, nobody having read anything."""
+    """Every party's keys, none having read anything."""
     held = {party: SessionKeys(party, plan, secret(party), identity(party), prekey(party)) for party in (ONE, TWO)}
     return {TA: SessionKeys(TA, plan, secret(TA), identity(TA)), **held}
 

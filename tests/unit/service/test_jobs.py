@@ -202,7 +202,7 @@ def test_progress_is_told_and_forgotten_with_the_process(jobs, path):
     ],
     ids=["submit", "change", "enlist", "report"],
 )
-def test_whoever_waits_for_a_change_is_woken(jobs, change):
+def test_a_caller_that_waits_for_a_change_is_woken(jobs, change):
     jobs.submit(job())
     woken, waiting = threading.Event(), threading.Event()
 

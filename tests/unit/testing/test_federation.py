@@ -1,4 +1,4 @@
-"""The federation for tests: real roles, loaded dice, and what was said even when it ended badly."""
+"""The federation for tests: real roles, given seeds, and what was sent even when it ended badly."""
 
 import numpy as np
 import pytest
