@@ -1,7 +1,8 @@
 """Plain technical English: words that mean something only in this codebase stand in no file and on no page.
 
 Prose and identifiers are both read, of sources, templates, tests and benchmarks: ``make_room`` and ``_TheDoor`` are
-found like ``room`` and ``door``. What replaces them is in CONTRIBUTING.md. The second half is about citations: a page, a section or a file that is cited must exist.
+found like ``room`` and ``door``. What replaces them is in CONTRIBUTING.md. The second half is about citations: a page,
+a section or a file that is cited must exist.
 """
 
 import re

@@ -144,7 +144,7 @@ class Machine:
 
     def _permitted(self, sender: Party, message: Message) -> Row:
         if message.plan != self.plan.digest:
-            raise PlanMismatch(f"{sender} speaks of another plan", "all parties must load the same job file")
+            raise PlanMismatch(f"{sender} sent a message of another plan", "all parties must load the same job file")
         if isinstance(message, Aborted):
             raise PeerAborted(f"{sender} stopped in {message.stage} with {message.code}")
         row = self.TABLE.get((self.state, type(message), sender.role))

@@ -39,7 +39,7 @@ def diagram(name: str) -> str:
         "    DONE --> [*]",
         "```",
         "",
-        "| in state | hears | from | goes to | and on to |",
+        "| in state | receives | from | goes to | and on to |",
         "|---|---|---|---|---|",
         *(_line(row, machine, role) for row in rows),
         "",

@@ -37,7 +37,7 @@ _STYLE = (
 
 
 def messages_sent() -> list[tuple[str, Role, Role]]:
-    """Every message with who says it and who hears it, in the order of the steps."""
+    """Every message with who sends it and who receives it, in the order of the steps."""
     kinds = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Message)]
     found = []
     for kind in kinds:

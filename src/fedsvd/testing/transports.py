@@ -148,7 +148,7 @@ class TransportTests(ABC):
             assert isinstance(message, PaddedBatch)
             np.testing.assert_array_equal(message.payload, payload)
 
-    def test_who_has_hung_up_neither_sends_nor_hears(self, ends: dict[Party, Transport]) -> None:
+    def test_an_end_that_was_closed_neither_sends_nor_receives(self, ends: dict[Party, Transport]) -> None:
         ends[ONE].close()
         with pytest.raises(TransportError):
             ends[ONE].send(CSP, BatchRequest(DIGEST, 0))
