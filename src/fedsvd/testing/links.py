@@ -48,7 +48,7 @@ def every_order(run: Callable[[Pick], T], most: int | None = None) -> Iterator[T
     With ``most``, under those that differ from the order of sending in at most so many choices: a session waits for all
     users at every sum, so that all orders together multiply with each of them, and one choice covers each on its own.
 
-    All links end at the CSP, so a user or the TA has one incoming link and always receives the same sequence: what goes to
+    All links end at the CSP, so a user or the TA has one incoming link and one sequence to receive: what goes to
     them may be delivered at once. Deliveries to different parties commute. What remains is the order in which the CSP
     reads its links, and all such orders are played, depth first.
     """
