@@ -57,7 +57,7 @@ def carry_out_locally(
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
     point_out(output, prepared)
-    show_estimate(output, prepared, apart=True)
+    show_estimate(output, prepared, planned.plan, apart=True)
     output.line(f"starting {len(planned.plan.parties)} processes on this machine")
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:

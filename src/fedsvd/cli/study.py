@@ -86,11 +86,11 @@ def show_resumption(output: Output, resumable: Resumable) -> None:
         output.line("an earlier run was interrupted: going on from what it compressed")
 
 
-def show_estimate(output: Output, prepared: Prepared, apart: bool = False) -> None:
+def show_estimate(output: Output, prepared: Prepared, plan: SessionPlan | None = None, apart: bool = False) -> None:
     """What the run will cost on this machine, before it begins; ``apart`` where every role has a process to start."""
     if output.quiet:
         return
-    plan = plan_job(prepared).plan
+    plan = plan or plan_job(prepared).plan
     estimated = estimate(plan, in_memory=all(fits_memory(plan, i, prepared.write) for i in range(plan.k)))
     cost = estimated.cost
     without = "without starting the processes" if apart else "no network"

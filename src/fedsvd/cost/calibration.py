@@ -175,11 +175,12 @@ def _key() -> str:
 
 
 def processor() -> str:
+    """The processor's name, as far as the system says it."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    return platform.processor()
+    return platform.processor() or platform.machine()
 
 
 def _read(path: Path, key: str) -> Machine | None:

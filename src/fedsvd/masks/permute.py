@@ -23,6 +23,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.linalg import packed_blocks
 from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
+from fedsvd.linalg.householder import FromTheLeft
 from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
 from fedsvd.linalg.pools import one_thread, small_products
 from fedsvd.linalg.uniform_words import normals_of, pinned_words, signed_order
@@ -157,7 +158,7 @@ class HaarBlocks:
 
 
 @dataclass(frozen=True, repr=False)
-class Mixing:
+class Mixing(FromTheLeft):
     """``P = (B_2 Pi_2) (B_1 Pi_1) (C D_2) (C D_1)``, orthogonal, n x n; all of it follows from ``seed``."""
 
     n: int
@@ -208,16 +209,6 @@ class Mixing:
             if not transposed:
                 self.blocks[t].turn(lines)
         return lines.T
-
-    def right(self, X: Array) -> Array:
-        """``X P``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
-
-    def right_t(self, X: Array) -> Array:
-        """``X P^T``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
 
     def explicit(self) -> Array:
         """The matrix itself, for tests and small sizes."""

@@ -3,17 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.protocol.plans import small_plan
 
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals, spelt_prekey
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
-from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.types import SessionId
 
 ONE, TWO = user(1), user(2)
 PARTIES = (TA, ONE, TWO)
@@ -32,15 +31,7 @@ def prekey(party):
     return AgreementKey(Seed(bytes([170 + party.index]) * 32))
 
 
-PLAN = SessionPlan(
-    SessionId("one"),
-    Task.SVD,
-    Split.VERTICAL,
-    Scheme.MASK,
-    Trust.AUTHORITY,
-    m=3,
-    counts=(2, 2),
-    release=(Item.COMPONENTS,),
+PLAN = small_plan(
     identities=tuple(identity(party).public.hex() for party in (ONE, TWO, TA)),
     ticket="job/1",
     prekeys=tuple(spelt_prekey(prekey(party), party, "job/1", identity(party)) for party in (ONE, TWO)),
