@@ -20,7 +20,7 @@ from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.linalg.windows import Form
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Views
-from fedsvd.protocol.parties import CSP, Party
+from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import GRAM_STEP
 from fedsvd.protocol.tasks import Mode, Scheme, Split, Task, Trust
@@ -104,9 +104,6 @@ class Recorded:
     def user(self, index: int, X_own: Float) -> UserView:
         """User ``index``'s; its own data is handed in because a role stores none."""
         return UserView(self.plan, index, X_own, self.parties[index - 1])
-
-    def received_by(self, party: Party) -> Views:
-        return Views({party: self.views.received[party]})
 
 
 def record(
