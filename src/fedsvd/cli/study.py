@@ -10,7 +10,6 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.output import Output, duration, facts, number, top_of
-from fedsvd.cli.progress import shown
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
@@ -49,7 +48,7 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
             checkpoint = resumable.checkpoint(job, job.parties[i]) if plan.compress else None
             return UserFiles(sink=file_for(plan, i, prepared.write, own), checkpoint=checkpoint)
 
-        with output.notices_of_warnings(prepared.names), shown(output, prepared.names) as progress:
+        with output.notices_of_warnings(prepared.names), output.progress(prepared.names) as progress:
             study, started = job.study, perf_counter()
             outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, files=files)
             seconds = perf_counter() - started
