@@ -86,7 +86,9 @@ def talk_both_ways(links: SessionLinks, end: Dialled, first: int = 0) -> None:
 # --- lines that come back ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.chaos("cut connections", "in the middle of an upload", "dialled again; everything once, whole, in order")
+@pytest.mark.chaos(
+    "cut connections", "in the middle of an upload", "dialled again; everything once, complete, in order"
+)
 @pytest.mark.parametrize("after", [1, 100_000, 3 * MIB, 9 * MIB])
 def test_a_connection_cut_in_the_middle_of_an_upload_loses_and_doubles_nothing(network, proxy, after):
     links, end = network.pair(address=proxy.address)
@@ -98,7 +100,9 @@ def test_a_connection_cut_in_the_middle_of_an_upload_loses_and_doubles_nothing(n
     assert links.receive(0.2) is None
 
 
-@pytest.mark.chaos("cut connections", "again and again, both ways", "dialled again; everything once, whole, in order")
+@pytest.mark.chaos(
+    "cut connections", "again and again, both ways", "dialled again; everything once, complete, in order"
+)
 def test_a_connection_cut_again_and_again_loses_and_doubles_nothing(network, proxy):
     links, end = network.pair(address=proxy.address)
     for number in range(4):
@@ -134,7 +138,7 @@ def test_a_connection_cut_in_the_middle_of_a_download_loses_and_doubles_nothing(
 
 
 @pytest.mark.chaos(
-    "a stalled peer", "a line that carries nothing for a while", "goes on; everything once, whole, in order"
+    "a stalled peer", "a connection that carries nothing for a while", "goes on; everything once, complete, in order"
 )
 def test_a_line_that_stalls_for_a_while_goes_on(network, proxy):
     links, end = network.pair(address=proxy.address)
@@ -149,7 +153,9 @@ def test_a_line_that_stalls_for_a_while_goes_on(network, proxy):
     talk_both_ways(links, end, 4)
 
 
-@pytest.mark.chaos("half-closed connections", "a line, once", "dialled again; everything once, whole, in order")
+@pytest.mark.chaos(
+    "half-closed connections", "a connection, once", "dialled again; everything once, complete, in order"
+)
 def test_a_half_closed_line_is_dialled_again(network, proxy):
     links, end = network.pair(address=proxy.address)
     talk_both_ways(links, end)
