@@ -50,7 +50,7 @@ def carry_out_locally(
     prepared = prepare(job, scratch)
     planned = plan_job(prepared)
     with output.notices_of_warnings(prepared.names), parties_named(prepared.names):
-        # The parties look again, each with its own eyes; here it is said before anything is started.
+        # The parties look again, each by itself; here it is reported before anything is started.
         try:
             guard(planned.plan, replace(policy, enforce=True))
         except ReleaseRefused as refused:

@@ -28,7 +28,7 @@ from fedsvd.types import SessionId, byte_size
 
 @dataclass(frozen=True)
 class RoleCost:
-    """One role's part: seconds and flops by stage, peak memory, bytes said and heard.
+    """One role's part: seconds and flops by stage, peak memory, bytes sent and received.
 
     ``seconds_by_stage`` is with a machine to itself and all its threads, ``core_seconds`` is all of it on one core.
     """
@@ -116,10 +116,10 @@ def predict(
         steps[TA] = authority_steps(plan)
     roles = {}
     for party, own in steps.items():
-        said = sum(count for ends, count in sent.items() if ends[0] == party)
-        heard = sum(count for ends, count in sent.items() if ends[1] == party)
+        outgoing = sum(count for ends, count in sent.items() if ends[0] == party)
+        incoming = sum(count for ends, count in sent.items() if ends[1] == party)
         handled = sum(count for ends, count in messages.items() if party in ends)
-        roles[party.name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], said, heard)
+        roles[party.name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], outgoing, incoming)
     return Cost(roles, dict(sorted(sent.items())), dict(sorted(messages.items())), machine.cores, link)
 
 

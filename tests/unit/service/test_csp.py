@@ -258,7 +258,7 @@ def test_what_a_member_says_of_itself_and_of_its_progress_has_a_limit(node):
     much = {"stage": "x" * 20_000}
     for refused in (
         ask(node, "party/p0", "enlist", id=id, attempt=1, facts=much),
-        ask(node, "party/p0", "tell", id=id, progress=much),
+        ask(node, "party/p0", "report", id=id, progress=much),
     ):
         assert "at most" in refused["error"]["fix"]
 
@@ -269,7 +269,7 @@ def test_what_members_say_is_printable_wherever_it_is_shown(node):
     ask(
         node,
         "party/p0",
-        "tell",
+        "report",
         id=id,
         progress={"stage": "\x1b]0;owned\x07", "done": "many", "total": [1], "sent": -3},
     )
@@ -289,7 +289,7 @@ def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node):
     enlist_all(node, id)
     wrong = {"stage": "done", "bytes_by_link": "many", "seconds_by_stage": {"a": "long", "b": 2.0}, "peak_memory": [1]}
     for member in MEMBERS:
-        ask(node, member, "tell", id=id, progress=wrong)
+        ask(node, member, "report", id=id, progress=wrong)
         last = ask(node, member, "ended", id=id, attempt=1)["answer"]
     assert last["state"] == "done"
     assert accounts_sent(node.jobs.progress(id)) == Accounts(), "a role that sends accounts of unknown form has none"
