@@ -24,7 +24,7 @@ import scipy
 from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
-from fedsvd.cost.rates import Machine
+from fedsvd.cost.rates import Rates
 from fedsvd.linalg import backend
 from fedsvd.linalg.householder import Reflectors, draw
 from fedsvd.randomness.keystream import Keystream
@@ -45,7 +45,7 @@ _FRESH = 5 << 20  # numbers; above what an allocator keeps for itself, so that t
 class Rated:
     """The rates that an estimate uses, and where they come from."""
 
-    machine: Machine
+    machine: Rates
     source: str
 
 
@@ -61,13 +61,13 @@ def rated(afresh: bool = False) -> Rated:
     return Rated(machine, "this machine's rates, measured now")
 
 
-def calibrate() -> Machine:
+def calibrate() -> Rates:
     """The rates of one core of this machine, measured now."""
     stream = Keystream(Seed(bytes(32)))
     threads = backend.threads()
     with backend.one_thread():
         rates = {**_dense(stream), **_masks(stream), **_ring(stream), **_scalars(stream)}
-    return Machine(**rates, cores=own_cores(), threads=min(threads, own_cores()))
+    return Rates(**rates, cores=own_cores(), threads=min(threads, own_cores()))
 
 
 def own_cores() -> int:
@@ -183,18 +183,18 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _read(path: Path, key: str) -> Machine | None:
+def _read(path: Path, key: str) -> Rates | None:
     """The rates stored under this key; None where there are none that make sense."""
     try:
         rates = json.loads(path.read_text(encoding="utf-8"))[key]
-        machine = Machine(**rates)
+        machine = Rates(**rates)
         sound = all(math.isfinite(rate) and rate > 0 for rate in asdict(machine).values())
-        return machine if sound and set(rates) == {f.name for f in fields(Machine)} else None
+        return machine if sound and set(rates) == {f.name for f in fields(Rates)} else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _write(path: Path, key: str, machine: Machine) -> None:
+def _write(path: Path, key: str, machine: Rates) -> None:
     """Store the rates for this user alone; a reader never sees half of them."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     entries: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from functools import cache
 
 from fedsvd.compress.reduce import PANELS
 from fedsvd.cost.provider import authority_steps, provider_steps
-from fedsvd.cost.rates import DEFAULT, Machine, Step, Work
+from fedsvd.cost.rates import DEFAULT, Rates, Step, Work
 from fedsvd.cost.traffic import Expected, full_rank, traffic
 from fedsvd.cost.user import user_steps
 from fedsvd.protocol.certificate import Link
@@ -94,7 +94,7 @@ class Cost:
 
 def predict(
     plan: SessionPlan,
-    machine: Machine = DEFAULT,
+    machine: Rates = DEFAULT,
     *,
     rank: int | None = None,
     well_conditioned: bool = False,
@@ -123,7 +123,7 @@ def predict(
     return Cost(roles, dict(sorted(sent.items())), dict(sorted(messages.items())), machine.cores, link)
 
 
-def _role(machine: Machine, steps: list[Step], sent: int, received: int) -> RoleCost:
+def _role(machine: Rates, steps: list[Step], sent: int, received: int) -> RoleCost:
     seconds: dict[str, float] = {}
     flops: dict[str, float] = {}
     on_one_core = sum(machine.seconds(step.work) for step in steps)

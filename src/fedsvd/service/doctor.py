@@ -20,7 +20,7 @@ from fedsvd.policy.rules import findings
 from fedsvd.service.consider import assumed_plan
 from fedsvd.service.doctor_checks import (
     Check,
-    Machine,
+    Host,
     attempt,
     examine_machine,
     examine_network,
@@ -42,7 +42,7 @@ def examine(
     job: Job | None = None,
     csp: str | None = None,
     now: datetime | None = None,
-    machine: Machine | None = None,
+    machine: Host | None = None,
 ) -> Iterator[Check]:
     """Every check of a kit, and of a job with it; ``csp`` is where the CSP is, if not where site.toml says."""
     yield from _modes(directory)

@@ -70,7 +70,7 @@ def attempt(name: str, work: Callable[[], str]) -> Iterator[Check]:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Host:
     """What there is to know of a machine; found out by ``this_machine``, made up in tests."""
 
     disk_free: int  # bytes, where the state folder is
@@ -81,7 +81,7 @@ class Machine:
     setting: str = ""  # the environment variable that says how many threads there are, with its value
 
 
-def this_machine(folder: Path) -> Machine:
+def this_machine(folder: Path) -> Host:
     """The machine we run on, seen from a folder that is there."""
     from threadpoolctl import threadpool_info
 
@@ -91,7 +91,7 @@ def this_machine(folder: Path) -> Machine:
     assert threads()  # it loads every BLAS there is; one that is not loaded yet is not listed
     blas = [each for each in threadpool_info() if each["user_api"] == "blas"]
     built = scipy.show_config(mode="dicts")["Build Dependencies"]["blas"].get("openblas configuration", "")
-    return Machine(
+    return Host(
         shutil.disk_usage(folder).free,
         _memory_free(),
         cores(),
@@ -101,7 +101,7 @@ def this_machine(folder: Path) -> Machine:
     )
 
 
-def examine_machine(machine: Machine, memory: int, disk: int = 0) -> Iterator[Check]:
+def examine_machine(machine: Host, memory: int, disk: int = 0) -> Iterator[Check]:
     """Whether a machine has a budget of ``memory`` bytes, and write ``disk`` bytes."""
     yield _disk(machine.disk_free, max(disk, _LEAST_DISK))
     yield _memory(machine.memory_free, memory)
@@ -124,7 +124,7 @@ def _memory(free: int | None, needed: int) -> Check:
     return passed("memory", text)
 
 
-def _blas(machine: Machine) -> Check:
+def _blas(machine: Host) -> Check:
     if not machine.blas:
         return failed(
             "BLAS", "NumPy has no fast BLAS: matrices take many times longer", "install NumPy from PyPI or conda-forge"

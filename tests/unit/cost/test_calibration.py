@@ -13,7 +13,7 @@ import scipy
 from fedsvd.cost import calibration
 from fedsvd.cost.calibration import calibrate, rated
 from fedsvd.cost.estimate import predict
-from fedsvd.cost.rates import DEFAULT, Machine, Work
+from fedsvd.cost.rates import DEFAULT, Rates, Work
 from fedsvd.linalg import backend
 from fedsvd.protocol.tasks import Task
 from fedsvd.studies.planning import plan_study
@@ -26,7 +26,7 @@ def test_every_rate_is_measured_and_makes_a_finite_prediction():
     machine = calibrate()
     assert backend.threads() == before
     assert all(math.isfinite(rate) and rate > 0 for rate in asdict(machine).values())
-    assert {f.name for f in fields(Machine)} == {f.name for f in fields(Work)} | {"cores", "threads"}
+    assert {f.name for f in fields(Rates)} == {f.name for f in fields(Work)} | {"cores", "threads"}
     assert 1 <= machine.threads <= machine.cores == len(os.sched_getaffinity(0))
     plan = plan_study(Study(Task.SVD), 100, (500, 500), SessionId("a session")).plan
     assert 0 < predict(plan, machine).seconds_on_one_machine < math.inf
@@ -51,7 +51,7 @@ def cache(tmp_path, monkeypatch):
     """A cache folder of its own, and a machine whose rates say how often it was measured."""
     measured = []
 
-    def once_more() -> Machine:
+    def once_more() -> Rates:
         measured.append(1)
         return replace(DEFAULT, gemm=float(len(measured)))
 

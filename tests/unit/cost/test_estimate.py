@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedsvd.cost.estimate import least_memory, masks_of, predict, table
-from fedsvd.cost.rates import DEFAULT, Machine, Work
+from fedsvd.cost.rates import DEFAULT, Rates, Work
 from fedsvd.cost.traffic import Expected, full_rank, messages_of
 from fedsvd.engine.player import Player
 from fedsvd.protocol.messages import SumReply
@@ -265,18 +265,18 @@ def test_a_regression_longer_than_the_budget_holds_a_column_of_is_predicted(sche
 def test_seconds_are_work_over_rates():
     rates = {f.name: 2.0 * getattr(DEFAULT, f.name) for f in fields(Work)}
     plan = planned(1000, (5_000, 9_000), task=Task.SVD)
-    slow, fast = predict(plan), predict(plan, Machine(**rates))
+    slow, fast = predict(plan), predict(plan, Rates(**rates))
     for name, role in slow.roles.items():
         assert role.seconds == pytest.approx(2 * fast.roles[name].seconds)
-    assert Machine(gemm=10.0, aes=4.0).seconds(Work(gemm=5.0, aes=8.0)) == pytest.approx(2.5)
+    assert Rates(gemm=10.0, aes=4.0).seconds(Work(gemm=5.0, aes=8.0)) == pytest.approx(2.5)
 
 
 def test_threads_divide_what_the_blas_divides_and_nothing_else():
-    assert Machine(aes=4.0).seconds(Work(aes=8.0), threads=8) == pytest.approx(2.0)
-    alone, shared = (Machine(gemm=10.0).seconds(Work(gemm=50.0), threads) for threads in (1, 4))
+    assert Rates(aes=4.0).seconds(Work(aes=8.0), threads=8) == pytest.approx(2.0)
+    alone, shared = (Rates(gemm=10.0).seconds(Work(gemm=50.0), threads) for threads in (1, 4))
     assert alone == pytest.approx(5.0)
     assert alone / 4 < shared < alone / 3
-    assert Machine(svd=10.0).seconds(Work(svd=50.0), 10**6) > 0.1 * alone  # a part of it has one thread for ever
+    assert Rates(svd=10.0).seconds(Work(svd=50.0), 10**6) > 0.1 * alone  # a part of it has one thread for ever
 
 
 PLAN = planned(50, (500, 900, 2000), task=Task.PCA, trust=Trust.AUTHORITY)

@@ -21,13 +21,13 @@ from fedsvd.identity.request import make_request
 from fedsvd.service import api
 from fedsvd.service.csp import CspNode
 from fedsvd.service.doctor import examine
-from fedsvd.service.doctor_checks import Machine, proxy_for, this_machine
+from fedsvd.service.doctor_checks import Host, proxy_for, this_machine
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import job_from
 
 GENEROUS = 60.0
 NOW = datetime.now(UTC)
-FIT = Machine(1 << 40, 1 << 36, 4, [{"internal_api": "openblas", "version": "0.3", "num_threads": 4}], True)
+FIT = Host(1 << 40, 1 << 36, 4, [{"internal_api": "openblas", "version": "0.3", "num_threads": 4}], True)
 JOB = {
     "job": {
         "name": "study",
@@ -421,8 +421,8 @@ def test_the_proxy_is_the_one_that_the_transport_takes(environment, proxy):
 # --- the machine ------------------------------------------------------------------------------------------------------
 
 
-def with_machine(**changes) -> Machine:
-    return Machine(**{**FIT.__dict__, **changes})
+def with_machine(**changes) -> Host:
+    return Host(**{**FIT.__dict__, **changes})
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 from fedsvd.cost.calibration import rated
 from fedsvd.cost.estimate import predict
 from fedsvd.cost.rates import DEFAULT as USUAL
-from fedsvd.cost.rates import Machine
+from fedsvd.cost.rates import Rates
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
 from fedsvd.lab.datasets import synthetic
@@ -97,7 +97,7 @@ def _predicted(run: Mapping[str, Any], calibrated: bool) -> Callable[[], Iterato
     return work
 
 
-def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machine: Machine) -> Iterator[Measurement]:
+def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machine: Rates) -> Iterator[Measurement]:
     m, n = run["paper"]
     try:
         plan = _plan(_study(run, scheme, run.get("paper_r")), m, n)
@@ -112,7 +112,7 @@ def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machin
 
 
 @cache
-def _this_machine() -> Machine:
+def _this_machine() -> Rates:
     return rated().machine
 
 
