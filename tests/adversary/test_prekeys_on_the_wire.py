@@ -111,7 +111,7 @@ class Swapping(CspNode):
         return super().handle(verb, caller, asked)
 
 
-def test_a_swapped_prekey_gets_no_letter(roles, kits, heard):
+def test_a_swapped_prekey_gets_no_sealed_message(roles, kits, heard):
     with running(roles, Swapping) as csp:
         job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-416")
@@ -133,7 +133,7 @@ class Stale(CspNode):
         return super().handle(verb, caller, asked)
 
 
-def test_a_prekey_of_an_earlier_attempt_gets_no_letter(roles, kits):
+def test_a_prekey_of_an_earlier_attempt_gets_no_sealed_message(roles, kits):
     with running(roles, Stale) as csp:
         id = submit(csp)
         ended(csp, id)
@@ -144,7 +144,7 @@ def test_a_prekey_of_an_earlier_attempt_gets_no_letter(roles, kits):
 
 
 class Hoarding(Listening):
-    """Delivers to every user the letter that the authority left for it in the first session of this CSP."""
+    """Delivers to every user the sealed message that the authority left for it in the first session of this CSP."""
 
     kept: dict
 
@@ -157,7 +157,7 @@ class Hoarding(Listening):
         return super().receive(sender, message)
 
 
-def test_letters_of_another_job_do_not_open(roles, kits, monkeypatch):
+def test_sealed_messages_of_another_job_do_not_open(roles, kits, monkeypatch):
     """The first job is one that never comes to an upload: the parties of the second job are those of the first."""
     kept = {}
     monkeypatch.setattr(Hoarding, "kept", kept, raising=False)

@@ -1,7 +1,7 @@
-"""The TA leaves sealed letters and goes; the CSP keeps them, and can do nothing else with them.
+"""The TA leaves sealed messages and goes; the CSP stores them, and can do nothing else with them.
 
-A curious or dishonest CSP swaps prekeys, delivers old letters, another job's, another user's, or none. In every case
-the session ends before a single share has been uploaded.
+A curious or dishonest CSP swaps prekeys, delivers old sealed messages, another job's, another user's, or none. In every
+case the session ends before a single share has been uploaded.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from fedsvd.testing.links import altering, starving
 from fedsvd.transport.loopback import Hub
 
 from .cases import svd
-from .test_letters import caught
+from .test_sealed_messages import caught
 
 ONE, TWO, THREE = user(1), user(2), user(3)
 EVE = Seed(b"E" * 32)
@@ -118,7 +118,7 @@ def letters_of(federation):
 
 
 @pytest.mark.parametrize("share", ["nothing", "the prekeys"])
-def test_a_letter_of_an_earlier_session_does_not_open(share):
+def test_a_sealed_message_of_an_earlier_session_does_not_open(share):
     """Another job, or an earlier attempt; even if, against all rules, the prekey were still the same."""
     earlier = dealt(insecure_seed=bytes(32))
     old = letters_of(earlier)[TWO]
@@ -156,7 +156,7 @@ def test_a_whole_earlier_deposit_does_not_count():
     caught(dealt(), meddle)
 
 
-def test_the_letter_of_another_user_does_not_open():
+def test_the_sealed_message_of_another_user_does_not_open():
     federation, kept = dealt(3), {}
 
     def meddle(letter):
@@ -166,7 +166,7 @@ def test_the_letter_of_another_user_does_not_open():
     caught(federation, altering(Relayed, meddle))
 
 
-def test_a_letter_of_the_tas_under_a_users_name_does_not_count():
+def test_a_sealed_message_of_the_tas_under_a_users_name_does_not_count():
     federation = dealt(3)
     meddle = altering(Relayed, lambda letter: (replace(letter, origin=ONE),), to=TWO)
     caught(federation, meddle, error=NotSealed)
@@ -188,7 +188,7 @@ def test_a_ta_that_deals_another_seed_than_it_committed_to_is_caught():
     assert "committed" in str(error)
 
 
-def test_two_letters_for_one_user_are_refused():
+def test_two_sealed_messages_for_one_user_are_refused():
     federation, kept = dealt(), []
 
     def meddle(letter):
@@ -198,13 +198,13 @@ def test_two_letters_for_one_user_are_refused():
     caught(federation, altering(Relay, meddle, origin=TA), error=RepeatedShare)
 
 
-def test_a_letter_for_nobody_is_refused():
+def test_a_sealed_message_for_nobody_is_refused():
     federation = dealt()
     meddle = altering(Relay, lambda letter: (replace(letter, to=THREE),), origin=TA)
     caught(federation, meddle, error=UnexpectedMessage)
 
 
-def test_no_user_hears_a_letter_before_the_book_however_late_it_comes():
+def test_no_user_hears_a_sealed_message_before_the_book_however_late_it_comes():
     for pick in (None, starving(TA), starving(ONE)):
         federation = dealt(3)
         federation.run(*(() if pick is None else (pick,)))

@@ -1,4 +1,4 @@
-"""Session keys: signed for one session and party, and letters that only their addressee opens."""
+"""Session keys: signed for one session and party, and sealed messages that only their addressee opens."""
 
 from dataclasses import replace
 
@@ -67,7 +67,7 @@ def test_the_dealer_is_user_1_or_the_ta():
     assert dealer(replace(PLAN, trust=Trust.PEERS)) == ONE
 
 
-def test_a_letter_opens_at_its_addressee_and_nowhere_else():
+def test_a_sealed_message_opens_at_its_addressee_and_nowhere_else():
     held = keys()
     sealed = held[TA].seal(ONE, b"dear user 1")
     assert b"dear" not in sealed
@@ -76,7 +76,7 @@ def test_a_letter_opens_at_its_addressee_and_nowhere_else():
         held[TWO].open(TA, held[TA].seal(ONE, b"dear user 1"))
 
 
-def test_letters_have_an_order_and_open_once():
+def test_sealed_messages_have_an_order_and_open_once():
     held = keys()
     first, second = held[ONE].seal(TWO, b"first"), held[ONE].seal(TWO, b"second")
     assert held[TWO].open(ONE, first) == b"first"
@@ -85,14 +85,14 @@ def test_letters_have_an_order_and_open_once():
     assert held[TWO].open(ONE, second) == b"second"
 
 
-def test_a_letter_that_overtook_another_does_not_open():
+def test_a_sealed_message_that_overtook_another_does_not_open():
     held = keys()
     held[ONE].seal(TWO, b"first")
     with pytest.raises(NotSealed):
         held[TWO].open(ONE, held[ONE].seal(TWO, b"second"))
 
 
-def test_a_letter_does_not_open_in_the_other_direction():
+def test_a_sealed_message_does_not_open_in_the_other_direction():
     held = keys()
     with pytest.raises(NotSealed):
         held[ONE].open(TWO, held[ONE].seal(TWO, b"mine"))
@@ -166,7 +166,7 @@ def test_a_commitment_says_nothing_and_binds():
     assert len(commitment(GROUP)) == 32
 
 
-def test_the_tas_letter_needs_the_prekey_and_no_other_key_of_its_reader():
+def test_the_tas_sealed_message_needs_the_prekey_and_no_other_key_of_its_reader():
     held = keys()
     sealed = held[TA].seal(ONE, b"dear user 1")
     held[ONE].prekey = None
@@ -177,7 +177,7 @@ def test_the_tas_letter_needs_the_prekey_and_no_other_key_of_its_reader():
         held[ONE].open(TA, sealed)
 
 
-def test_letters_between_users_do_not_use_prekeys():
+def test_sealed_messages_between_users_do_not_use_prekeys():
     held = keys()
     held[ONE].prekey = held[TWO].prekey = None
     assert held[TWO].open(ONE, held[ONE].seal(TWO, b"dear user 2")) == b"dear user 2"

@@ -159,12 +159,12 @@ def test_a_dealer_that_tells_one_user_another_seed_is_caught():
     ],
     ids=["last bit", "first bit", "shorter", "longer", "empty"],
 )
-def test_an_altered_letter_does_not_open(trust, change):
+def test_an_altered_sealed_message_does_not_open(trust, change):
     federation = svd(trust=trust)
     caught(federation, altering(Relayed, lambda letter: (replace(letter, sealed=change(letter.sealed)),), to=TWO))
 
 
-def test_a_letter_for_another_user_does_not_open():
+def test_a_sealed_message_for_another_user_does_not_open():
     federation = svd(3)
     letters = {}
 
@@ -176,14 +176,14 @@ def test_a_letter_for_another_user_does_not_open():
     caught(federation, altering(Relayed, meddle))
 
 
-def test_a_letter_under_another_name_does_not_count():
+def test_a_sealed_message_under_another_name_does_not_count():
     federation = svd(3)
     caught(
         federation, altering(Relayed, lambda letter: (replace(letter, origin=THREE),), to=TWO), error=UnexpectedMessage
     )
 
 
-def test_a_letter_of_another_session_does_not_open():
+def test_a_sealed_message_of_another_session_does_not_open():
     other = svd(insecure_seed=bytes(32))
     other.run()
     (_, old), *_ = other.views.of(TWO, Relayed)
@@ -304,8 +304,8 @@ def test_a_message_is_sealed_to_its_sender_and_purpose():
 
 
 @pytest.mark.parametrize("length", [0, 31, 40])
-def test_a_ta_whose_letter_is_not_a_seed_and_slices_is_refused(length):
-    """In the paper's scheme the letter also carries Q_i: a wrong number of bytes is not a matrix."""
+def test_a_ta_whose_sealed_message_is_not_a_seed_and_slices_is_refused(length):
+    """In the paper's scheme the sealed message also carries Q_i: a wrong number of bytes is not a matrix."""
     federation = svd(scheme="paper")
 
     def meddle(letter):
