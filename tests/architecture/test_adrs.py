@@ -151,7 +151,7 @@ def test_a_whole_record_has_no_faults(tree):
         ("## Context\nWords fly.\n\n## Decision", "## Decision\nFirst.\n\n## Context", "sections"),
         ("They stay.", "", "'Consequences' is empty"),
         ("They stay.", "They stay.\n" * LIMIT, "lines"),
-        ("words.py::test_a_word", "letters.py::test_a_word", "there is no tests/test_sealed_messages.py"),
+        ("words.py::test_a_word", "letters.py::test_a_word", "there is no tests/test_letters.py"),
         ("::test_a_word_stays", "::test_a_word_goes", "nothing of that name"),
         ("::TestWords", "", "nothing of that name"),
         ("::test_a_word_stays", "::TestWords::test_a_word_stays", "nothing of that name"),
