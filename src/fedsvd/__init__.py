@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
+    from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
     from fedsvd.estimators.load import load
+    from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.prepared import prepared
+    from fedsvd.estimators.ridge_cv import FederatedRidgeCV
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
     from fedsvd.service.client import connect
@@ -20,9 +23,12 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "FederatedGLM",
     "FederatedLSA",
     "FederatedLinearRegression",
+    "FederatedLogisticRegression",
     "FederatedPCA",
+    "FederatedRidgeCV",
     "FederatedSVD",
     "Policy",
     "__version__",
@@ -40,6 +46,14 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import linear_regression
 
             return linear_regression.FederatedLinearRegression
+        case "FederatedGLM":
+            from fedsvd.estimators import glm
+
+            return glm.FederatedGLM
+        case "FederatedLogisticRegression":
+            from fedsvd.estimators import logistic_regression
+
+            return logistic_regression.FederatedLogisticRegression
         case "FederatedLSA":
             from fedsvd.estimators import lsa
 
@@ -48,6 +62,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import pca
 
             return pca.FederatedPCA
+        case "FederatedRidgeCV":
+            from fedsvd.estimators import ridge_cv
+
+            return ridge_cv.FederatedRidgeCV
         case "FederatedSVD":
             from fedsvd.estimators import svd
 

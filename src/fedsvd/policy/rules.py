@@ -22,7 +22,7 @@ from fedsvd.policy.learned import (
 )
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Scheme, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Robust, Scheme, Task, Trust
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,10 @@ class Policy:
     consent_to_gram: bool = False  # mode A may be asked for: all parties then hold the joint Gram matrix
     records_for_full: int = 100  # fewest n_i where U and S are released
     records: int = 10  # fewest n_i where U_r or coefficients are
+    parties_for_clusters: int = 4  # fewest parties where errors are robust to clusters, which may be whole parties
     least_freedom: int = 10  # fewest records beyond the coefficients, n - p, where inference is released; 0: no limit
+    least_class: int = 10  # fewest rows of the smallest class of a generalised linear model's target
+    least_events: int = 5  # fewest of its events, or rows of the smallest class, for each coefficient
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
@@ -64,10 +67,13 @@ class Policy:
         """Everything is allowed, and nothing is said: for tests, and for owners who have read the ledger."""
         return cls(
             parties_for_full=2,
+            parties_for_clusters=2,
             consent_to_gram=True,
             records_for_full=1,
             records=1,
             least_freedom=0,
+            least_class=0,
+            least_events=0,
             schemes=tuple(Scheme),
             least_changed=0,
             versions_per_year=0,
@@ -94,6 +100,8 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_parties(plan, policy),
         *_records(plan, policy),
         *_freedom(plan, policy),
+        *_clusters(plan, policy),
+        *_events(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
         *_authority(plan),
@@ -151,6 +159,30 @@ def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     yield Finding("freedom", f"{freedom_in_words(plan)}, {policy.least_freedom} are asked for: {derived}")
 
 
+def _events(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """How many events there are is found in the session: the plan says below how many it ends, and that is judged."""
+    about = plan.glm
+    if about is None or not about.counts_outcomes:
+        return
+    if about.least_class < policy.least_class or about.least_events < policy.least_events:
+        yield Finding(
+            "events",
+            f"the session goes on with classes of {about.least_class} rows and {about.least_events} events for each "
+            f"coefficient, {policy.least_class} and {policy.least_events} are asked for: a model of fewer follows "
+            "single records",
+        )
+
+
+def _clusters(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.robust != Robust.CLUSTER or plan.k >= policy.parties_for_clusters:
+        return
+    yield Finding(
+        "clusters",
+        f"errors that are robust to clusters go to {plan.k} parties, {policy.parties_for_clusters} are asked for: "
+        "where all rows of a party are one cluster, three parties compute each other's sums of scores, X_i^T e_i",
+    )
+
+
 def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or policy.most_components is None:
         return
@@ -163,7 +195,14 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not gram_by_consent(plan) or policy.consent_to_gram:
         return
     agrees = "an owner who agrees writes consent_to_gram = true into policy.toml"
-    if plan.releases(Item.INFERENCE):
+    if plan.alphas:
+        yield Finding(
+            "mode",
+            f"a ridge is chosen among {len(plan.alphas)}: all parties will hold the joint Gram matrix "
+            f"({plan.M} x {plan.M}), which one ridge does not determine; {agrees}, and one study for each alpha in "
+            'mode = "B" shows it to no party',
+        )
+    elif plan.releases(Item.INFERENCE):
         yield Finding(
             "mode",
             f"inference is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), and a ridge "

@@ -10,6 +10,7 @@ class Task(StrEnum):
     PCA = "pca"
     LSA = "lsa"
     LR = "lr"
+    GLM = "glm"
     PREDICT = "predict"
 
 
@@ -69,6 +70,8 @@ class Item(StrEnum):
     INTERCEPT = "intercept"
     SCORE = "score"  # R^2 and MSE, for the label holder alone
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
+    ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
+    RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
 
 
 RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
@@ -76,8 +79,26 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LSA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
     Task.PCA: (Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
+    Task.GLM: (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
     Task.PREDICT: (Item.SCORE,),
 }
+
+
+class Robust(StrEnum):
+    """Standard errors that do not assume equal variances."""
+
+    HC0 = "HC0"
+    HC1 = "HC1"
+    HC2 = "HC2"
+    HC3 = "HC3"
+    CLUSTER = "cluster"
+
+
+class ChosenBy(StrEnum):
+    """How a ridge is chosen: by leaving out each row, or by generalised cross-validation."""
+
+    LOO = "loo"
+    GCV = "gcv"
 
 
 class Ids(StrEnum):
@@ -93,3 +114,23 @@ class Write(StrEnum):
     NPY = "npy"
     PARQUET = "parquet"
     NONE = "none"
+
+
+class Family(StrEnum):
+    """The distribution of the target of a generalised linear model."""
+
+    GAUSSIAN = "gaussian"
+    BINOMIAL = "binomial"  # two classes, or one model to each class against the rest
+    POISSON = "poisson"
+    GAMMA = "gamma"
+    MULTINOMIAL = "multinomial"
+
+
+LINKS: dict[Family, tuple[str, ...]] = {
+    Family.GAUSSIAN: ("identity",),
+    Family.BINOMIAL: ("logit", "probit"),
+    Family.POISSON: ("log",),
+    Family.GAMMA: ("log",),
+    Family.MULTINOMIAL: ("logit",),
+}
+"""The links of each family, the usual one first."""

@@ -19,10 +19,11 @@ from fedsvd.policy.earlier_studies import Table as Brought
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
-from fedsvd.results import regression_table
+from fedsvd.results import model_table, regression_table
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
+from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.roles.user.svd import FactorsResult
@@ -36,11 +37,12 @@ SHARED = {
         *("components", "singular_values", "spectrum", "mean", "scale", "coefficients", "intercept"),
         *_VARIANCES,
         *regression_table.ARRAYS,
+        *model_table.ARRAYS,
     ),
     Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept"),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference"),
+    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", "ridge", *model_table.FACTS),
     Split.VERTICAL: (),
 }
 
@@ -48,6 +50,8 @@ _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
 class Data(Brought, Protocol):
     """What a party brought to the study, and how it was prepared at its site."""
 
+    @property
+    def row_weights(self) -> Float | None: ...
     @property
     def prepared(self) -> HomeReport | None: ...
 
@@ -86,7 +90,10 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             return by_sample(to, "scores", scores_i, data.ids)
         case RegressionResult() if _by_rows(to):
             # With all coefficients a party fits its own rows, which no other has: one more pass, and no message.
-            return scored(to, "fitted", _fitted(data.table, computed), data)
+            to = scored(to, "fitted", _fitted(data.table, computed), data)
+            return regression_table.with_diagnostics(to, computed, data)
+        case GLMResult():
+            return _own_rows(to, computed, data)
         case RegressionResult(fitted=fitted):
             to = _coefficients(to, computed)
             if fitted is None:
@@ -120,6 +127,8 @@ def _shared(to: PartyResult, computed: Any, ids: NDArray[Any] | None) -> PartyRe
             table = Table("intercept", {"target": to.targets, "intercept": computed.intercept})
             to = to.adding({"intercept": computed.intercept}, table)
             return _coefficients(to, computed) if _by_rows(to) else to
+        case GLMResult():
+            return model_table.with_model(to, computed)
     return to
 
 
@@ -196,6 +205,7 @@ def _pca_spectrum(to: PartyResult, computed: PCAResult) -> PartyResult:
 def _coefficients(to: PartyResult, computed: RegressionResult) -> PartyResult:
     features = to.feature_names(computed.coefficients.shape[1])
     constant = [features[j] for j in computed.constant]
+    to = to if computed.path is None else regression_table.with_path(to, computed.path)
     if computed.inference:
         return regression_table.with_inference(to.adding(facts={"constant_columns": constant}), computed)
     columns = dict(zip(to.targets, computed.coefficients, strict=True))
@@ -203,7 +213,20 @@ def _coefficients(to: PartyResult, computed: RegressionResult) -> PartyResult:
     return to.adding({"coefficients": computed.coefficients}, table, {"constant_columns": constant})
 
 
-def _fitted(table: MatrixSource, computed: RegressionResult) -> Float:
+def _own_rows(to: PartyResult, computed: GLMResult, data: Data) -> PartyResult:
+    """Fitted values, residuals and quality of a party's own rows, which no other has: one more pass, and no message."""
+    eta = _fitted(data.table, computed)
+    if data.labels is not None and to.plan.glm is not None and to.plan.glm.offset:
+        eta = eta + data.labels[:, 1:2]
+    fitted, residuals, said = model_table.own_rows(to, eta, data.labels)
+    names = to.targets if fitted.shape[1] == 1 else model_table.classes_of(to)
+    to = by_sample(to, "fitted", fitted, data.ids, names)
+    if residuals is None:
+        return to
+    return by_sample(to, "residuals", residuals, data.ids, names).adding(facts={"own_rows": said})
+
+
+def _fitted(table: MatrixSource, computed: RegressionResult | GLMResult) -> Float:
     height = max(1, _PANEL_BYTES // (8 * table.shape[1]))
     panels = [panel @ computed.coefficients.T for panel in table.panels(0, height)]
     fitted: Float = np.concatenate(panels) + computed.intercept

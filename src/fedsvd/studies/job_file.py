@@ -7,7 +7,6 @@ lengths are limited: a submitted job is stored by the CSP and read by every memb
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,36 +19,32 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
-    StrictInt,
     StringConstraints,
     ValidationError,
-    WithJsonSchema,
 )
 
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
-from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
+from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
+from fedsvd.studies.job_values import TASKS, Bytes, Column, Columns, Count, Name, Text, scheme_of
+from fedsvd.studies.linear_section import LinearKeys
+from fedsvd.studies.model_section import ModelKeys, model_of
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
-TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
-SCHEMES = ("auto", *Scheme)
 LARGEST_FILE = 256 << 10  # bytes
 MOST_PARTIES = 500
-_MOST_LABELS = 1000
-_LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them
-_LONGEST_PLACE = 4000
-_LARGEST_COUNT = 2**48
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Keys that are no option of the study itself, and the tasks that heed them.
 _ONLY_HERE = {
     "label_party": (Task.LR,),
-    "intercept": (Task.LR,),
+    "intercept": (Task.LR, Task.GLM),
     "inference": (Task.LR,),
     "write": (Task.SVD, Task.PCA, Task.LSA),
+    **dict.fromkeys(ModelKeys.model_fields, (Task.GLM,)),
+    **dict.fromkeys(LinearKeys.model_fields, (Task.LR,)),
+    **dict.fromkeys(("weights", "offset"), (Task.LR, Task.GLM)),
 }
 
 
@@ -57,49 +52,16 @@ def applies(key: str, task: Task) -> bool:
     """Whether a study of this task may say something by this key of ``[job]``."""
     if key == "release":
         return bool(ON_REQUEST[task])
-    if task is Task.PCA and key in ("split", "sort_by_id", "ids"):
+    if task in (Task.PCA, Task.GLM) and key in ("split", "sort_by_id", "ids"):
         return False  # its samples are split over the parties, and no row is another party's too
     return task in {**ONLY_FOR, **_ONLY_HERE}.get(key, TASKS)
-
-
-def bytes_of(text: object) -> object:
-    """A number of bytes, from a whole number or a text such as ``"512 MiB"``; anything else as it is."""
-    if not isinstance(text, str):
-        return text
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", text.lower())
-    if found is None or found[2] not in _UNITS:
-        raise ValueError('a number of bytes, or a text such as "512 MiB" or "2 GB"')
-    return int(min(float(found[1]) * _UNITS[found[2]], 2.0 * _LARGEST_COUNT))
-
-
-def _scheme(value: object) -> object:
-    """A scheme's name; one of protocol 1 is answered with the name that took its place."""
-    if isinstance(value, str) and value in RENAMED:
-        raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
-    return one_of(value, SCHEMES)
-
-
-Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_PLACE)]
-Column = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_NAME)]
-_ONE = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME}
-_NAMES = {"anyOf": [_ONE, {"type": "array", "items": _ONE, "maxItems": _MOST_LABELS}]}
-Columns = Annotated[
-    tuple[Column, ...],
-    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
-    Field(max_length=_MOST_LABELS),
-    WithJsonSchema(_NAMES),
-]
-Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
-_AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}
-Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1, le=_LARGEST_COUNT), WithJsonSchema(_AMOUNT)]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class StudySection(_Section):
+class StudySection(_Section, LinearKeys, ModelKeys):
     """``[job]``: what is computed, from which columns, and what is released."""
 
     name: Name
@@ -129,17 +91,23 @@ class StudySection(_Section):
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
 
     @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Columns that are no features: the label, and an offset and weights next to it."""
+        return (*self.label, *self.at_side)
+
+    @property
     def asked(self) -> tuple[Item, ...] | None:
         """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
-        if not self.inference:
+        more = (*((Item.INFERENCE,) if self.inference else ()), *self.more_released)
+        if not more:
             return self.release
-        return (*(self.release or released(self.task, None)), Item.INFERENCE)
+        return tuple(dict.fromkeys((*(self.release or released(self.task, None)), *more)))
 
 
 class MasksSection(_Section):
     """``[masks]``: how data is hidden; all of it optional."""
 
-    scheme: Annotated[str, BeforeValidator(lambda value: _scheme(value))] = "auto"
+    scheme: Annotated[str, BeforeValidator(scheme_of)] = "auto"
     mode: Annotated[Mode, BeforeValidator(lambda value: one_of(value, Mode))] | None = None
     block_size: Count | None = None
 
@@ -248,17 +216,22 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
         release=released(study.task, study.asked),
-        centre=study.intercept if study.task is Task.LR else None,
+        centre=study.intercept if study.task in (Task.LR, Task.GLM) else None,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         alpha=study.alpha,
-        targets=len(study.label),
+        alphas=study.alphas,
+        chosen_by=study.choose_by,
+        weighted=study.weights is not None and study.task is Task.LR,
+        robust=study.robust,
+        targets=len(study.label) + (len(study.at_side) if study.task is Task.GLM else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
         check_ids=study.id is not None and vertical and study.ids is Ids.COMPARE,
         trust_rows=study.ids is Ids.TRUST,
         check=study.verify,
+        glm=model_of(study) if study.task is Task.GLM else None,
     )
 
 
@@ -297,7 +270,8 @@ def submitted_file(job: Job) -> dict[str, Any]:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (*study.label, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
+    texts = (*study.label, *study.model_texts, study.cluster or "", study.id or "", *job.prepare.texts)
+    for text in (*texts, study.device or "", study.engine or ""):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")
@@ -333,8 +307,16 @@ def _check_keys(study: StudySection) -> None:
     vertical = study.split is Split.VERTICAL
     if study.task is Task.LSA and study.components is None:
         raise ConfigError("task 'lsa' needs a number of components", "components = 100, say")
-    if len(set(study.label)) < len(study.label) or study.id in study.label:
-        raise ConfigError("one column is named twice among label and id", "name different columns")
+    named = [name for name in (*study.label, *study.at_side, study.cluster, study.id) if name is not None]
+    if len(set(named)) < len(named):
+        raise ConfigError(
+            "one column is named twice among label, weights, offset, cluster and id", "name different ones"
+        )
+    study.expect_fits()
+    if study.offset is not None and vertical:
+        raise ConfigError(
+            "an offset is subtracted from labels where rows are split", "subtract it from the label column"
+        )
     if study.label_party is not None and not vertical:
         raise ConfigError("label_party is for columns split over the parties", "leave it out: every party has labels")
     if study.sort_by_id and (study.id is None or not vertical):

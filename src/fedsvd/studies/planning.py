@@ -10,7 +10,7 @@ from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ChosenBy, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import expect_route
 from fedsvd.studies.study import Study, expect_legal
 from fedsvd.types import SessionId, byte_size, enough_bytes
@@ -76,12 +76,16 @@ def _session_plan(
         counts=counts,
         release=study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task],
         components=study.components,
-        centre=study.task in (Task.PCA, Task.LR) if study.centre is None else study.centre,
+        centre=study.task in (Task.PCA, Task.LR, Task.GLM) if study.centre is None else study.centre,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         targets=study.targets,
         label_user=study.label_user,
         alpha=study.alpha,
+        alphas=study.alphas,
+        chosen_by=str(study.chosen_by or ChosenBy.LOO) if study.alphas else "",
+        weighted=study.weighted,
+        robust=str(study.robust or ""),
         left=Form.BLOCKS if paper else Form.HAAR,
         right=Form.BLOCKS if paper else Form.HAAR,
         block=study.block_size,
@@ -90,13 +94,14 @@ def _session_plan(
         trust_rows=study.trust_rows,
         check=study.check,
         certain_bound=study.certain_bound,
+        glm=study.glm,
         memory=memory,
     )
 
 
 def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
-    regression = study.task is Task.LR
+    regression = study.task in (Task.LR, Task.GLM)
     columns = regression and study.split is Split.VERTICAL
     if study.task is Task.PREDICT or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
         return 0
@@ -112,7 +117,7 @@ def other_family(study: Study, planned: Planned) -> Planned | None:
     """The same study in the other family, for comparison; None where only one of them can do it."""
     plan = planned.plan
     other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
-    if other is None or plan.task is Task.PREDICT or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
+    if other is None or plan.task in (Task.PREDICT, Task.GLM) or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
         return None
     try:
         return plan_study(replace(study, scheme=str(other), mode=None), plan.m, plan.counts, plan.session)
@@ -148,7 +153,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
         return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
     rows = m + study.targets
     fits = needed <= memory
-    if study.task is Task.LR:
+    if study.task in (Task.LR, Task.GLM):
         return _summed_rows(study, rows, memory, needed)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
@@ -182,9 +187,13 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
         if study.mode is not None:
             raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
         return None, ""
+    if study.task is Task.GLM:
+        return Mode.A, "the parties open one Gram matrix to each iteration, and weight their rows for the next by it"
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
     if Item.INFERENCE in release:
         return Mode.A, "standard errors determine the joint Gram matrix, so the parties open the sum themselves"
+    if Item.RIDGE_PATH in release:
+        return Mode.A, "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves"
     most = min(m, sum(counts))
     factors = study.task in (Task.SVD, Task.LSA, Task.PCA) and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.results.report import charts, regression, svg
+from fedsvd.results.report import charts, model, regression, ridge, svg
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -33,6 +33,8 @@ def findings(result: PartyResult) -> Iterator[Section]:
         yield _samples(result, samples)
     if result.plan.task is Task.LR and ("coefficients" in result.arrays or "intercept" in result.arrays):
         yield _regression(result)
+    if result.plan.task is Task.GLM and result.facts.get("models"):
+        yield model.model_section(result)
 
 
 def _spectrum(result: PartyResult) -> Section:
@@ -195,8 +197,8 @@ def _regression(result: PartyResult) -> Section:
             figures.append(Figure(charts.bars([(names[i], float(w[i])) for i in order], title), caption))
     elif result.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
-    figures += _residuals(result)
-    words += regression.notes(result)
+    figures += [*ridge.figures(result), *_residuals(result), *_leverage(result)]
+    words += [*ridge.words(result), *regression.notes(result)]
     return Section("regression", "Regression", tuple(words), tuple(figures), tuple(regression.tables(result)))
 
 
@@ -210,4 +212,22 @@ def _residuals(result: PartyResult) -> list[Figure]:
         title = f"Residuals of {target}"
         picture = charts.scatter(points, [], [], title, ("fitted", "label minus fitted"))
         drawn.append(Figure(picture, f"{title} against the fitted values{_thinned(len(points))}."))
+    return drawn
+
+
+def _leverage(result: PartyResult) -> list[Figure]:
+    """How much each own row pulls the joint fit towards itself, against how far it lies from it."""
+    leverage, standardised = result.arrays.get("leverage"), result.arrays.get("standardised_residuals")
+    if leverage is None or standardised is None:
+        return []
+    drawn = []
+    for j, target in enumerate(result.targets):
+        points = np.column_stack([leverage, standardised[:, j]])
+        title = f"Leverage of your own rows, {target}"
+        picture = charts.scatter(points, [], [], title, ("leverage", "residual in standard deviations"))
+        caption = (
+            f"{title}{_thinned(len(points))}: rows far to the right decide the joint fit the most; one that also lies "
+            "beyond 3 deviations is worth a look. Only you hold these numbers."
+        )
+        drawn.append(Figure(picture, caption))
     return drawn

@@ -138,7 +138,8 @@ class ServiceProvider(Machine):
         self._relays[sender] += 1
         others = [party for party in self.plan.users if party != sender]
         to = others if message.to == ALL else [party for party in others if party == message.to]
-        if not to or self._relays[sender] > self.plan.k + 8 + self.plan.relay_bytes // (1 << 26):
+        most = self.plan.k + 8 + self.plan.evaluations + self.plan.relay_bytes // (1 << 26)
+        if not to or self._relays[sender] > most:
             raise UnexpectedMessage(f"a sealed message from {sender} to {message.to}")
         relayed = Relayed(self.plan.digest, sender, message.sealed)
         return self.state, tuple(Send(party, relayed) for party in to)
@@ -312,7 +313,7 @@ class ServiceProvider(Machine):
         return tuple(Send(party, message) for party in self.plan.users)
 
     TABLE: ClassVar[Table] = table(
-        # state, what arrives, who may say it, handler, where it may lead
+        # state, what arrives, who may send it, handler, where it may lead
         (State.NEW, KeyOffer, Role.USER, _on_offer, {State.NEW, State.PREPARING}),
         (State.NEW, KeyOffer, Role.TA, _on_offer, {State.NEW}),
         (State.NEW, Relay, Role.TA, _on_deposit, {State.NEW, State.PREPARING}),
