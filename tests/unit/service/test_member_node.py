@@ -77,7 +77,8 @@ def test_nothing_is_done_while_others_have_not_enlisted(tmp_path, played):
 
 
 def test_data_of_another_shape_than_was_enlisted_with_is_not_brought(tmp_path):
-    rows = 4
+    file = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
+    record, rows = RECORD.changed(file=file), 4
 
     class Bringing(Member):
         def open(self, record):
@@ -85,9 +86,9 @@ def test_data_of_another_shape_than_was_enlisted_with_is_not_brought(tmp_path):
 
     bringing = member(tmp_path, None, Bringing)
     with pytest.raises(DataChanged):
-        bringing.open_as_enlisted(RECORD)
+        bringing.open_as_enlisted(record)
     rows = 3
-    assert bringing.open_as_enlisted(RECORD).facts.rows == 3
+    assert bringing.open_as_enlisted(record).facts.rows == 3
 
 
 def test_a_failure_is_told_on_a_full_disk_and_again_while_the_csp_shows_the_attempt(tmp_path, played, monkeypatch):
