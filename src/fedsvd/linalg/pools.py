@@ -47,8 +47,8 @@ def threads() -> int:
 def available() -> int:
     """How many threads they have when no limit of ours holds, whatever other threads of the process do now."""
     with _lock:
-        counts = [_natural.get(library) if _limits else None for library in _computing()]
-        found = zip(counts, _computing(), strict=True)
+        counts = [_natural.get(library) if _limits else None for library in computing_libraries()]
+        found = zip(counts, computing_libraries(), strict=True)
         return max((count or int(library.num_threads) for count, library in found), default=1)
 
 
