@@ -12,12 +12,12 @@ from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Split, Task
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.serve import enlist_now
-from fedsvd.studies.jobs import named
 
 
 def approve(
@@ -52,7 +52,7 @@ def approve(
     if not yes:
         others = [peer.fingerprint for peer in considered.new if peer.fingerprint not in compared]
         considered.expect_compared(compared.union(others))  # what was named must be there; the rest is asked for
-        typer.confirm(_question(others, considered.plan), abort=True, err=True)
+        typer.confirm(question(others, considered.plan), abort=True, err=True)
         compared.update(others)
     agree(site, considered, compared)
     enlisted = enlist and enlist_now(site, record, csp)
@@ -64,7 +64,7 @@ def approve(
         output.line("this kit is running, and enlists by itself")
 
 
-def _question(new: list[str], plan: SessionPlan | None) -> str:
+def question(new: list[str], plan: SessionPlan | None) -> str:
     held = "All parties will hold the joint Gram matrix. " if plan is not None and _opens_gram(plan) else ""
     if new:
         return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"
@@ -104,12 +104,18 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "prepared_here": considered.prepared,
         "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
+        "sessions_before": [_session(each, names) for each in considered.before_it],
         "leaves_this_site": leaves_each_site(plan),
         "released": [str(item) for item in plan.release],
         "learns": _learns(plan, names),
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
         "cost": cost_record(plan, estimate(plan, link=link), names),
     }
+
+
+def _session(plan: SessionPlan, names: tuple[str, ...]) -> dict[str, Any]:
+    """A session before the study: what it is, what leaves this site in it, and what follows from it."""
+    return {"task": plan.task, "leaves_this_site": leaves_each_site(plan), "learns": _learns(plan, names)}
 
 
 def _brings(plan: SessionPlan, names: tuple[str, ...]) -> dict[str, str]:
@@ -156,6 +162,9 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
         _list(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
     if considered.doubts:
         _list(console, "What to look at in your own data first", list(considered.doubts))
+    for each in considered.before_it:
+        _list(console, f"What leaves this site in a session before the study ({each.task})", leaves_each_site(each))
+        _list(console, "What each role can derive from that session", _learns(each, names))
     _list(console, "What leaves this site", leaves_each_site(plan))
     _list(console, "What is released", [str(item) for item in plan.release])
     _list(console, "What each role can derive", _learns(plan, names))

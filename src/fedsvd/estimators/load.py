@@ -8,6 +8,7 @@ of the joint table: its estimator shows the coefficients or components, and refu
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.ridge_cv import FederatedRidgeCV
 from fedsvd.estimators.svd import FederatedSVD
+from fedsvd.prepare.record_ids import of_text
 from fedsvd.protocol.tasks import Family, Ids, Item, Split, Task
 from fedsvd.results.model_table import classes_of
 from fedsvd.results.model_table import models_of as glm_models
@@ -31,6 +33,7 @@ from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import party_folders, read_result
 from fedsvd.studies.planning import DEFAULT_MEMORY
+from fedsvd.studies.predict import new_data, with_recipe
 from fedsvd.types import Float
 
 
@@ -65,9 +68,18 @@ def load(folder: str | os.PathLike[str]) -> Federated:
     if here.of_a_role:
         raise ConfigError(f"{folder} holds the accounts of the {here.reader}, and no result", "load a party's folder")
     if here.party is not None:
-        return _BUILD[here.task](here, [here])
+        return _prepares(_BUILD[here.task](here, [here]), here, [here])
     parts = [read_result(path) for path in party_folders(Path(folder))]
-    return _BUILD[here.task](here, parts if len(parts) == here.plan.k else [])
+    return _prepares(_BUILD[here.task](here, parts if len(parts) == here.plan.k else []), here, parts)
+
+
+def _prepares(found: Federated, here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
+    """The estimator with what prepares new tables as those of its study were, where they were prepared."""
+    if "preparation" in here.facts and here.split is Split.VERTICAL:
+        found.preparation_ = tuple(partial(new_data, part) for part in parts)
+    elif "preparation" in here.facts:
+        found.preparation_ = (partial(new_data, with_recipe(here, parts)),)
+    return found
 
 
 class PartOfSVD(FederatedSVD):
@@ -220,6 +232,7 @@ def _common(here: PartyResult) -> dict[str, Any]:
         "block_size": plan.block or None,
         "memory": None if plan.memory in (DEFAULT_MEMORY, least_memory(plan) if plan.compress else 0) else plan.memory,
         "n_parties": plan.k,
+        **({} if plan.align is None else {"align": str(plan.align), "id": list(of_text(plan.id_rule).columns)}),
         **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }
 

@@ -19,7 +19,8 @@ from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.steps import PlannedStep
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
@@ -29,6 +30,10 @@ MOST_REFINED = 1024
 
 PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
+PANEL_WORDS = 1 << 21
+"""Words of a panel that is no larger than a cache can use, however much memory there is: 16 MiB."""
+PANEL_HEIGHT = 4
+"""Rows of a panel for each of its columns, at least, where memory allows: factors are updated by products of panels."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,9 @@ class SessionPlan:
     reason: str = ""  # why this scheme and this mode, in words
     check_ids: bool = False
     trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
+    align: Align | None = None  # how records are matched: by this session, or by one before it
+    id_rule: str = ""  # how ids are normalised before they are matched, in words
+    least_overlap: int = 0  # fewer common records than this end a matching before any user has them
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     glm: ModelPlan | None = None  # what a generalised linear model is, for its task
@@ -70,6 +78,8 @@ class SessionPlan:
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
+    steps: tuple[PlannedStep, ...] = ()  # the sums of a preparation, in order
+    least_count: int = 0  # of a preparation: rarer levels are pooled, and no mean of fewer entries is taken
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:
@@ -81,8 +91,12 @@ class SessionPlan:
             raise ConfigError(fault, "give every party a table with both")
         if (self.glm is not None) != (self.task is Task.GLM):
             raise ConfigError("a plan of another task than its model", "plan it again")
+        if self.task is Task.MATCH and self.align is None:
+            raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
+        if len({step.name for step in self.steps}) < len(self.steps):
+            raise ConfigError("two steps of a preparation have one name", "name every column once")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
             raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")
@@ -141,7 +155,7 @@ class SessionPlan:
     @property
     def relay_bytes(self) -> int:
         """The longest content that user 1 may send to all users: U and S in mode A."""
-        return 8 * (self.M + 1) * self.planned_rank + 1024
+        return 1024 if self.task is Task.PREPARE else 8 * (self.M + 1) * self.planned_rank + 1024
 
     @property
     def rows_unchecked(self) -> bool:
@@ -172,6 +186,16 @@ class SessionPlan:
     def evaluations(self) -> int:
         """How often the joint model of a session is evaluated at most; 0 for other tasks."""
         return 0 if self.glm is None else self.glm.evaluations
+
+    @property
+    def matches(self) -> bool:
+        """Whether this session matches records: its counts are the sizes of the users' sets, and m is 1."""
+        return self.task is Task.MATCH
+
+    @property
+    def opens_nothing(self) -> bool:
+        """Whether no matrix is added up or uploaded: predictions and matchings."""
+        return self.task in (Task.PREDICT, Task.MATCH)
 
     @property
     def factors(self) -> bool:
@@ -279,12 +303,15 @@ class SessionPlan:
     def row_panels(self) -> tuple[slice, ...]:
         """The rows of X' that go up together: the paper's blocks, else whole blocks of P's last round as memory allows.
 
-        How many go together changes nothing of what P mixes.
+        How many go together changes nothing of what P mixes. Where memory allows more, a panel is still no larger than
+        what masks, words, pads and sums pass through in a cache, and no lower than a factorisation can use.
         """
         if self.published:
             return self.left_windows
         sizes = block_sizes(self.M, block_width(self.left, self.block)) if self.left is Form.MIXING else (1,) * self.M
-        most = max(self.memory // (PANELS * 8 * (self.N + self.targets)), sizes[0])
+        width = self.N + self.targets
+        in_cache = max(PANEL_WORDS // width, PANEL_HEIGHT * width)
+        most = max(min(self.memory // (PANELS * 8 * width), in_cache), sizes[0])
         count = -(-self.M // most)
         ends = [0, *accumulate(sizes)]
         cuts = sorted({ends[len(sizes) * number // count] for number in range(count + 1)})

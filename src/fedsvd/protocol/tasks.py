@@ -12,6 +12,8 @@ class Task(StrEnum):
     LR = "lr"
     GLM = "glm"
     PREDICT = "predict"
+    MATCH = "match"  # which records all parties have, before a study on split columns
+    PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
 
 
 class Split(StrEnum):
@@ -69,6 +71,7 @@ class Item(StrEnum):
     COEFFICIENTS = "coefficients"
     INTERCEPT = "intercept"
     SCORE = "score"  # R^2 and MSE, for the label holder alone
+    COMMON = "common records"  # which of its own records all parties have, for user i alone
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
     ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
     RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
@@ -81,6 +84,8 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.GLM: (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
     Task.PREDICT: (Item.SCORE,),
+    Task.MATCH: (Item.COMMON,),
+    Task.PREPARE: (),
 }
 
 
@@ -106,6 +111,13 @@ class Ids(StrEnum):
 
     COMPARE = "compare"
     TRUST = "trust"
+
+
+class Align(StrEnum):
+    """How records of split columns are matched before a study (specification, section 9)."""
+
+    SERVER = "server"  # the CSP compares keyed hashes: it learns sizes and overlaps
+    ECDH = "ecdh"  # users blind points in turn: the CSP learns sizes
 
 
 class Write(StrEnum):

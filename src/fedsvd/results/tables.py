@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.policy.earlier_studies import Table as Brought
 from fedsvd.prepare.at_home import HomeReport
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
 from fedsvd.results import model_table, regression_table
@@ -41,24 +43,20 @@ SHARED = {
     Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept"),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", "ridge", *model_table.FACTS),
-    Split.VERTICAL: (),
+    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", "ridge", "preparation", *model_table.FACTS),
+    Split.VERTICAL: ("preparation",),
 }
 
 
-class Data(Protocol):
-    """What a party brought to the study: its table, labels (samples, targets) and row ids where there are any."""
+class Data(Brought, Protocol):
+    """What a party brought to the study, and how it was prepared at its site."""
 
-    @property
-    def table(self) -> MatrixSource: ...
-    @property
-    def labels(self) -> Float | None: ...
     @property
     def row_weights(self) -> Float | None: ...
     @property
-    def ids(self) -> NDArray[Any] | None: ...
-    @property
     def prepared(self) -> HomeReport | None: ...
+    @property
+    def matched(self) -> MatchReport | None: ...
 
 
 def shared_result(about: PartyResult, computed: Any, data: Data) -> PartyResult:
@@ -80,8 +78,12 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
     to = _shared(to, computed, data.ids)
     if data.ids is not None:
         to = to.adding({"row_ids": np.asarray(data.ids, np.str_)})
+    if data.matched is not None:
+        to = to.adding(facts={"matching": data.matched.record()})
     if data.prepared is not None:
         to = to.adding(facts={"prepared": data.prepared.record()})
+        if data.prepared.recipe is not None:
+            to = to.adding(facts={"recipe": data.prepared.recipe.record()})
     if isinstance(computed, FactorsResult) and computed.verified is not None:
         to = to.adding(facts={"verified": asdict(computed.verified)})
     match computed:

@@ -15,10 +15,10 @@ from pathlib import Path
 from time import monotonic
 
 from fedsvd.cost.traffic import longest_message
-from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.device import ON_CPU, Engine, each_over
 from fedsvd.engine.player import Played, Player
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
-from fedsvd.linalg.pools import one_pool
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
@@ -71,7 +71,7 @@ class CspNode(CspHandlers):
         self._write_account = write_account
         self._engine = engine
         self._allow = allow
-        self._identity = identity  # countersigns certificates
+        self.identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         journal = Journal(self._state / "ledger.jsonl")
         self._sessions = Sessions(journal)
@@ -106,11 +106,14 @@ class CspNode(CspHandlers):
         """All members are here: make the plan, open a session, play our role in it."""
         session = SessionId(fresh_bytes(16).hex())
         try:
-            key = self._identity
+            key = self.identity
             csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
-            plan = plan_of(job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.attempt_key), csp)
+            plan = plan_of(
+                job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.session_key), csp, job.stage
+            )
             self._allow(plan)
-            machine = ServiceProvider(plan, self._store, self._engine.device, signer)
+            each = self._engine.each or each_over(available())
+            machine = ServiceProvider(plan, self._store, self._engine.device, signer, each)
         except FedSVDError as error:
             return self._broken(job, _failure(error, "planning"))
         except Exception as error:  # a defect of ours must not leave a job recruiting for ever
@@ -137,7 +140,7 @@ class CspNode(CspHandlers):
             now = self.jobs.get(job.id)
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
-            if now.state is JobState.BROKEN or now.attempt != job.attempt:
+            if now.state is JobState.BROKEN or now.session_key != job.session_key:
                 raise _BrokenOff("this attempt was broken off by a member", "see the job's failures")
             progress.look()
 
@@ -168,7 +171,7 @@ class CspNode(CspHandlers):
         with self.jobs.changed:
             while not self._stopping.is_set() and not links.all_left:
                 now = self.jobs.get(job.id)
-                if now.state is not JobState.RUNNING or now.attempt != job.attempt:
+                if now.state is not JobState.RUNNING or now.session_key != job.session_key:
                     return
                 self.jobs.changed.wait(_LOOK)
 
@@ -187,7 +190,10 @@ class CspNode(CspHandlers):
             # A member that is done has disconnected and is not missed: the TA leaves first of all. What it dealt stays
             # valid, so a party that has not come yet is waited for, like one that has not enlisted.
             late = links.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
-            done = {roster[caller] for caller in self.jobs.get(job.id).finished}
+            now = self.jobs.get(job.id)
+            if now.session_key != job.session_key:
+                return  # all members have ended this stage
+            done = {roster[caller] for caller in now.finished}
             try:
                 links.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
             except FedSVDError as error:
@@ -202,7 +208,7 @@ class CspNode(CspHandlers):
     def _account(self, job: JobRecord) -> None:
         """All members are done: what we saw of this job is written, in a thread of its own, for our own operator."""
         seen = self._verified.pop(job.id, None)
-        if seen is None or self._write_account is None:
+        if job.state is not JobState.DONE or seen is None or self._write_account is None:
             return
         # A report takes seconds to draw, and a handler that draws answers no one meanwhile.
         thread = threading.Thread(target=self._account_of, args=(job, *seen), daemon=True, name=f"account-{job.id}")
@@ -218,12 +224,12 @@ class CspNode(CspHandlers):
             _log.warning("job=%s the account of it was not written: %s", job.id, error)
 
     def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
-        """This attempt failed; one that another attempt has followed already changes nothing any more."""
+        """This attempt failed; a session that another one has followed already changes nothing any more."""
         with suppress(StorageError):  # a full disk must not make the others wait
             self._note("broken", job=job.id, who=failure.who, code=failure.code, stage=failure.stage)
         with self.jobs.changed:
             now = self.jobs.get(job.id)
-            if now.attempt != job.attempt:
+            if now.session_key != job.session_key:
                 return now
             overflow = failure.code == FixedPointOverflow.code
             again = overflow and not now.certain_bound and not now.over

@@ -23,11 +23,12 @@ from fedsvd.service.jobs import Jobs
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, WatchedJob
 from fedsvd.storage.journal import AuditLog
 from fedsvd.studies.job_file import submitted_job
+from fedsvd.studies.job_stages import stages_of
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
-_PAGE = 100  # jobs in one answer
-_PAGE_BYTES = 256 << 10
+PAGE = 100  # jobs in one answer
+PAGE_BYTES = 256 << 10
 _LONGEST_WAIT = 15.0  # seconds
 
 
@@ -63,13 +64,13 @@ class CspHandlers(ABC):
 
     @abstractmethod
     def _account(self, job: JobRecord) -> None:
-        """Every member is done."""
+        """Every member has ended a stage, or with the last of them the job."""
 
     def answer(self, caller: str, body: bytes) -> bytes:
         """The answer to one question; an error of ours is an answer, too, unless the caller may not ask at all."""
         try:
-            verb, question = api.read_question(body)
-            return api.written_answer(self._handlers[verb.name](caller, question))
+            verb, asked = api.read_question(body)
+            return api.written_answer(self.handle(verb, caller, asked))
         except NotAuthenticated:
             raise
         except FedSVDError as error:
@@ -77,6 +78,10 @@ class CspHandlers(ABC):
         except Exception as error:  # a defect of ours; the caller would take silence for a lost connection
             _log.exception("a question of %s", caller)
             return api.written_error(FedSVDError(f"unexpected {type(error).__name__} at the CSP", "see the CSP's log"))
+
+    def handle(self, verb: api.Verb[Any, Any], caller: str, asked: BaseModel) -> BaseModel:
+        """What follows from one question; a CSP that is to answer otherwise, in a test, overrides this."""
+        return self._handlers[verb.name](caller, asked)
 
     def _submit(self, caller: str, asked: api.Submit) -> JobRecord:
         if not caller.startswith(_RESEARCHER):
@@ -88,6 +93,7 @@ class CspHandlers(ABC):
             file=asked.file,
             submitter=caller,
             members=member_callers(job),
+            stage=stages_of(job)[0],
         )
         self._note("submitted", job=record.id, by=caller)
         return self.jobs.submit(record)
@@ -102,10 +108,10 @@ class CspHandlers(ABC):
         first = next((place + 1 for place, job in enumerate(jobs) if job.id == asked.after), 0)
         page: list[JobRecord] = []
         size = 0
-        for job in jobs[first : first + _PAGE]:
+        for job in jobs[first : first + PAGE]:
             page.append(job.changed(plan=None, enlisted=dict.fromkeys(job.enlisted, EnlistedFacts()), failures=()))
             size += len(page[-1].model_dump_json())
-            if size > _PAGE_BYTES:
+            if size > PAGE_BYTES:
                 break
         last = first + len(page)
         return api.JobPage(jobs=tuple(page), next=jobs[last - 1].id if last < len(jobs) else "", seen=version)
@@ -130,8 +136,8 @@ class CspHandlers(ABC):
 
     def _enlist(self, caller: str, asked: api.Enlist) -> JobRecord:
         with self.jobs.changed:  # the last member opens the session, and nothing comes in between
-            job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts)
-            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.members):
+            job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts, asked.stage)
+            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.needed):
                 job = self._open(job)
         self._note("enlisted", job=job.id, by=caller, attempt=asked.attempt)
         return job
@@ -143,14 +149,12 @@ class CspHandlers(ABC):
     def _ended(self, caller: str, asked: api.Ended) -> JobRecord:
         with self.jobs.changed:  # two members may end in the same instant
             job = self.jobs.get(asked.id, caller)
-            if job.attempt != asked.attempt or caller not in job.members:
+            if job.session_key != (job.id, asked.attempt, asked.stage) or caller not in job.needed:
                 return job
             if asked.failure is not None:
                 return self._broken(job, asked.failure.model_copy(update={"who": caller}))
-            finished = tuple(sorted({*job.finished, caller}))
-            done = set(finished) == set(job.members) and job.state is JobState.RUNNING
-            job = self.jobs.change(job.id, finished=finished, state=JobState.DONE if done else job.state)
-        if done:
+            job, all_ended = self.jobs.end(job.id, caller)
+        if all_ended:
             self._account(job)
         return job
 
@@ -181,7 +185,7 @@ class CspHandlers(ABC):
 
 
 def _version(job: JobRecord, progress: Mapping[str, Progress]) -> str:
-    counts = f"{job.state}/{job.attempt}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
+    counts = f"{job.state}/{job.attempt}/{job.stage}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
     said = "/".join(f"{who} {each.model_dump_json()}" for who, each in progress.items())
     return hashlib.sha256(f"{counts}/{said}".encode()).hexdigest()
 

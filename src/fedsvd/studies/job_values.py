@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, StrictInt, StringConstraints, WithJ
 from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RENAMED, Scheme, Task
 from fedsvd.studies.job_faults import one_of
+from fedsvd.studies.match_section import MOST_ID_COLUMNS
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM)
 SCHEMES = ("auto", *Scheme)
@@ -49,6 +50,11 @@ Columns = Annotated[
     BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
     Field(max_length=_MOST_LABELS),
     WithJsonSchema(_NAMES),
+]
+IdColumns = Annotated[
+    Column | Annotated[tuple[Column, ...], Field(min_length=2, max_length=MOST_ID_COLUMNS)],
+    BeforeValidator(lambda value: value[0] if isinstance(value, list | tuple) and len(value) == 1 else value),
+    WithJsonSchema({"anyOf": [_ONE, {"type": "array", "items": _ONE, "minItems": 1, "maxItems": MOST_ID_COLUMNS}]}),
 ]
 Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
 _AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
-from fedsvd.engine.device import ON_CPU, Engine, each_over
+from fedsvd.engine.device import ON_CPU, Engine, cores, each_over
 from fedsvd.engine.memory import main_memory
+from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
-from fedsvd.linalg.pools import one_pool, threads
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.keys import spelt_prekey
@@ -28,13 +29,15 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task, Trust
+from fedsvd.protocol.tasks import Scheme, Split, Task, Trust
+from fedsvd.protocol.upload import Retention, retention
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import scratch_array
+from fedsvd.storage.scratch import expect_space, usual_scratch
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.studies.planning import Planned, guard, plan_study
 from fedsvd.studies.study import Study
@@ -44,6 +47,7 @@ from fedsvd.types import Float, SessionId
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
     from fedsvd.roles.user.work import Sink
+    from fedsvd.studies.matching import Matched
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +60,7 @@ class Outcome:
     certificate: Certificate
     views: Views | None = None
     agreement: "Agreement | None" = None  # what all users and the CSP signed
+    matched: "Matched | None" = None  # the session before it, in which records were matched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,25 +89,29 @@ def run_study(
     device: str | Device | None = None,
     engine: str | Cluster | None = None,
     files: Files | None = None,
+    stage: str = "",
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
-    ``files`` says where each user writes.
+    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common. What
+    the memory budget does not hold goes to private files in ``scratch``, or where none is named in the system's folder
+    for large temporary files; that they fit there is known before the start.
     """
-    secret = _secrets(random_state)
+    scratch = usual_scratch() if scratch is None else scratch
+    secret = _secrets(random_state, stage)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
     try:
-        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
+        return run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 5 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
+        return run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
     finally:
         if not isinstance(engine, Cluster):
             with_what.close()
@@ -131,6 +140,8 @@ def _prekey(secret: Seed, me: Party) -> AgreementKey:
 
 
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
+    if study.task is Task.MATCH:
+        return 1, tuple(matrix.shape[0] for matrix in matrices)  # sets of records, with one id each
     m = matrices[0].shape[0]
     if study.task is Task.LR and study.split is Split.HORIZONTAL:
         m -= study.targets  # labels stand below the features
@@ -170,11 +181,15 @@ def assemble(
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan if revise is None else revise(planned.plan)
+    if scratch is not None and engine.device is None and (needed := scratch_bytes(plan)):
+        expect_space(scratch, needed)
     signer = partial(sign, keys[CSP], CERTIFICATE)
-    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer)
+    each = engine.each or each_over(available())
+    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer, each)
     if progress is not None:
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
+    each_part = each_in_processes(cores()) if plan.matches else None
     memo: dict[bytes, Any] = {}  # a factorisation of the same numbers is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
@@ -196,16 +211,19 @@ def assemble(
             allocate=allocation(plan, scratch),
             progress=None if progress is None else _report(progress, me),
             device=engine.device,
-            each=engine.each or each_over(threads()),
+            each=each,
+            each_part=each_part,
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
+            rule=study.rule,
         )
         machines.append(User(me, plan, inputs))
-    expect_readable(parties)  # last, because it reads all there is
+    if study.rule is None:
+        expect_readable(parties)  # last, because it reads all there is
     return Session(plan, planned.why, tuple(machines))
 
 
-def _run_once(
+def run_once(
     study: Study,
     parties: Sequence[PartyData],
     secret: Seed,
@@ -251,8 +269,21 @@ def allocation(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, 
     return lambda shape: scratch_array(shape, plan.memory // 2, scratch)
 
 
-def _secrets(random_state: int | None) -> Callable[[str], Seed]:
+def scratch_bytes(plan: SessionPlan) -> int:
+    """Bytes that all roles of a session write to scratch at most: what half of a role's budget does not hold.
+
+    The CSP stores X' where a second pass needs it, every user its columns under P, and later U in the same lines.
+    """
+    if plan.published or plan.scheme is not Scheme.MASK or plan.task is Task.PREDICT:
+        return 0
+    stored = plan.N if retention(plan) in (Retention.STORED, Retention.BOTH) else 0
+    lines = (max(width + plan.targets, plan.planned_rank if plan.tall else 0) for width in plan.widths)
+    sizes = [8 * plan.M * columns for columns in (stored, *lines)]
+    return sum(size for size in sizes if size > plan.memory // 2)
+
+
+def _secrets(random_state: int | None, stage: str = "") -> Callable[[str], Seed]:
     if random_state is None:
         return lambda label: Seed(fresh_bytes(32))
     root = Seed(sha256(f"INSECURE fedsvd random_state {random_state}".encode()).digest())
-    return lambda label: root.derive("INSECURE", label)
+    return lambda label: root.derive("INSECURE", f"{stage}{label}")

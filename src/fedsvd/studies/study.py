@@ -9,10 +9,12 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import (
     RELEASED_BY_DEFAULT,
     RENAMED,
+    Align,
     Check,
     ChosenBy,
     Item,
@@ -31,6 +33,8 @@ ON_REQUEST = {
     Task.LR: (Item.SCORE, Item.INFERENCE, Item.ROBUST, Item.RIDGE_PATH),
     Task.GLM: (),
     Task.PREDICT: (),
+    Task.MATCH: (),
+    Task.PREPARE: (),
 }
 """What may be released beyond what a task needs to be that task."""
 
@@ -76,9 +80,13 @@ class Study:
     memory: int | None = None  # None: as much as the plan needs, 2 GiB at least
     check_ids: bool = False
     trust_rows: bool = False
+    align: Align | None = None  # how records are matched before the study; None: they are taken as they are
+    id_rule: str = ""  # how ids are normalised for that, in words
+    least_overlap: int = 0  # fewer common records than this end the study
     check: Check = Check.NONE
     certain_bound: bool = False
     glm: ModelPlan | None = None  # the family, the link, what parties bring
+    rule: Rule | None = None  # of a joint preparation
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -90,7 +98,7 @@ class Study:
         if self.mode is not None and self.mode not in tuple(Mode):
             raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
         object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
-        for name, choices in (("robust", Robust), ("chosen_by", ChosenBy)):
+        for name, choices in (("robust", Robust), ("chosen_by", ChosenBy), ("align", Align)):
             value = getattr(self, name)
             if value is not None and value not in tuple(choices):
                 raise ConfigError(f"{name} is {value!r}", f"one of {', '.join(choices)}, or leave it out")
@@ -129,7 +137,7 @@ def _expect_numbers(study: Study) -> None:
     """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
     if not 0.0 <= study.alpha < math.inf:
         raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
-    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
+    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1, "least_overlap": 0}
     for name, smallest in least.items():
         value = getattr(study, name)
         if name in ("components", "memory") and value is None:
@@ -162,6 +170,16 @@ def _expect_heeded(study: Study) -> None:
 
 def _expect_matching(study: Study) -> None:
     """Refuse options that exclude each other."""
+    if study.align is not None and study.split is not Split.VERTICAL:
+        raise ConfigError("records are matched where columns are split", 'set split = "vertical", or leave align out')
+    if study.align is not None and study.trust_rows:
+        raise ConfigError("records that are matched need no word that they stand in one order", "leave ids out")
+    if study.task is Task.MATCH and study.align is None:
+        raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
+    if (study.rule is not None) != (study.task is Task.PREPARE):
+        raise ConfigError("a rule of preparation goes with task 'prepare'", "prepare tables before the study")
+    if study.task is Task.PREPARE and study.split is not Split.HORIZONTAL:
+        raise ConfigError("tables are prepared together where rows are split", "prepare split columns at home")
     if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
         raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.PREDICT and study.split is not Split.VERTICAL:

@@ -6,12 +6,12 @@ time and bytes in ``accounts.py``; what was computed, the certificate, what each
 """
 
 import json
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from fedsvd.errors import MissingExtra
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
@@ -31,6 +31,7 @@ def render(result: PartyResult) -> str:
     """The page."""
     sections = [
         what_was_computed(result),
+        *(() if (prepared := how_tables_were_prepared(result)) is None else (prepared,)),
         *findings(result),
         accounts(result),
         against_the_model(result),
@@ -38,7 +39,7 @@ def render(result: PartyResult) -> str:
         who_learned_what(result),
         how_to_repeat(result),
     ]
-    html: str = _template().render(
+    html: str = template_of("fedsvd.results.report").render(
         result=result,
         task=TASKS[result.plan.task],
         reader=reader_name(result),
@@ -48,13 +49,13 @@ def render(result: PartyResult) -> str:
     return html
 
 
-@cache
-def _template() -> Any:
+def template_of(package: str) -> Any:
+    """``page.html`` of a package, without its content; an error that names the extra where Jinja is missing."""
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
         raise MissingExtra("a report needs jinja2", "pip install 'fedsvd[report]'") from None
-    source = files("fedsvd.results.report").joinpath("page.html").read_text(encoding="utf-8")
+    source = files(package).joinpath("page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(source)
 
@@ -92,6 +93,9 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
     plan, rows = result.plan, []
     if plan.split is Split.VERTICAL:
         rows.append(("rows", how_rows_belong(plan)))
+    if "matching" in result.facts:
+        found = result.facts["matching"]
+        rows.append(("records", str(MatchReport(found["records"], found["without_link"], found["matched"]))))
     if plan.task is Task.PCA and plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
     if plan.task is Task.LR:
@@ -156,9 +160,31 @@ def _verified(plan: SessionPlan) -> str:
     )
 
 
+def how_tables_were_prepared(result: PartyResult) -> Section | None:
+    """What was done to every table first, and to the reader's own; None where they were taken as they are."""
+    known = result.facts.get("preparation")
+    if known is None:
+        return None
+    words = ("Every table was prepared as follows before the study.",)
+    if "session" in known:
+        words = (f"{words[0]} The joint numbers were found in a session of the parties before it, by sums alone.",)
+    own = result.facts.get("prepared") or {}
+    rows = [(key.replace("_", " "), _counted(own[key])) for key in own if own[key] not in ({}, [], None)]
+    grids = (grid("Your own table", ("what", "value"), rows),) if rows else ()
+    return Section("prepared", "How the tables were prepared", words, (), grids, tuple(known["steps"]))
+
+
+def _counted(value: object) -> str:
+    """A fact of a preparation in words."""
+    if isinstance(value, dict):
+        return "; ".join(f"{key.replace('_', ' ')}: {_counted(each)}" for key, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def who_learned_what(result: PartyResult) -> Section:
     """What each role can compute under this plan, parties under their names."""
-    lines = tuple(named(line, result.names) for line in what_each_role_learns(result.plan))
+    before = result.facts.get("preparation", {}).get("learned", [])
+    lines = tuple(named(line, result.names) for line in (*before, *what_each_role_learns(result.plan)))
     words = (
         "What each role can compute from what it saw, if all follow the protocol and the CSP does not collude "
         "with a party. A malicious party is outside this model.",
@@ -185,7 +211,10 @@ def job_file(result: PartyResult) -> str:
     if plan.components is not None:
         keys["components"] = plan.components
     keys["release"] = [str(item) for item in plan.release if item is not Item.OWN_PART]
-    if plan.task is Task.LR:
+    words = result.facts.get("preparation", {}).get("words", {})
+    if plan.task is Task.LR and "formula" in words:
+        keys |= {} if plan.centre else {"intercept": False}
+    elif plan.task is Task.LR:
         keys["label"] = list(result.targets)
         keys |= {"label_party": result.label_holder} if result.label_holder else {}
         keys |= {"alpha": plan.alpha} if plan.alpha else {}
@@ -204,9 +233,20 @@ def job_file(result: PartyResult) -> str:
     keys |= {"unit_variance": True} if plan.unit_variance else {}
     keys |= {"full_matrices": True} if plan.full_matrices else {}
     lines = ["[job]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())]
+    lines += ["", "[prepare]", *(f"{key} = {_toml(value)}" for key, value in words.items())] if words else []
     lines += ["", "[masks]", f'scheme = "{plan.scheme}"']
     lines += [f'mode = "{plan.mode}"'] if plan.mode is not None else []
     lines += ["", "[authority]", 'name = "ta"'] if plan.trust is Trust.AUTHORITY else []
     for name in result.names:
         lines += ["", "[[party]]", f"name = {json.dumps(name)}", 'data = "FILE"']
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """A value of a job file as TOML on one line."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {_toml(each)}" for key, each in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

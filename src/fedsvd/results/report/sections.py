@@ -18,6 +18,8 @@ TASKS = {
     Task.LR: "Linear regression",
     Task.GLM: "Generalised linear model",
     Task.PREDICT: "Prediction",
+    Task.MATCH: "Record matching",
+    Task.PREPARE: "Joint preparation of tables",
 }
 
 

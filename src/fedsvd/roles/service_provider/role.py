@@ -13,6 +13,7 @@ from typing import ClassVar
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.machine import Compute, Effect, Finish, Machine, Send, Step, Table, table
+from fedsvd.protocol.matching import sealed_parts
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
@@ -22,6 +23,7 @@ from fedsvd.protocol.messages import (
     Countersigned,
     Factors,
     Finished,
+    IdHashes,
     KeyBook,
     KeyOffer,
     Message,
@@ -39,13 +41,15 @@ from fedsvd.protocol.messages import (
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
-from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
+from fedsvd.roles.service_provider.matching import Matching
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Ring
+from fedsvd.secagg.sums import PlannedSum
+from fedsvd.types import Each, Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -54,6 +58,7 @@ Signer = Callable[[bytes], bytes]
 class State(Enum):
     NEW = auto()
     PREPARING = auto()
+    MATCHING = auto()
     AGGREGATING = auto()
     FACTORISING = auto()
     ANSWERING = auto()
@@ -64,16 +69,22 @@ class State(Enum):
 class ServiceProvider(Machine):
     """The CSP in one session; ``storage`` makes the block store that X' is stored in, where it is stored.
 
-    It adds up and factorises on ``device``; without one, with NumPy. ``signer`` signs certificates.
+    It adds up and factorises on ``device``; without one, with NumPy, and adds and decodes in the threads of ``each``.
+    ``signer`` signs certificates.
     """
 
     STATES = State
 
     def __init__(
-        self, plan: SessionPlan, storage: Storage, device: Device | None = None, signer: Signer | None = None
+        self,
+        plan: SessionPlan,
+        storage: Storage,
+        device: Device | None = None,
+        signer: Signer | None = None,
+        each: Each | None = None,
     ) -> None:
         super().__init__(CSP, plan)
-        self._signer = signer
+        self._signer, self._each = signer, each
         self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
         self._deposited: dict[Party, bytes] = {}
         self._rows: dict[Party, Ring] = {}
@@ -88,15 +99,21 @@ class ServiceProvider(Machine):
         self._batch = 0
         self._finished: dict[Party, bytes] = {}
         self._multiplied = Multiplied(plan)
+        self._matching = Matching(plan)
+        self._most_relays = plan.k + 8 + plan.evaluations + plan.relay_bytes // (1 << 26) + sealed_parts(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
         self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
-        if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
+        if not plan.opens_nothing and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
+
+    def expect_sum(self, planned: PlannedSum) -> None:
+        """From now on shares of this sum are added up, too: a rank calls for one that the plan cannot know of."""
+        self._planned[planned.name] = planned
 
     # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
@@ -133,8 +150,7 @@ class ServiceProvider(Machine):
         self._relays[sender] += 1
         others = [party for party in self.plan.users if party != sender]
         to = others if message.to == ALL else [party for party in others if party == message.to]
-        most = self.plan.k + 8 + self.plan.evaluations + self.plan.relay_bytes // (1 << 26)
-        if not to or self._relays[sender] > most:
+        if not to or self._relays[sender] > self._most_relays:
             raise UnexpectedMessage(f"a sealed message from {sender} to {message.to}")
         relayed = Relayed(self.plan.digest, sender, message.sealed)
         return self.state, tuple(Send(party, relayed) for party in to)
@@ -155,6 +171,12 @@ class ServiceProvider(Machine):
                 'that all have; ids = "trust", if the rows belong together and their ids need not agree',
             )
         return self.state, self._to_all(RowsAgree(self.plan.digest))
+
+    def _on_id_hashes(self, sender: Party, message: IdHashes) -> Step:
+        """One batch of a user's hashed ids; when all sets are here they are compared."""
+        if not self._matching.add(sender, message):
+            return self.state, ()
+        return State.MATCHING, (Compute("matching", self._matching.answer),)
 
     # --- sums -----------------------------------------------------------------------------------------------------
 
@@ -201,20 +223,20 @@ class ServiceProvider(Machine):
 
     def _on_ready(self, sender: Party, message: Ready) -> Step:
         """When every user can answer, ask for the first batch."""
-        if self.plan.mode is Mode.A or self.plan.task is Task.PREDICT:
+        if self.plan.mode is Mode.A or self.plan.opens_nothing:
             raise UnexpectedMessage(f"{sender} would upload where the plan has no upload")
         if sender in self._ready:
             raise RepeatedShare(f"{sender} is ready twice")
         self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
-        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage))
+        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage), self._each)
         return State.AGGREGATING, self._request_batch()
 
     def _request_batch(self) -> tuple[Effect, ...]:
         shape, k = self._batches[self._batch].shape, self.plan.k
         words = self.plan.mode is Mode.B
-        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device)
+        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device, self._each)
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
     def _on_padded_batch(self, sender: Party, message: PaddedBatch) -> Step:
@@ -228,7 +250,7 @@ class ServiceProvider(Machine):
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return State.AGGREGATING, ()
-        self._upload.add(self._batch, self._sum.total())
+        self._upload.add(self._batch, self._sum.taken())
         del self._sum
         self._batch += 1
         self.progress("aggregating", self._batch, len(self._batches))
@@ -257,7 +279,7 @@ class ServiceProvider(Machine):
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
             if (needed := null_space_sum(self.plan, found.rank)) is not None:
-                self._planned[needed.name] = needed
+                self.expect_sum(needed)
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
@@ -308,12 +330,14 @@ class ServiceProvider(Machine):
         return tuple(Send(party, message) for party in self.plan.users)
 
     TABLE: ClassVar[Table] = table(
-        # state, what arrives, who may say it, handler, where it may lead
+        # state, what arrives, who may send it, handler, where it may lead
         (State.NEW, KeyOffer, Role.USER, _on_offer, {State.NEW, State.PREPARING}),
         (State.NEW, KeyOffer, Role.TA, _on_offer, {State.NEW}),
         (State.NEW, Relay, Role.TA, _on_deposit, {State.NEW, State.PREPARING}),
         (State.PREPARING, Relay, Role.USER, _on_relay, {State.PREPARING}),
         (State.PREPARING, RowIds, Role.USER, _on_row_ids, {State.PREPARING}),
+        (State.PREPARING, IdHashes, Role.USER, _on_id_hashes, {State.PREPARING, State.MATCHING}),
+        (State.MATCHING, Computed, Role.CSP, _on_answer, {State.ANSWERING}),
         (State.PREPARING, SumShare, Role.USER, _on_share, {State.PREPARING}),
         (State.PREPARING, Ready, Role.USER, _on_ready, {State.PREPARING, State.AGGREGATING}),
         (State.PREPARING, Finished, Role.USER, _on_finished, {State.PREPARING, State.DONE}),

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import NotSealed, SplitView, UnexpectedMessage
+from fedsvd.protocol.matching import sealed_parts
 from fedsvd.protocol.messages import Factors, Solution
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
@@ -52,7 +53,8 @@ class Group:
         self._seed = users_seed
         self._identity = identity
         self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
-        self._heard: dict[str, dict[Party, bytes]] = {}
+        self._received: dict[str, dict[Party, bytes]] = {}
+        self._most_waiting = 4 + plan.relay_bytes // PART + sealed_parts(plan)
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
         self._commitment: bytes | None = None
         self._commitments: tuple[bytes, ...] | None = None
@@ -81,6 +83,11 @@ class Group:
         if not fits or commitments[self._me.index - 1] != self._commitment:
             raise SplitView("the CSP relayed another data commitment for us", "stop and ask the operator of the CSP")
         self._commitments = commitments
+
+    def take_commitments(self) -> None:
+        """Take in the commitments that all other users sealed to the group, where no sum carries them."""
+        heard = {self._me: self._commitment or b"", **self._received["committing"]}
+        self.read_commitments(tuple(heard[party] for party in self._plan.users))
 
     # --- the digest -----------------------------------------------------------------------------------------------
 
@@ -117,10 +124,13 @@ class Group:
     def receive(self, origin: Party, sealed: bytes) -> None:
         """Put a message aside until its turn; more than the plan has is refused."""
         waiting = self._waiting.get(origin)
-        most = 4 + self._plan.relay_bytes // PART
-        if waiting is None or len(waiting) >= most or len(sealed) > PART + _SEAL:
+        if waiting is None or len(waiting) >= self._most_waiting or len(sealed) > PART + _SEAL:
             raise UnexpectedMessage(f"a message to all users from {origin} that the plan does not have")
         waiting.append(sealed)
+
+    def taken(self, origin: Party, count: int) -> list[bytes]:
+        """The next messages of this sender that are sealed to us alone, still sealed."""
+        return [self._waiting[origin].popleft() for _ in range(count)]
 
     def waiting(self, origin: Party) -> int:
         """How many messages of this sender have not been opened."""
@@ -157,9 +167,9 @@ class Group:
 
     # --- agreement ------------------------------------------------------------------------------------------------
 
-    def heard(self, others: Sequence[Party], purpose: str) -> bool:
+    def received_from(self, others: Sequence[Party], purpose: str) -> bool:
         """Whether every other user's message of this purpose is here."""
-        found = self._heard.setdefault(purpose, {})
+        found = self._received.setdefault(purpose, {})
         for party in others:
             if party not in found and (content := self.opened(party, purpose, 64)) is not None:
                 found[party] = content
@@ -167,7 +177,7 @@ class Group:
 
     def expect_equal_digests(self) -> None:
         """Raise ``SplitView`` unless every user saw what we saw."""
-        if any(digest != self.digest() for digest in self._heard["agreeing"].values()):
+        if any(digest != self.digest() for digest in self._received["agreeing"].values()):
             raise SplitView(
                 "users saw different totals or answers in this session",
                 "nothing is released; stop and ask the operator of the CSP",
@@ -198,7 +208,7 @@ class Group:
 
     def expect_signatures(self) -> None:
         """Raise ``SplitView`` unless every user signed the body that we have."""
-        for party, signature in self._heard["signing"].items():
+        for party, signature in self._received["signing"].items():
             try:
                 verify(self._plan.identity(party), PURPOSE, self.body(), signature)
             except NotSealed:
@@ -215,7 +225,7 @@ class Group:
             verify(key, PURPOSE, self.certificate_digest(), countersignature)
         elif countersignature:
             raise UnexpectedMessage("a signature of the CSP, of whom the plan pins no key")
-        signatures = {party.name: signature for party, signature in self._heard["signing"].items()}
+        signatures = {party.name: signature for party, signature in self._received["signing"].items()}
         signatures[self._me.name] = self.signature()
         if countersignature:
             signatures[CSP.name] = countersignature

@@ -24,6 +24,8 @@ from fedsvd.compress.reduce import Spread
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import LocalProtocolError, RepeatedIds, UnexpectedMessage
 from fedsvd.linalg.device import Device
+from fedsvd.prepare.blinding import EachPart
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.machine import Compute, Machine, Send, Step
 from fedsvd.protocol.messages import ID_WORDS, Begin, Computed, KeyBook, Relay, Relayed, RowIds
@@ -31,7 +33,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import glm, pca, prediction, regression, svd
+from fedsvd.roles.user import glm, matching, pca, prediction, preparation, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -65,6 +67,8 @@ _SCRIPTS = {
     "lr": regression.script,
     "glm": glm.script,
     "predict": prediction.script,
+    "match": matching.script,
+    "prepare": preparation.script,
 }
 
 
@@ -81,6 +85,9 @@ class State(Enum):
     RECOVERING = auto()
     CHALLENGING = auto()
     RELAYING = auto()
+    COMMITTING = auto()
+    MATCHING = auto()
+    TAKING = auto()
     AGREEING = auto()
     SIGNING = auto()
     FINISHING = auto()
@@ -107,8 +114,10 @@ class Inputs:
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for pads of large payloads
+    each_part: EachPart | None = None  # ``map`` over several processes, for points of large sets of ids
     spread: Spread | None = None  # factors the source in parts, on a cluster
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    rule: Rule | None = None  # by which tables are prepared together
 
 
 class Seeding(Machine, ABC):
@@ -123,11 +132,34 @@ class Seeding(Machine, ABC):
         self._own = inputs.secret.derive("own")
         self._once = PadsOnce()
         self._seeds: dict[str, Seed] = {}  # by name, once dealt
+        self._early: list[Relayed] = []  # of users who were quicker than the dealer of a seed
         self._slices: bytes | None = None  # of Q, where a TA deals them (paper)
         self._script: Script | None = None
         self._then: Callable[[Any], Step] | None = None  # decides on what is being computed
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else inputs.device
+
+    # What this party itself holds, for the one that plays it: no message, log line or repr shows any of it.
+
+    @property
+    def inputs(self) -> Inputs:
+        """What this user brought to the session."""
+        return self._inputs
+
+    @property
+    def keys(self) -> SessionKeys:
+        """Its session key, and what is sealed with it."""
+        return self._keys
+
+    @property
+    def seeds(self) -> dict[str, Seed]:
+        """The seeds it was dealt, by name."""
+        return self._seeds
+
+    @property
+    def group(self) -> Group:
+        """Its place among the users, once it has the seeds."""
+        return self._group
 
     def _on_begin(self, sender: Party, message: Begin) -> Step:
         """Step 1: offer our session key, signed, with a commitment to every seed we deal."""
@@ -155,6 +187,9 @@ class Seeding(Machine, ABC):
         """Step 2: a dealer's seeds, and from the TA of the paper's scheme our slices of Q behind them."""
         names = deals(self.plan, message.origin)
         if not names or names[0] in self._seeds:
+            if self.plan.matches and len(self._early) < self.plan.k:  # a commitment of each user, and no more
+                self._early.append(message)
+                return State.SEEDING, ()
             raise UnexpectedMessage(f"a sealed message from {message.origin} where a seed is awaited")
         seeds, rest = self._keys.open_seeds(message.origin, message.sealed)
         self._seeds |= seeds
@@ -186,6 +221,7 @@ class Seeding(Machine, ABC):
             own=self._own,
             checks=seeds["users"].derive("checks"),
             labels=inputs.labels,
+            ids=inputs.ids,
             weights=inputs.weights,
             row_weights=inputs.row_weights,
             clusters=inputs.clusters,
@@ -194,8 +230,11 @@ class Seeding(Machine, ABC):
             progress=inputs.progress,
             device=self._device,
             spread=inputs.spread,
+            each_part=inputs.each_part,
             allocate=inputs.allocate,
             memo=inputs.memo,
+            rule=inputs.rule,
+            key=seeds["users"].derive("prepare"),
         )
         if plan.stacks_labels and inputs.row_weights is not None:
             # In the digest, which all users compare: weights of split columns are the same at all of them.
@@ -211,6 +250,9 @@ class Seeding(Machine, ABC):
         """Start the task's script, after the row check where there is one."""
         self._work, hashed = message.value
         self._slices = None
+        early, self._early = self._early, []
+        for relayed in early:
+            self._group.receive(relayed.origin, relayed.sealed)
         self._script = _SCRIPTS[self.plan.task.value](self._work)
         if hashed is not None:
             return State.CHECKING, (Send(CSP, RowIds(self.plan.digest, hashed)),)
