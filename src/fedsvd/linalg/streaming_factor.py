@@ -33,7 +33,7 @@ from fedsvd.linalg.backend import EPS, namespace
 from fedsvd.types import Array
 
 # The update's error grows like the square of S's diagonal: 6^2 eps is still below the bar of 45 eps.
-_LARGEST_DIAGONAL = 6.0
+LARGEST_DIAGONAL = 6.0
 # Chunks at most this many times the rows seen so far keep S's diagonal near 3 on homogeneous data.
 _GROWTH = 8
 # The eigenvalues of a Gram matrix that may stand for its factor, in units of their mean: condition at most 8.
@@ -151,20 +151,20 @@ class StreamingFactor:
 
     def _add_gram(self, X: Array) -> bool:
         """The Gram route; False, and nothing changed, where the sum is not proved to be well conditioned."""
-        if self._K is None and not self._may_be_even(X):
+        if self._K is None and not self.may_be_even(X):
             return False
         K = self._K
         with np.errstate(over="ignore", invalid="ignore"):  # squares that overflow are not even
             if K is None and self._R is not None:
                 K = backend.add_gram(None, namespace(X).matrix_transpose(self._R))
             K = backend.add_gram(K, X)
-            if not _is_even(K):
+            if not is_even(K):
                 return False
         self._K, self._R = K, None
         self.route = Route(self.route.cholesky, self.route.householder, self.route.gram + 1)
         return True
 
-    def _may_be_even(self, X: Array) -> bool:
+    def may_be_even(self, X: Array) -> bool:
         """A cheap look before the product: the smallest diagonal entry of R bounds its smallest singular value."""
         if X.shape[1] < self.width:
             return False
@@ -234,7 +234,7 @@ class StreamingFactor:
         return True
 
 
-def _is_even(K: Array) -> bool:
+def is_even(K: Array) -> bool:
     """Whether all eigenvalues of K lie in ``_EVEN`` times their mean: K - low I and high I - K are definite."""
     mean = float(namespace(K).mean(namespace(K).linalg.diagonal(K)))
     if not _SMALLEST_MEAN < mean < float("inf"):
@@ -264,7 +264,7 @@ def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
     else:
         G = backend.gram_plus_identity(backend.solve_triangular(R, X, transposed=True))
     # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
-    if not bool(xp.max(xp.linalg.diagonal(G)) <= _LARGEST_DIAGONAL**2):
+    if not bool(xp.max(xp.linalg.diagonal(G)) <= LARGEST_DIAGONAL**2):
         return None
     return backend.cholesky(G)
 

@@ -52,7 +52,7 @@ def two_pass_svd(R: Float, rows: Rows, places: Sequence[slice], shape: tuple[int
 def long_side(sigma: Float, V: Float, size: float, rows: Rows, places: Sequence[slice], *, cut: bool = True) -> TwoPass:
     """The vectors of the long side for these of the short one; ``size`` is B's norm, ``cut`` whether there are more."""
     long = places[-1].stop
-    check = _Probed(sigma, V, long, cut=cut)
+    check = Probed(sigma, V, long, cut=cut)
     G = _over(rows, places, check.applied(V / sigma))
     if needs_correction(sigma):
         C_t = correction(G)
@@ -77,7 +77,7 @@ def _over(rows: Rows, places: Sequence[slice], step: Callable[[slice, Float], Fl
     return np.empty((0, 0)) if G is None else G
 
 
-class _Probed:
+class Probed:
     """Products of B and of L with a few fixed vectors, as the panels pass."""
 
     def __init__(self, sigma: Float, V: Float, long: int, cut: bool) -> None:
@@ -100,7 +100,7 @@ class _Probed:
 
         def step(place: slice, B: Float) -> Float:
             backend.matmul(B, self._omega, self._B_omega[place])
-            return self._measured(place, backend.matmul(B, W))
+            return self.measured(place, backend.matmul(B, W))
 
         return step
 
@@ -109,11 +109,11 @@ class _Probed:
 
         def step(place: slice, written: Float) -> Float:
             L = written[:, : self._kept]
-            return self._measured(place, corrected(C_t, L.T).T)
+            return self.measured(place, corrected(C_t, L.T).T)
 
         return step
 
-    def _measured(self, place: slice, L: Float) -> Float:
+    def measured(self, place: slice, L: Float) -> Float:
         self.error = math.hypot(self.error, backend.norm(self._B_omega[place] - backend.matmul(L, self._expected)))
         self._turned += backend.matmul(L.T, backend.matmul(L, self._psi))
         return L

@@ -23,6 +23,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.linalg import packed_blocks
 from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
+from fedsvd.linalg.householder import FromTheLeft
 from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
 from fedsvd.linalg.pools import one_thread, small_products
 from fedsvd.linalg.uniform_words import normals_of, pinned_words, signed_order
@@ -50,7 +51,7 @@ class HaarBlocks:
     each: Each | None = None
     keep: bool = True
     keep_written: bool = True  # the same for blocks as matrices, twice as large
-    _drawn: dict[int, Any] = field(init=False, default_factory=dict, compare=False)
+    drawn: dict[int, Any] = field(init=False, default_factory=dict, compare=False)
     _starts: tuple[int, ...] = field(init=False, compare=False)
     _words: tuple[int, ...] = field(init=False, compare=False)
 
@@ -103,15 +104,15 @@ class HaarBlocks:
 
     def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
         """The two blocks of a square, or the one that is left, with their numbers; as matrices where it pays."""
-        found: list[tuple[int, PackedBlock | WrittenBlock]] | None = self._drawn.get(number)
+        found: list[tuple[int, PackedBlock | WrittenBlock]] | None = self.drawn.get(number)
         if found is None:
             found = self._draw(number)
             if self.keep:
-                self._drawn[number] = found
+                self.drawn[number] = found
         if written and isinstance(found[0][1], PackedBlock):
             found = [(block, B.written() if isinstance(B, PackedBlock) else B) for block, B in found]
             if self.keep_written:
-                self._drawn[number] = found
+                self.drawn[number] = found
         return found
 
     @cached_property
@@ -154,20 +155,20 @@ class HaarBlocks:
     def _group(self, start: int, stop: int) -> BatchedBlocks:
         """Blocks that a device draws and multiplies at once."""
         assert self.on is not None
-        if start in self._drawn:
-            found: BatchedBlocks = self._drawn[start]
+        if start in self.drawn:
+            found: BatchedBlocks = self.drawn[start]
             return found
         widths = self.widths[start:stop]
         words = pinned_words(normals_needed(widths), self.on)
         fill_words(self.seed, words, self.each or map, self._words[start])
         drawn = draw_blocks(widths, normals_of(words, self.on))
         if self.keep:
-            self._drawn[start] = drawn
+            self.drawn[start] = drawn
         return drawn
 
 
 @dataclass(frozen=True, repr=False)
-class Mixing:
+class Mixing(FromTheLeft):
     """``P = (B_2 Pi_2) (B_1 Pi_1) (C D_2) (C D_1)``, orthogonal, n x n; all of it follows from ``seed``."""
 
     n: int
@@ -178,7 +179,7 @@ class Mixing:
     keep: bool = True  # store what was drawn; without it, it is drawn again at every use
     keep_written: bool = True  # and that as matrices, twice as large
     blocks: tuple[HaarBlocks, ...] = field(init=False, compare=False)
-    _drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
+    drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         widths = block_sizes(self.n, self.b)
@@ -218,16 +219,6 @@ class Mixing:
             if not transposed:
                 self.blocks[t].turn(lines)
         return lines.T
-
-    def right(self, X: Array) -> Array:
-        """``X P``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
-
-    def right_t(self, X: Array) -> Array:
-        """``X P^T``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
 
     def explicit(self) -> Array:
         """The matrix itself, for tests and small sizes."""
@@ -292,16 +283,16 @@ class Mixing:
     def _signs(self, number: int) -> Array:
         """The diagonal of D, as a column: bytes on the host, where it is as long as a column of the data."""
         key = "signs", number
-        if key in self._drawn:
-            return self._drawn[key]
+        if key in self.drawn:
+            return self.drawn[key]
         signs = Keystream(self.seed.derive("signs", number)).signs(self.n)[:, None]
         return self._stored(key, signs.astype(np.int8) if self.on is None else like(signs, self.on))
 
     def _order(self, t: int) -> Array:
         """``Pi_t`` as the places its rows are taken from."""
         key = "order", t
-        if key in self._drawn:
-            return self._drawn[key]
+        if key in self.drawn:
+            return self.drawn[key]
         stream = Keystream(self.seed.derive("order", t))
         if self.on is None:
             return self._stored(key, stream.permutation(self.n))
@@ -309,7 +300,7 @@ class Mixing:
 
     def _stored(self, key: tuple[str, int], drawn: Array) -> Array:
         if self.keep:
-            self._drawn[key] = drawn
+            self.drawn[key] = drawn
         return drawn
 
 

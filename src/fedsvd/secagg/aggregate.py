@@ -25,7 +25,7 @@ class RunningSum:
         if k < 2:
             raise ConfigError(f"secure aggregation needs k >= 2 users, got {k}", "invite another user")
         self._k = k
-        self._heard: set[int] = set()
+        self._received: set[int] = set()
         self._shape, self._device, self._each = shape, device, each or map
         self._sum: Array = np.empty(shape, np.uint64) if device is None else None
 
@@ -33,7 +33,7 @@ class RunningSum:
         """Add ``user``'s share; a second one is refused, for it would put two plaintexts under one pad."""
         if user not in range(1, self._k + 1):
             raise LocalProtocolError(f"no user {user} among users 1 .. {self._k}", "count users from 1 to k")
-        if user in self._heard:
+        if user in self._received:
             raise RepeatedShare(f"user {user} sent a second share of this batch", "start a new session")
         expect_shape(f"the share of user {user}", share, *self._shape)
         if share.dtype != np.uint64:
@@ -41,11 +41,11 @@ class RunningSum:
         if self._device is not None:
             moved = self._device.put(share.view(np.int64))  # signed words wrap around alike
             self._sum = moved if self._sum is None else self._sum + moved
-        elif self._heard:
+        elif self._received:
             self._accumulate(share)
         else:
             self._in_parts(lambda part: np.copyto(self._sum[part], share[part]))
-        self._heard.add(int(user))
+        self._received.add(int(user))
 
     def _accumulate(self, share: Ring) -> None:
         # uint64 wraps around: the ring Z_2^64 is the point.
@@ -64,12 +64,12 @@ class RunningSum:
     @property
     def complete(self) -> bool:
         """Whether all k shares are in."""
-        return len(self._heard) == self._k
+        return len(self._received) == self._k
 
     @property
     def missing(self) -> tuple[int, ...]:
         """The users whose share is not in yet, in order."""
-        return tuple(user for user in range(1, self._k + 1) if user not in self._heard)
+        return tuple(user for user in range(1, self._k + 1) if user not in self._received)
 
     def total(self) -> Array:
         """The sum of all k shares: read-only unsigned words, or signed ones on the device."""
@@ -91,7 +91,7 @@ class RunningSum:
         return words
 
     def __repr__(self) -> str:
-        return f"RunningSum(shape={self._shape}, heard={len(self._heard)} of {self._k})"
+        return f"RunningSum(shape={self._shape}, received={len(self._received)} of {self._k})"
 
 
 class WordSum(RunningSum):
@@ -104,7 +104,7 @@ class WordSum(RunningSum):
         add_into(self._sum, share)
 
     def __repr__(self) -> str:
-        return f"WordSum(shape={self._shape}, heard={len(self._heard)} of {self._k})"
+        return f"WordSum(shape={self._shape}, received={len(self._received)} of {self._k})"
 
 
 class _TagSum(RunningSum):

@@ -71,7 +71,7 @@ class CspNode(CspHandlers):
         self._write_account = write_account
         self._engine = engine
         self._allow = allow
-        self._identity = identity  # countersigns certificates
+        self.identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         journal = Journal(self._state / "ledger.jsonl")
         self._sessions = Sessions(journal)
@@ -106,7 +106,7 @@ class CspNode(CspHandlers):
         """All members are here: make the plan, open a session, play our role in it."""
         session = SessionId(fresh_bytes(16).hex())
         try:
-            key = self._identity
+            key = self.identity
             csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
             plan = plan_of(
                 job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.session_key), csp, job.stage

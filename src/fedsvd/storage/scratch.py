@@ -25,7 +25,7 @@ from fedsvd.errors import StorageError
 from fedsvd.types import Float, byte_size
 
 _SPACE_FIX = "free some space, name a scratch folder on a larger disk, or raise the memory budget"
-_NAMELESS = os.name == "posix"
+NAMELESS = os.name == "posix"
 
 
 def usual_scratch() -> Path:
@@ -64,7 +64,7 @@ class PrivateFile:
             folder.rmdir()
             raise _unusable(scratch, error) from None
         self._discard = weakref.finalize(self, _discard, self.file, names, os.getpid())
-        if _NAMELESS:
+        if NAMELESS:
             _forget(names, os.getpid())
 
     def reserve(self, size: int) -> None:

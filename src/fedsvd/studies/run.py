@@ -105,13 +105,13 @@ def run_study(
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
     try:
-        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
+        return run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 5 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
+        return run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
     finally:
         if not isinstance(engine, Cluster):
             with_what.close()
@@ -223,7 +223,7 @@ def assemble(
     return Session(plan, planned.why, tuple(machines))
 
 
-def _run_once(
+def run_once(
     study: Study,
     parties: Sequence[PartyData],
     secret: Seed,

@@ -48,6 +48,7 @@ from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified
 from fedsvd.roles.service_provider.matching import Matching
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
+from fedsvd.secagg.sums import PlannedSum
 from fedsvd.types import Each, Ring
 
 Signer = Callable[[bytes], bytes]
@@ -109,6 +110,10 @@ class ServiceProvider(Machine):
         if not plan.opens_nothing and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
+
+    def expect_sum(self, planned: PlannedSum) -> None:
+        """From now on shares of this sum are added up, too: a rank calls for one that the plan cannot know of."""
+        self._planned[planned.name] = planned
 
     # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
@@ -274,7 +279,7 @@ class ServiceProvider(Machine):
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
             if (needed := null_space_sum(self.plan, found.rank)) is not None:
-                self._planned[needed.name] = needed
+                self.expect_sum(needed)
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
@@ -325,7 +330,7 @@ class ServiceProvider(Machine):
         return tuple(Send(party, message) for party in self.plan.users)
 
     TABLE: ClassVar[Table] = table(
-        # state, what arrives, who may say it, handler, where it may lead
+        # state, what arrives, who may send it, handler, where it may lead
         (State.NEW, KeyOffer, Role.USER, _on_offer, {State.NEW, State.PREPARING}),
         (State.NEW, KeyOffer, Role.TA, _on_offer, {State.NEW}),
         (State.NEW, Relay, Role.TA, _on_deposit, {State.NEW, State.PREPARING}),

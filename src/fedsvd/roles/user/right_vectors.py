@@ -78,7 +78,7 @@ def own_vectors(work: Work, U: Float, sigma: Float, product: Float | None = None
     if work.plan.check is not Check.SAMPLE:
         gram = (yield Local("orthogonality", lambda: _gram(work, W))) if ill else None
         C_t = yield from _correction(work, gram)
-    made, verified, gram, error = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
+    made, verified, gram, error = yield Local("right vectors", lambda: second_pass(work, W, U, sigma, C_t))
     yield from _expect_reconstructed(work, sigma, error)
     if work.plan.check is Check.ALL:
         verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
@@ -192,7 +192,9 @@ def _gram(work: Work, W: Float) -> Float:
     return backend.to_numpy(gram)
 
 
-def _pass(work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None) -> tuple[Any, Verified | None, Float, float]:
+def second_pass(
+    work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None
+) -> tuple[Any, Verified | None, Float, float]:
     """Every panel, or a sample of them: made, checked, written to the sink."""
     plan, r = work.plan, len(sigma)
     sink: Sink = Nowhere() if plan.check is Check.SAMPLE else work.sink or InMemory()

@@ -247,7 +247,7 @@ class User(Paired):
     def _listen(self, state: Enum) -> Step:
         """Go on once every other user's message of this state is here."""
         others = [party for party in self.plan.users if party != self.me]
-        if not self._group.heard(others, state.name.lower()):
+        if not self._group.received_from(others, state.name.lower()):
             return state, ()
         if state is State.COMMITTING:
             return self._committed()
@@ -277,7 +277,7 @@ class User(Paired):
         return State.DONE, (Finish(self._result),)
 
     TABLE: ClassVar[Table] = table(
-        # state, what arrives, who may say it, handler, where it may lead
+        # state, what arrives, who may send it, handler, where it may lead
         (State.NEW, Begin, Role.USER, Seeding._on_begin, {State.KEYS}),
         (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING}),
         (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING}),
