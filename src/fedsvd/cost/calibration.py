@@ -27,6 +27,7 @@ from fedsvd import __version__
 from fedsvd.cost.rates import Rates
 from fedsvd.linalg import backend
 from fedsvd.linalg.householder import Reflectors, draw
+from fedsvd.linalg.pools import available
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
@@ -64,7 +65,7 @@ def rated(afresh: bool = False) -> Rated:
 def calibrate() -> Rates:
     """The rates of one core of this machine, measured now."""
     stream = Keystream(Seed(bytes(32)))
-    threads = backend.threads()
+    threads = available()
     with backend.one_thread():
         rates = {**_dense(stream), **_masks(stream), **_ring(stream), **_scalars(stream)}
     return Rates(**rates, cores=own_cores(), threads=min(threads, own_cores()))

@@ -100,15 +100,17 @@ def predict(
     well_conditioned: bool = False,
     in_memory: bool = True,
     link: float | None = None,
+    iterations: int | None = None,
 ) -> Cost:
     """The cost of a session on this plan.
 
     ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) users
     need not correct their right singular vectors; the sum for it is made all the same, of zeros.
     Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
-    in bytes a second, one way at a time; its delay is not counted.
+    in bytes a second, one way at a time; its delay is not counted. ``iterations`` are those of each model.
     """
     expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned, in_memory)
+    expected = expected if iterations is None else replace(expected, iterations=iterations)
     sent, messages = traffic(plan, expected)
     steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
     steps[CSP] = provider_steps(plan, expected)

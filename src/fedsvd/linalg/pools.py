@@ -6,6 +6,11 @@ affair: it honours OPENBLAS_NUM_THREADS, OMP_NUM_THREADS and the affinity of the
 
 A limit holds for all threads of the process. Of several limits at the same time, in one thread or in several, the
 lowest holds; when the last one ends, all is as it was before the first. This is the one file of the core with a lock.
+
+The wheels' OpenBLAS has one number of threads for the process, whichever thread sets or reads it. A BLAS on OpenMP has
+one for each thread that calls it: there a thread that only does pieces of work calls ``follow`` before each. And
+because limits come and go with other threads' work, what is planned for a whole session asks ``available``, not
+``threads``: read while another session is inside ``one_thread``, that would be one, and stay so.
 """
 
 import threading
@@ -37,6 +42,20 @@ def computing_libraries() -> tuple[Any, ...]:
 def threads() -> int:
     """How many threads large products and factorisations have now."""
     return max((int(library.num_threads) for library in computing_libraries()), default=1)
+
+
+def available() -> int:
+    """How many threads they have when no limit of ours holds, whatever other threads of the process do now."""
+    with _lock:
+        counts = [_natural.get(library) if _limits else None for library in computing_libraries()]
+        found = zip(counts, computing_libraries(), strict=True)
+        return max((count or int(library.num_threads) for count, library in found), default=1)
+
+
+def follow() -> None:
+    """Have the limits that hold now in the calling thread, too, where a BLAS counts for each thread by itself."""
+    with _lock:
+        _apply()
 
 
 def described() -> tuple[str, ...]:

@@ -40,6 +40,7 @@ _GROWTH = 8
 _EVEN = (1 / 16, 4.0)
 # Below it the squares of eps-sized parts would underflow.
 _SMALLEST_MEAN = 1e-270
+_IN_CACHE = 1 << 19  # numbers of a chunk that are solved and multiplied at once
 _MAGIC = b"FSVD-SF1"
 
 
@@ -258,9 +259,23 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
 
 def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
     """S of the update, or None when its diagonal leaves the safe range."""
-    Z = backend.solve_triangular(R, X, transposed=True)
-    G = backend.gram_plus_identity(Z)
+    if isinstance(X, np.ndarray):
+        G = _gram_of_solved(R, X)
+    else:
+        G = backend.gram_plus_identity(backend.solve_triangular(R, X, transposed=True))
     # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
     if not bool(xp.max(xp.linalg.diagonal(G)) <= LARGEST_DIAGONAL**2):
         return None
     return backend.cholesky(G)
+
+
+def _gram_of_solved(R: Array, X: Array) -> Array:
+    """``I + Z Z^T`` for ``Z = R^-T X``, its upper triangle alone; Z in pieces that a cache holds."""
+    width, columns = X.shape
+    step = max(2 * width, _IN_CACHE // width)
+    G, piece = np.asfortranarray(np.eye(width)), np.empty((width, min(step, columns)), order="F")
+    for start in range(0, columns, step):
+        Z = piece[:, : min(step, columns - start)]
+        np.copyto(Z, X[:, start : start + step])
+        G = backend.add_gram(G, backend.solve_triangular(R, Z, transposed=True, out=Z), spent=True)
+    return G

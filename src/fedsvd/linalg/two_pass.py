@@ -46,17 +46,21 @@ def two_pass_svd(R: Float, rows: Rows, places: Sequence[slice], shape: tuple[int
     _, sigma, Vt = dense_svd(R)
     found = rank(sigma, *shape)
     kept = min(found, most)
-    sigma, V = sigma[:kept], Vt[:kept].T
-    long, size = places[-1].stop, backend.norm(R)
-    check = Probed(sigma, V, long, cut=kept < found)
+    return long_side(sigma[:kept], Vt[:kept].T, backend.norm(R), rows, places, cut=kept < found)
+
+
+def long_side(sigma: Float, V: Float, size: float, rows: Rows, places: Sequence[slice], *, cut: bool = True) -> TwoPass:
+    """The vectors of the long side for these of the short one; ``size`` is B's norm, ``cut`` whether there are more."""
+    long = places[-1].stop
+    check = Probed(sigma, V, long, cut=cut)
     G = _over(rows, places, check.applied(V / sigma))
     if needs_correction(sigma):
         C_t = correction(G)
         check.again()
         _over(rows, places, check.corrects(C_t), gram=False)
     residual = check.error / math.sqrt(check.count) / size if size > 0 else check.error
-    orthogonality = max(check.orthogonality(), verify_orthonormal(V) if kept else 0.0)
-    return TwoPass(sigma, V, within(Quality(residual, orthogonality), bounds(long, V.shape[0], kept)))
+    orthogonality = max(check.orthogonality(), verify_orthonormal(V) if len(sigma) else 0.0)
+    return TwoPass(sigma, V, within(Quality(residual, orthogonality), bounds(long, V.shape[0], len(sigma))))
 
 
 def _over(rows: Rows, places: Sequence[slice], step: Callable[[slice, Float], Float], *, gram: bool = True) -> Float:

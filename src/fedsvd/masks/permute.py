@@ -34,6 +34,7 @@ from fedsvd.types import Array, Float, expect_shape
 
 ROUNDS = 2
 _TOGETHER = 512  # blocks that a device draws and multiplies at once
+_PAIRS, _FEW_LINES = 4, 256  # pairs of blocks that one thread turns at once, of as many lines as then fit a cache
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,17 +80,26 @@ class HaarBlocks:
         """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks)."""
         last, offset = self._last(first, lines.shape[1]), self._starts[first]
 
-        written = len(lines) >= WORTH_WRITING
+        written, together = len(lines) >= WORTH_WRITING, _PAIRS if len(lines) <= _FEW_LINES else 1
+        pairs = range(first // 2, -(-last // 2))
 
-        def pair(number: int) -> None:
-            for block, B in self._pair(number, written):
-                if first <= block < last:
-                    B.turn(lines[:, self._starts[block] - offset : self._starts[block + 1] - offset], transposed)
+        def turned(place: int) -> None:
+            numbers = pairs[place : place + together]
+            blocks = slice(max(first, 2 * numbers[0]), min(last, 2 * numbers[-1] + 2))
+            start, stop = self._starts[blocks.start], self._starts[blocks.stop]
+            part = lines[:, start - offset : stop - offset]
+            # Lines are far apart in memory: what is worked on several times is brought together first.
+            near = part.copy() if together > 1 else part
+            for block, B in (found for number in numbers for found in self._pair(number, written)):
+                if blocks.start <= block < blocks.stop:
+                    B.turn(near[:, self._starts[block] - start : self._starts[block + 1] - start], transposed)
+            if together > 1:
+                part[...] = near
 
         if self.keep and not written:
             assert self._squares.size  # made before there are threads
         with small_products(len(lines)) if self.each is None else one_thread():
-            for _ in (self.each or map)(pair, range(first // 2, -(-last // 2))):
+            for _ in (self.each or map)(turned, range(0, len(pairs), together)):
                 pass
 
     def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
@@ -256,6 +266,9 @@ class Mixing(FromTheLeft):
                 for signs, rows in steps:
                     passing *= signs
                     passing[rows] = dct_of_line(passing[rows])
+                if line.flags.c_contiguous:
+                    np.take(passing, order, out=line, mode="clip")  # places are in range; another mode would copy
+                    return
                 passing = passing[order]
             lines[number] = passing
 

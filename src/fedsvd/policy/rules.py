@@ -122,15 +122,11 @@ def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if plan.task is not Task.PREPARE:
         return
     if plan.least_count < policy.least_count:
-        text = (
-            f"levels are named, and means taken, from {plan.least_count} records on, {policy.least_count} are asked "
-            f"for: fewer records can be known by them; set minimum = {policy.least_count} under [prepare]"
-        )
-        yield Finding("least_count", text)
+        least = f"from {plan.least_count} records on, {policy.least_count} are asked for"
+        yield Finding("least_count", f"levels are named, and means taken, {least}: set minimum under [prepare]")
     fewest = 2 if policy.consent_to_two else policy.parties_for_full
     if plan.k < fewest and not full_outputs(plan):
-        text = f"joint numbers go to {plan.k} parties, {fewest} are asked for: each can compute the other's own of them"
-        yield Finding("parties", text)
+        yield Finding("parties", f"joint numbers go to {plan.k} parties, {fewest} are asked for: each has the others'")
 
 
 def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:

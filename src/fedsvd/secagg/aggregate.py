@@ -5,24 +5,28 @@ uniform noise, and are never handed out as a result. This file knows neither pad
 all of ``secagg`` that the CSP runs, with ``fixed_point`` and ``batches``.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, RepeatedShare, ShapeError
 from fedsvd.linalg.device import Device
 from fedsvd.secagg.sums import TAG_WORDS, SumKind
 from fedsvd.secagg.words128 import HALVES, add_into
-from fedsvd.types import Array, Ring, expect_shape
+from fedsvd.types import Array, Each, Ring, expect_shape
+
+_TOGETHER = 1 << 18  # words that one thread adds at a time
 
 
 class RunningSum:
     """The sum of one batch's shares so far, one from each of the users 1 .. k; a refused share changes nothing."""
 
-    def __init__(self, shape: tuple[int, ...], k: int, device: Device | None = None) -> None:
+    def __init__(self, shape: tuple[int, ...], k: int, device: Device | None = None, each: Each | None = None) -> None:
         if k < 2:
             raise ConfigError(f"secure aggregation needs k >= 2 users, got {k}", "invite another user")
         self._k = k
         self._received: set[int] = set()
-        self._shape, self._device = shape, device
+        self._shape, self._device, self._each = shape, device, each or map
         self._sum: Array = np.empty(shape, np.uint64) if device is None else None
 
     def add(self, user: int, share: Ring) -> None:
@@ -40,11 +44,22 @@ class RunningSum:
         elif self._received:
             self._accumulate(share)
         else:
-            np.copyto(self._sum, share)
+            self._in_parts(lambda part: np.copyto(self._sum[part], share[part]))
         self._received.add(int(user))
 
     def _accumulate(self, share: Ring) -> None:
-        np.add(self._sum, share, out=self._sum)  # uint64 wraps around: the ring Z_2^64 is the point
+        # uint64 wraps around: the ring Z_2^64 is the point.
+        self._in_parts(lambda part: np.add(self._sum[part], share[part], out=self._sum[part]))
+
+    def _in_parts(self, work: Callable[[slice], object]) -> None:
+        """Rows by rows, in as many threads as there are."""
+        rows = max(1, _TOGETHER * self._shape[0] // max(1, self._sum.size))
+
+        def part(start: int) -> None:
+            work(slice(start, start + rows))
+
+        for _ in self._each(part, range(0, self._shape[0], rows)):
+            pass
 
     @property
     def complete(self) -> bool:
@@ -68,6 +83,12 @@ class RunningSum:
         whole = self._sum.view()
         whole.flags.writeable = False
         return whole
+
+    def taken(self) -> Array:
+        """The same, handed over to be written over: this sum is at its end."""
+        self.total()
+        words, self._sum = self._sum, None
+        return words
 
     def __repr__(self) -> str:
         return f"RunningSum(shape={self._shape}, received={len(self._received)} of {self._k})"

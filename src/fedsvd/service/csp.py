@@ -15,10 +15,10 @@ from pathlib import Path
 from time import monotonic
 
 from fedsvd.cost.traffic import longest_message
-from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.device import ON_CPU, Engine, each_over
 from fedsvd.engine.player import Played, Player
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
-from fedsvd.linalg.pools import one_pool
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
@@ -112,7 +112,8 @@ class CspNode(CspHandlers):
                 job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.session_key), csp, job.stage
             )
             self._allow(plan)
-            machine = ServiceProvider(plan, self._store, self._engine.device, signer)
+            each = self._engine.each or each_over(available())
+            machine = ServiceProvider(plan, self._store, self._engine.device, signer, each)
         except FedSVDError as error:
             return self._broken(job, _failure(error, "planning"))
         except Exception as error:  # a defect of ours must not leave a job recruiting for ever

@@ -28,6 +28,16 @@ _SPACE_FIX = "free some space, name a scratch folder on a larger disk, or raise 
 NAMELESS = os.name == "posix"
 
 
+def usual_scratch() -> Path:
+    """Where scratch goes when no folder is named: TMPDIR, or where systems have space for large temporary files.
+
+    The folder for small ones, /tmp, is often in memory.
+    """
+    large = Path("/var/tmp")
+    named = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return large if not named and os.access(large, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
 def expect_space(scratch: Path, size: int) -> None:
     """Raise ``StorageError`` unless ``size`` bytes are free under ``scratch``."""
     try:

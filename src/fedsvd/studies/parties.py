@@ -5,9 +5,7 @@ an estimator, a simulation and a CSP with the members' shapes all ask these. Eac
 fix, and no key, hash or share has left the site by then. What can only be known together (whether the parties' ids
 agree) is found inside the session.
 
-``Problems`` collects all that is wrong with the parties' data in one run: three faulty files should not take three
-runs. A problem that is found is noted and the next party is looked at; at the end they are one error, in the order in
-which they were found.
+``Problems`` collects all that is wrong with the parties' data in one run, as one error, in the order it was found.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -49,7 +49,7 @@ from fedsvd.roles.service_provider.matching import Matching
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.secagg.sums import PlannedSum
-from fedsvd.types import Ring
+from fedsvd.types import Each, Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -69,16 +69,22 @@ class State(Enum):
 class ServiceProvider(Machine):
     """The CSP in one session; ``storage`` makes the block store that X' is stored in, where it is stored.
 
-    It adds up and factorises on ``device``; without one, with NumPy. ``signer`` signs certificates.
+    It adds up and factorises on ``device``; without one, with NumPy, and adds and decodes in the threads of ``each``.
+    ``signer`` signs certificates.
     """
 
     STATES = State
 
     def __init__(
-        self, plan: SessionPlan, storage: Storage, device: Device | None = None, signer: Signer | None = None
+        self,
+        plan: SessionPlan,
+        storage: Storage,
+        device: Device | None = None,
+        signer: Signer | None = None,
+        each: Each | None = None,
     ) -> None:
         super().__init__(CSP, plan)
-        self._signer = signer
+        self._signer, self._each = signer, each
         self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
         self._deposited: dict[Party, bytes] = {}
         self._rows: dict[Party, Ring] = {}
@@ -224,13 +230,13 @@ class ServiceProvider(Machine):
         self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
-        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage))
+        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage), self._each)
         return State.AGGREGATING, self._request_batch()
 
     def _request_batch(self) -> tuple[Effect, ...]:
         shape, k = self._batches[self._batch].shape, self.plan.k
         words = self.plan.mode is Mode.B
-        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device)
+        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device, self._each)
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
     def _on_padded_batch(self, sender: Party, message: PaddedBatch) -> Step:
@@ -244,7 +250,7 @@ class ServiceProvider(Machine):
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return State.AGGREGATING, ()
-        self._upload.add(self._batch, self._sum.total())
+        self._upload.add(self._batch, self._sum.taken())
         del self._sum
         self._batch += 1
         self.progress("aggregating", self._batch, len(self._batches))

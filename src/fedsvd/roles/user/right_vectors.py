@@ -59,9 +59,15 @@ class OwnVectors:
     verified: Verified | None = None
 
 
-def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
-    """This user's rows of V, transposed: written, corrected and verified as plan and sink ask for."""
+def own_vectors(work: Work, U: Float, sigma: Float, product: Float | None = None) -> Script:
+    """This user's rows of V, transposed: written, corrected and verified as plan and sink ask for.
+
+    ``product``, where it is there, is ``X_i^T U``, (n_i, r): nothing but a division is left to do.
+    """
     ill = needs_correction(sigma)
+    if product is not None:
+        Vt_i = yield from _in_memory(work, lambda: _divided(product, sigma, ill), ill)
+        return OwnVectors(_handed_over(work, Vt_i))
     if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
@@ -77,6 +83,11 @@ def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
     if work.plan.check is Check.ALL:
         verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
     return OwnVectors(made, verified)
+
+
+def _divided(product: Float, sigma: Float, ill: bool) -> tuple[Float, Float | None]:
+    Vt_i = np.ascontiguousarray((product / sigma).T)
+    return Vt_i, backend.add_gram(None, Vt_i) if ill else None
 
 
 def _fits(work: Work, r: int) -> bool:

@@ -44,6 +44,7 @@ from fedsvd.roles.user.pairs import Paired
 from fedsvd.roles.user.requests import Common, Fetch, Local, Multiply, Recover, Sum, Upload
 from fedsvd.roles.user.scripted import Asked, Ended, Scripted
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
+from fedsvd.roles.user.shared import once_for
 from fedsvd.roles.user.work import commitment_salt
 from fedsvd.types import Ring
 
@@ -139,7 +140,7 @@ class User(Paired):
         """Step 6: what the CSP made of the sum, still under the masks."""
 
         def accepted() -> Asked:
-            expect_answer(self.plan, message)
+            once_for(self._inputs.memo, message, "structure", self.plan.k, lambda: expect_answer(self.plan, message))
             if isinstance(message, Solution) and (needed := null_space_sum(self.plan, message.rank)) is not None:
                 self._planned[needed.name] = needed
             self._group.witness_answer(message)
