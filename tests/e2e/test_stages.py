@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from sklearn.decomposition import PCA
-from tests.e2e.commands import command, until
+from tests.e2e.commands import Process, command, until
 from tests.e2e.federations import federation_of
 from tests.e2e.outcomes import LONGEST, broken_everywhere, settled
 from tests.messy import NUMBERS, PARTIES, messy_hospitals, record, write_job
@@ -112,11 +112,14 @@ def test_a_regression_by_a_formula_is_that_of_statsmodels_on_the_joint_table(tmp
         shown = json.loads(approved.stdout)
         assert "missing entries become the joint mean of their column" in shown["prepare"]
         assert [each["task"] for each in shown["sessions_before"]] == ["prepare"]
-        federation.start("party/west")
-        watched = command("job", "watch", id, "--kit", federation.kits["researcher/res"], "--csp", federation.csp)
-        assert watched.returncode == 0, watched.stdout + watched.stderr
-        assert "session 1 of 2, prepare" in watched.stderr
-        assert "session 2 of 2, study" in watched.stderr
+        watched = Process("job", "watch", id, "--kit", federation.kits["researcher/res"], "--csp", federation.csp)
+        try:
+            watched.said("recruiting, session 1 of 2, prepare")  # west has not enlisted
+            federation.start("party/west")
+            watched.said("session 2 of 2, study")
+            assert watched.ended() == 0, "".join(watched.err)
+        finally:
+            watched.kill()
         table = joint.fillna(joint[NUMBERS].mean()).rename(columns=lambda name: name.replace(" ", "_"))
         expected = smf.ols("outcome ~ mean_radius + mean_texture + C(grade)", table).fit().params
         for name in PARTIES:
