@@ -13,7 +13,6 @@ from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, IdsOption, Overwrite, Parties, Quiet, Scratch
 from fedsvd.cli.output import Format, Output, number, top_of
-from fedsvd.cli.progress import shown
 from fedsvd.cli.tasks import has_name, named_parties
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
@@ -72,7 +71,7 @@ def _together(
         raise ConfigError(f"this job has no party {strangers}", f"the parties are {', '.join(names)}")
     # Files that are not named after the parties are taken in the parties' order.
     tables = [named[name] for name in names] if by_name else list(named.values())
-    with output.notices_of_warnings(names), shown(output, names) as progress:
+    with output.notices_of_warnings(names), output.progress(names) as progress:
         return predict_together(parts, tables, progress, ids)
 
 

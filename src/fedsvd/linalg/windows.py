@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from fedsvd.errors import ConfigError
 
 PAPER_BLOCK = 1000
-MIXING_BLOCK = 256
+MIXING_BLOCK = 128
 LEAST_BLOCK = 128
 """The narrowest block that a mask of the mask family may be asked to have."""
 

@@ -30,6 +30,10 @@ MOST_REFINED = 1024
 
 PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
+PANEL_WORDS = 1 << 21
+"""Words of a panel that is no larger than a cache can use, however much memory there is: 16 MiB."""
+PANEL_HEIGHT = 4
+"""Rows of a panel for each of its columns, at least, where memory allows: factors are updated by products of panels."""
 
 
 @dataclass(frozen=True)
@@ -299,12 +303,15 @@ class SessionPlan:
     def row_panels(self) -> tuple[slice, ...]:
         """The rows of X' that go up together: the paper's blocks, else whole blocks of P's last round as memory allows.
 
-        How many go together changes nothing of what P mixes.
+        How many go together changes nothing of what P mixes. Where memory allows more, a panel is still no larger than
+        what masks, words, pads and sums pass through in a cache, and no lower than a factorisation can use.
         """
         if self.published:
             return self.left_windows
         sizes = block_sizes(self.M, block_width(self.left, self.block)) if self.left is Form.MIXING else (1,) * self.M
-        most = max(self.memory // (PANELS * 8 * (self.N + self.targets)), sizes[0])
+        width = self.N + self.targets
+        in_cache = max(PANEL_WORDS // width, PANEL_HEIGHT * width)
+        most = max(min(self.memory // (PANELS * 8 * width), in_cache), sizes[0])
         count = -(-self.M // most)
         ends = [0, *accumulate(sizes)]
         cuts = sorted({ends[len(sizes) * number // count] for number in range(count + 1)})

@@ -29,7 +29,7 @@ from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
 from fedsvd.studies.parties import Extent, PartyData, label_user, misfits, one_order
-from fedsvd.studies.party_rows import some_rows, without_zero_weights
+from fedsvd.studies.party_rows import some_rows, without_zero_label_weights, without_zero_weights
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.problems import Problems, parties_named
 from fedsvd.studies.run import Outcome
@@ -221,8 +221,15 @@ def job_party_data(
     made = prepared_for(words, found.table, needed, text_columns(study), alone or split, recipe, split)
     classes = tuple(map(str, range(len(study.classes)))) if coded(job, source, labels) else study.classes
     data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
-    data = without_zero_weights(replace(data, prepared=made.report, without_link=found.without_link))
+    data = _with_weight(job, replace(data, prepared=made.report, without_link=found.without_link))
     return replace(data, remembered=_memory(job, source, found.table, labels, own_names))
+
+
+def _with_weight(job: Job, party: PartyData) -> PartyData:
+    """A party without its rows of weight 0."""
+    if job.study.task is Task.GLM and job.study.weights is not None:
+        return without_zero_label_weights(party)
+    return without_zero_weights(party)
 
 
 def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, Any]:
@@ -258,7 +265,7 @@ def _memory(
     needed = needed_numbers(study, source, labels)
     asked = with_classes(job, source, labels)
     table = remembered(asked, identified, needed, text_columns(study), vertical(job))
-    memory = without_zero_weights(party_data(table, labels, id, study.sort_by_id, **beside))
+    memory = _with_weight(job, party_data(table, labels, id, study.sort_by_id, **beside))
     return replace(memory, table=under_own_names(memory.table, own))
 
 

@@ -21,7 +21,7 @@ from fedsvd.wire.reader import Reader, decode_array, encode_array, malformed
 VERSION = 2
 _MAGIC = b"FSVD"
 _HEAD = struct.Struct("<4sBB32s")
-_MOST_ITEMS = 1 << 24  # blocks of a mask: 50 million columns in blocks of ten are 5 million
+MOST_ITEMS = 1 << 24  # blocks of a mask: 50 million columns in blocks of ten are 5 million
 _MOST_TEXT = 1 << 16
 
 Parts = list[bytes | memoryview]
@@ -102,7 +102,7 @@ def _many(inner: Field) -> Field:
     def counted(reader: Reader) -> tuple[Any, ...]:
         (count,) = struct.unpack("<I", reader.take(4))
         # Every item takes at least a byte, so a count beyond what is left is a lie.
-        if count > min(_MOST_ITEMS, reader.left):
+        if count > min(MOST_ITEMS, reader.left):
             raise malformed()
         return tuple(read(reader) for _ in range(count))
 

@@ -336,5 +336,5 @@ def test_numbers_of_parties_become_their_names():
 
 
 def test_a_job_that_is_written_as_json_is_the_same_job(tmp_path):
-    """What the one-liners make of their options goes through the same door as a file."""
+    """What the one-liners make of their options goes through the same check as a file."""
     assert job_from(json.loads(json.dumps(record(components=2))), tmp_path) == job_from(record(components=2), tmp_path)
