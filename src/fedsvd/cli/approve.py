@@ -13,7 +13,7 @@ from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.protocol.tasks import FACTORS, Item, Split, Task
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.serve import enlist_now
@@ -124,9 +124,10 @@ def size_of(plan: SessionPlan) -> str:
     """How much is computed on, and how much comes out: the numbers that what others can derive depends on."""
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     of = f"{samples} samples x {features} features"
-    if plan.task not in (Task.SVD, Task.LSA, Task.PCA):
+    if plan.task not in (*FACTORS, Task.PCR):
         return of
-    return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
+    chosen = f", of which {plan.rule} takes some" if plan.rule else ""
+    return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components{chosen}"
 
 
 def _show(console: Console, considered: Considered, link: str | None) -> None:

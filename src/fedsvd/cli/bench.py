@@ -22,7 +22,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.lab.scale import Case, Step, exponent, generation, measured, modelled
 from fedsvd.protocol.tasks import Task
 from fedsvd.results.folder import expect_free
-from fedsvd.studies.job_file import bytes_of
+from fedsvd.studies.job_values import bytes_of
 from fedsvd.types import byte_size
 
 bench = typer.Typer(no_args_is_help=True, help="Speed, memory and bytes, measured on this machine.")

@@ -31,7 +31,13 @@ Parties = Annotated[
     list[str],
     typer.Option("--party", metavar="[NAME=]FILE", help="A party's table, once for each party; named by its file."),
 ]
-Components = Annotated[int | None, typer.Option(min=1, help="How many components; all where left out.")]
+Components = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COUNT|SHARE|RULE",
+        help="How many components; all where left out. PCA: a share of variance, mle, parallel, gavish-donoho, too.",
+    ),
+]
 SplitOption = Annotated[
     Split, typer.Option("--split", help="horizontal: parties hold different rows. vertical: different columns.")
 ]

@@ -1,4 +1,4 @@
-"""``fedsvd svd``, ``pca``, ``lsa`` and ``lr``: a study without a job file, with the options that a job file has.
+"""``fedsvd svd``, ``pca``, ``lsa``, ``lr``, ``cca`` and ``pcr``: a study without a job file, with the options that a job file has.
 
 The commands are made from the model of the job file (``studies.job_file``): a key of ``[job]`` is an option of every
 task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.
@@ -107,6 +107,8 @@ def job_from_options(
 ) -> Job:
     """The job that a job file with these options would describe; options that were left out are left out there."""
     section = {key: value for key, value in study.items() if value not in (None, [], ())}
+    if isinstance(section.get("components"), str):
+        section["components"] = _count(section["components"])
     named = [word.strip() for words in section.pop("release", ()) for word in words.split(",") if word.strip()]
     if named:
         default = [str(item) for item in RELEASED_BY_DEFAULT[task] if item is not Item.OWN_PART]
@@ -125,6 +127,16 @@ def job_from_options(
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())
+
+
+def _count(word: str) -> int | float | str:
+    """A number of components, a share or the name of a rule, as a job file would have it."""
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
 
 
 def _names(words: str) -> list[str]:

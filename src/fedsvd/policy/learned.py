@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Mode, Scheme, Split, Task, Trust
 
 _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
@@ -36,6 +36,8 @@ def full_outputs(plan: SessionPlan) -> bool:
     """
     if plan.mode is Mode.A:
         return True
+    if plan.task is Task.CCA:
+        return True
     if plan.task not in _FACTORS:
         return False
     r = components(plan)
@@ -48,12 +50,16 @@ def components(plan: SessionPlan) -> int:
 
 
 def freedom(plan: SessionPlan) -> int:
-    """n - p: rows of a regression beyond its coefficients, the intercept among them; split rows."""
+    """n - p: rows of a regression beyond its coefficients, the intercept among them; of CCA beyond all columns."""
+    if plan.task is Task.CCA:
+        return plan.m - plan.n - 1
     return plan.n - plan.m - int(plan.centre)
 
 
 def freedom_in_words(plan: SessionPlan) -> str:
     """n, p and n - p of a regression."""
+    if plan.task is Task.CCA:
+        return f"{plan.m} rows less {plan.n} columns and the mean leave {freedom(plan)}"
     return f"{plan.n} records less {plan.m + int(plan.centre)} coefficients leave n - p = {freedom(plan)}"
 
 
@@ -161,6 +167,11 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {seen}; "
             "that this is nothing more is tested, and assumed, not proven."
         )
+    if plan.task is Task.CCA:
+        yield (
+            "The singular values are those of orthonormal tables, whose scale is known: the CSP learns the correlations "
+            f"of the first {components(plan)} canonical variables."
+        )
     if plan.task is Task.LR:
         yield from _csp_labels(plan)
 
@@ -179,6 +190,8 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
 
 def _parties(plan: SessionPlan) -> Iterator[str]:
     m, r = plan.m, components(plan)
+    if plan.task is Task.CCA:
+        yield from _canonical(plan)
     if plan.task in _FACTORS:
         spectrum = plan.releases(Item.SPECTRUM)
         yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
@@ -188,20 +201,27 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
         else:
             yield f"Every party learns the top {r} directions of the joint data and its total variance."
+        if plan.rule:
+            yield f"Of these each party takes the first at home, as many as the rule says: {plan.rule}."
+        if plan.permutes:
+            yield _permuted(plan)
         if plan.releases(Item.OWN_PART):
             yield "Each party alone gets its own part: right vectors or scores."
-    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels and plan.centre):
-        spread = " and spread" if plan.unit_variance or plan.task is Task.LR else ""
+    if plan.task is Task.PCA or (plan.joins_labels and plan.centre):
+        spread = " and spread" if plan.unit_variance or plan.joins_labels else ""
         yield f"Every party learns the joint mean{spread} of each of the {m} features."
     if plan.task is Task.LR and plan.stacks_labels:
         yield "Each party alone gets the coefficients of its own columns; all get the intercept."
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
         yield "Where rank is lost, every party learns which part of what cannot be separated lies with the others."
-    elif plan.task is Task.LR:
+    elif plan.joins_labels:
         if plan.mode is Mode.A:
             yield _joint_gram(plan)
         yield "Every party gets all coefficients and the intercept."
-        if plan.releases(Item.INFERENCE):
+        if plan.task is Task.PCR:
+            how = f"as many as the rule says: {plan.rule}" if plan.rule else f"the first {r}"
+            yield f"Every party takes components of the features ({how}) and their table from that matrix."
+        elif plan.releases(Item.INFERENCE):
             yield (
                 "Every party computes standard errors, tests and intervals of all coefficients from that matrix; their "
                 f"covariance says no less than it does. {freedom_in_words(plan)}."
@@ -214,10 +234,29 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
 
 def _joint_gram(plan: SessionPlan) -> str:
     """What mode A means for every party, in one sentence."""
-    of = " of features and labels" if plan.task is Task.LR else ""
+    of = " of features and labels" if plan.joins_labels else ""
     return (
         f"All parties will hold the joint Gram matrix{of} ({plan.M} x {plan.M}), with it all singular values and "
         "vectors, and each the sum of the others' alone."
+    )
+
+
+def _canonical(plan: SessionPlan) -> Iterator[str]:
+    """What canonical correlations show of the parties' columns."""
+    r = components(plan)
+    yield f"Every party gets the first {r} canonical correlations, and the common variables U ({plan.m} x {r})."
+    yield "Each party alone gets the weights and loadings of its own columns."
+    yield "Every party learns how many linearly independent columns all parties have together."
+    if plan.k > 2:
+        yield f"Every party can compute the sum of the others' scores of every record on these {r} variables."
+
+
+def _permuted(plan: SessionPlan) -> str:
+    """What parallel analysis shows beyond the joint Gram matrix."""
+    return (
+        f"Every party gets {PERMUTED_TABLES} Gram matrices of tables whose columns every party permuted among its own "
+        "records: with them how the others' values are spread beyond mean and variance, and of a party with a handful "
+        "of records the values themselves."
     )
 
 
@@ -225,6 +264,9 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
     """What a sum over two parties says of either: its own part is known to each."""
     if plan.k > 2:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
+        return
+    if plan.task is Task.CCA:
+        yield from _two_canonical(plan)
         return
     if full_outputs(plan):
         full = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)
@@ -236,6 +278,20 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
         yield "With two parties, each learns the other's total energy, and its mean where a mean is taken."
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
         yield f"With two parties, party {plan.label_user} learns the other's partial score of every record."
+
+
+def _two_canonical(plan: SessionPlan) -> Iterator[str]:
+    """What one of two parties can compute of the other's columns: its scores, and the space that they span."""
+    r = components(plan)
+    yield f"With two parties, each can compute the other's scores of every record on these {r} canonical variables."
+    for index, n_i in enumerate(plan.counts, start=1):
+        if n_i == 1:
+            yield f"Party {index} has one column: the other can compute it but for its mean and its scale."
+        elif r >= n_i:
+            yield (
+                f"Party {index} has {n_i} columns, and the other can compute the space that they span: its table but "
+                f"for means and an unknown {n_i} x {n_i} matrix."
+            )
 
 
 def _collusion(plan: SessionPlan) -> str:

@@ -22,7 +22,9 @@ from fedsvd.policy.learned import (
 )
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Scheme, Task, Trust
+from fedsvd.protocol.tasks import FACTORS, Item, Mode, Scheme, Task, Trust
+
+_FEW_TO_PERMUTE = 10  # records whose orders can all be tried
 
 
 @dataclass(frozen=True)
@@ -117,21 +119,39 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
     else:
         derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
+    if plan.task is Task.CCA:
+        yield Finding(
+            "parties",
+            f"the first {r} canonical variables go to {plan.k} parties, {fewest} are asked for: " + _canonical(plan),
+        )
+        return
     what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
     if plan.mode is Mode.A and not plan.releases(Item.SPECTRUM):
         what = "all entries of the joint Gram matrix"
     yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
 
 
+def _canonical(plan: SessionPlan) -> str:
+    if plan.k == 2:
+        return "either can compute the other's scores of every record on them"
+    return "each can compute the sum of the others' scores of every record on them"
+
+
 def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if plan.task is Task.PREDICT:
         return
     full = full_outputs(plan)
+    if plan.task is Task.CCA:  # as many variables as the narrowest table has columns span all of these
+        full = components(plan) >= min(plan.counts)
     fewest = policy.records_for_full if full else policy.records
     for index, n_i in enumerate(plan.counts, start=1):
         if n_i >= fewest:
             continue
-        if n_i == 1 and full:
+        if n_i == 1 and plan.task is Task.CCA:
+            derived = "its scores are this column, but for mean and scale"
+        elif plan.permutes and n_i < _FEW_TO_PERMUTE:
+            derived = "the Gram matrices of its permuted columns can give the values of each column away"
+        elif n_i == 1 and full:
             who = "the other party" if plan.k == 2 else "the others, who may pool what they hold,"
             derived = f"{who} can compute it up to its sign"
         elif n_i == 1:
@@ -143,7 +163,12 @@ def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if not plan.releases(Item.INFERENCE) or not policy.least_freedom or freedom(plan) >= policy.least_freedom:
+    judged = plan.releases(Item.INFERENCE) or plan.task is Task.CCA
+    if not judged or not policy.least_freedom or freedom(plan) >= policy.least_freedom:
+        return
+    if plan.task is Task.CCA:
+        derived = "with none, correlations are 1 whatever the data, and the common variables are one party's columns"
+        yield Finding("freedom", f"{freedom_in_words(plan)}, {policy.least_freedom} are asked for: {derived}")
         return
     derived = "there is no error to estimate, and the fit is the labels themselves"
     if freedom(plan) > 0:
@@ -152,7 +177,7 @@ def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or policy.most_components is None:
+    if plan.task not in (*FACTORS, Task.PCR) or policy.most_components is None:
         return
     r = components(plan)
     if r > policy.most_components:
@@ -163,7 +188,13 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not gram_by_consent(plan) or policy.consent_to_gram:
         return
     agrees = "an owner who agrees writes consent_to_gram = true into policy.toml"
-    if plan.releases(Item.INFERENCE):
+    if plan.task is Task.PCR:
+        yield Finding(
+            "mode",
+            f"a regression on components is asked for: all parties will hold the joint Gram matrix of features and "
+            f"labels ({plan.M} x {plan.M}), which a few components do not determine; {agrees}",
+        )
+    elif plan.releases(Item.INFERENCE):
         yield Finding(
             "mode",
             f"inference is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), and a ridge "

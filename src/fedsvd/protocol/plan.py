@@ -18,7 +18,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.parties import CSP, TA, Party, user
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import FACTORS, LABELLED, Check, Item, Mode, Rule, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
@@ -40,6 +40,7 @@ class SessionPlan:
     counts: tuple[int, ...]  # columns n_i of X_i, user by user
     release: tuple[Item, ...]
     components: int | None = None
+    rule: str = ""  # how many components are taken at home, once all of U and S are known; "" for all that are released
     centre: bool = False  # for regression: fit an intercept
     unit_variance: bool = False
     full_matrices: bool = False
@@ -155,7 +156,22 @@ class SessionPlan:
     @property
     def factors(self) -> bool:
         """Whether the CSP is asked for U and S."""
-        return self.task in (Task.SVD, Task.LSA, Task.PCA)
+        return self.task in FACTORS
+
+    @property
+    def joins_labels(self) -> bool:
+        """Whether labels are further rows below the features: a regression on split rows."""
+        return self.task in LABELLED and not self.stacks_labels
+
+    @property
+    def own_vectors(self) -> bool:
+        """Whether users make right singular vectors of their own."""
+        return self.task in (Task.SVD, Task.LSA, Task.CCA) and self.releases(Item.OWN_PART)
+
+    @property
+    def permutes(self) -> bool:
+        """Whether users add up tables whose columns they permuted (parallel analysis)."""
+        return self.rule == Rule.PARALLEL
 
     @property
     def challenges(self) -> bool:

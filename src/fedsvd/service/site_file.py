@@ -26,7 +26,7 @@ from fedsvd.identity.kit import Kit
 from fedsvd.identity.names import KitRole
 from fedsvd.storage import private
 from fedsvd.storage.toml import read_toml
-from fedsvd.studies.job_file import bytes_of
+from fedsvd.studies.job_values import bytes_of
 from fedsvd.types import byte_size
 
 SITE = "site.toml"

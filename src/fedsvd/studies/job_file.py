@@ -7,7 +7,6 @@ lengths are limited: a submitted job is stored by the CSP and read by every memb
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,30 +19,22 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
-    StrictInt,
     StringConstraints,
     ValidationError,
-    WithJsonSchema,
+    model_validator,
 )
 
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
-from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import RENAMED, Check, Ids, Item, Mode, Scheme, Split, Task, Trust, Write
+from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
+from fedsvd.studies.job_values import TASKS, Bytes, Column, Columns, Components, Count, Name, Text, scheme_of
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
-TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR)
-SCHEMES = ("auto", *Scheme)
 LARGEST_FILE = 256 << 10  # bytes
 MOST_PARTIES = 500
-_MOST_LABELS = 1000
-_LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them
-_LONGEST_PLACE = 4000
-_LARGEST_COUNT = 2**48
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Keys that are no option of the study itself, and the tasks that heed them.
 _ONLY_HERE = {
     "label_party": (Task.LR,),
@@ -51,48 +42,18 @@ _ONLY_HERE = {
     "inference": (Task.LR,),
     "write": (Task.SVD, Task.PCA, Task.LSA),
 }
+_OF_SPLIT_ROWS = (Task.PCA, Task.PCR)
 
 
 def applies(key: str, task: Task) -> bool:
     """Whether a study of this task may say something by this key of ``[job]``."""
     if key == "release":
         return bool(ON_REQUEST[task])
-    if task is Task.PCA and key in ("split", "sort_by_id", "ids"):
+    if key == "split" and task is Task.CCA:
+        return False  # its columns are split over the parties
+    if task in _OF_SPLIT_ROWS and key in ("split", "sort_by_id", "ids"):
         return False  # its samples are split over the parties, and no row is another party's too
     return task in {**ONLY_FOR, **_ONLY_HERE}.get(key, TASKS)
-
-
-def bytes_of(text: object) -> object:
-    """A number of bytes, from a whole number or a text such as ``"512 MiB"``; anything else as it is."""
-    if not isinstance(text, str):
-        return text
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", text.lower())
-    if found is None or found[2] not in _UNITS:
-        raise ValueError('a number of bytes, or a text such as "512 MiB" or "2 GB"')
-    return int(min(float(found[1]) * _UNITS[found[2]], 2.0 * _LARGEST_COUNT))
-
-
-def _scheme(value: object) -> object:
-    """A scheme's name; one of protocol 1 is answered with the name that took its place."""
-    if isinstance(value, str) and value in RENAMED:
-        raise ValueError(f'{value!r} is a scheme of protocol 1: write scheme = "{RENAMED[value]}"')
-    return one_of(value, SCHEMES)
-
-
-Name = Annotated[str, StringConstraints(pattern=NAME, max_length=64)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_PLACE)]
-Column = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_NAME)]
-_ONE = {"type": "string", "minLength": 1, "maxLength": _LONGEST_NAME}
-_NAMES = {"anyOf": [_ONE, {"type": "array", "items": _ONE, "maxItems": _MOST_LABELS}]}
-Columns = Annotated[
-    tuple[Column, ...],
-    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
-    Field(max_length=_MOST_LABELS),
-    WithJsonSchema(_NAMES),
-]
-Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
-_AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}
-Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1, le=_LARGEST_COUNT), WithJsonSchema(_AMOUNT)]
 
 
 class _Section(BaseModel):
@@ -105,7 +66,7 @@ class StudySection(_Section):
     name: Name
     task: Annotated[Task, BeforeValidator(lambda value: one_of(value, TASKS))]
     split: Annotated[Split, BeforeValidator(lambda value: one_of(value, Split))] = Split.HORIZONTAL
-    components: Count | None = None
+    components: Components | None = None
     release: (
         Annotated[
             tuple[Annotated[Item, BeforeValidator(lambda value: one_of(value, Item))], ...], Field(max_length=len(Item))
@@ -128,18 +89,31 @@ class StudySection(_Section):
     write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
 
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_are_split(cls, record: Any) -> Any:
+        """Canonical correlations are of split columns, and need not say so."""
+        cca = isinstance(record, Mapping) and record.get("task") == Task.CCA
+        return {"split": str(Split.VERTICAL), **record} if cca else record
+
+    @property
+    def rule(self) -> str:
+        """How the number of components is found; "" where it is given, or all are asked for."""
+        return self.components if isinstance(self.components, str) else ""
+
     @property
     def asked(self) -> tuple[Item, ...] | None:
-        """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
-        if not self.inference:
-            return self.release
-        return (*(self.release or released(self.task, None)), Item.INFERENCE)
+        """What is asked to be released: ``inference = true``, or a rule, is short for its place in ``release``."""
+        more = (Item.INFERENCE,) if self.inference else ()
+        if self.rule and self.task is Task.PCA and Item.SPECTRUM not in (self.release or ()):
+            more = (*more, Item.SPECTRUM)
+        return (*(self.release or released(self.task, None)), *more) if more else self.release
 
 
 class MasksSection(_Section):
     """``[masks]``: how data is hidden; all of it optional."""
 
-    scheme: Annotated[str, BeforeValidator(lambda value: _scheme(value))] = "auto"
+    scheme: Annotated[str, BeforeValidator(scheme_of)] = "auto"
     mode: Annotated[Mode, BeforeValidator(lambda value: one_of(value, Mode))] | None = None
     block_size: Count | None = None
 
@@ -243,7 +217,8 @@ def study_of(job: Job, label_user: int = 0) -> Study:
     return Study(
         task=study.task,
         split=study.split,
-        components=study.components,
+        components=study.components if isinstance(study.components, int) else None,
+        rule=study.rule,
         scheme=job.masks.scheme,
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,

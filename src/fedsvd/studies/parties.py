@@ -23,7 +23,7 @@ from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Split, Task
+from fedsvd.protocol.tasks import LABELLED, Split, Task
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -93,7 +93,7 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     """X_i, (m, n_i): the table as it is when columns are split, transposed when rows are."""
     if study.split is Split.VERTICAL:
         return party.table
-    if study.task is Task.LR:
+    if study.task in LABELLED:
         if party.labels is None:
             raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
         return Stacked(party.table, party.labels).T
@@ -115,7 +115,7 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
         try:
-            if study.task is Task.LR:
+            if study.task in LABELLED:
                 _expect_labels(study, index, party)
             if study.task is Task.PREDICT:
                 _expect_weights(index, party)
@@ -211,7 +211,7 @@ def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence
 
 def brings_labels(task: Task, split: Split, name: str, present: bool, asked: str | None) -> bool:
     """Whether this party brings the labels, as far as it can know alone: ``label_user`` is for when all have said."""
-    if task is not Task.LR:
+    if task not in LABELLED:
         return False
     if split is Split.HORIZONTAL or asked == name:
         return True

@@ -9,7 +9,7 @@ from fedsvd import __version__
 from fedsvd.cli import study
 from fedsvd.cli.options import SchemeName
 from fedsvd.errors import FedSVDError
-from fedsvd.studies.job_file import SCHEMES
+from fedsvd.studies.job_values import SCHEMES
 
 
 def test_the_version_is_told(fedsvd):

@@ -31,7 +31,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import pca, prediction, regression, svd
+from fedsvd.roles.user import cca, pca, pcr, prediction, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -64,6 +64,8 @@ _SCRIPTS = {
     "pca": pca.script,
     "lr": regression.script,
     "predict": prediction.script,
+    "cca": cca.script,
+    "pcr": pcr.script,
 }
 
 
