@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.output import Format
-from fedsvd.protocol.tasks import Check, Ids, Mode, Split, Trust, Write
+from fedsvd.protocol.tasks import Check, Ids, Mode, Rule, Split, Trust, Write, is_rule
 
 
 class SchemeName(StrEnum):
@@ -31,10 +31,20 @@ Parties = Annotated[
     list[str],
     typer.Option("--party", metavar="[NAME=]FILE", help="A party's table, once for each party; named by its file."),
 ]
+
+
+def _count(value: str | None) -> str | None:
+    """A number of components, a share of the variance or a rule."""
+    if value is None or is_rule(value) or (value.isdecimal() and int(value) > 0):
+        return value
+    raise typer.BadParameter(f"not a number from 1 up, a share between 0 and 1, or one of {', '.join(Rule)}.")
+
+
 Components = Annotated[
     str | None,
     typer.Option(
         metavar="COUNT|SHARE|RULE",
+        callback=_count,
         help="How many components; all where left out. PCA: a share of variance, mle, parallel, gavish-donoho, too.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""``fedsvd svd``, ``pca``, ``lsa``, ``lr``, ``cca`` and ``pcr``: a study without a job file, with the options that a job file has.
+"""``fedsvd svd``, ``pca``, ``lsa``, ``lr``, ``cca``, ``pcr``: a study without a job file, with the options of one.
 
 The commands are made from the model of the job file (``studies.job_file``): a key of ``[job]`` is an option of every
 task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.

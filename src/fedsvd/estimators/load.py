@@ -20,10 +20,11 @@ from fedsvd.estimators.linear_regression import FederatedLinearRegression, Party
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.svd import FederatedSVD
-from fedsvd.protocol.tasks import Ids, Item, Split, Task
+from fedsvd.protocol.tasks import Ids, Item, Split, Task, share_in
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import party_folders, read_result
+from fedsvd.statistics.components import Choice
 from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.types import Float
 
@@ -121,8 +122,11 @@ def _factors(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
 def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, arrays = here.plan, here.arrays
     spectrum = plan.releases(Item.SPECTRUM)
-    found = FederatedPCA(plan.components, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
+    asked = float(plan.rule) if share_in(plan.rule) else plan.rule or plan.components
+    found = FederatedPCA(asked, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
     wanted = plan.components or min(plan.m, plan.n)
+    if plan.rule:
+        wanted = here.facts["choice"]["count"]
     found.rank_, found.n_components_, found.n_samples_ = here.rank, wanted, plan.n
     found.mean_ = arrays["mean"]
     found.components_ = padded(arrays["components"], wanted, axis=0)
@@ -130,7 +134,12 @@ def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
         found.scale_ = np.where(arrays["scale"] > 0, arrays["scale"], 1.0)
     _described(found, here, parts)
     if spectrum:
-        found._explain(padded(arrays["singular_values"], wanted, axis=0), here.facts["total_energy"])
+        sigma = arrays["singular_values"]
+        found._explain(padded(sigma[:wanted], wanted, axis=0), here.facts["total_energy"])
+        if plan.components is None:
+            found.left_out_singular_values_ = sigma[wanted:]
+    if plan.rule:
+        found.choice_ = Choice(plan.rule, wanted, arrays.get("spectrum_threshold"))
     own = (part.arrays["scores"] for part in parts if "scores" in part.arrays)
     found.parties_ = tuple(PartyScores(found.mean_, arrays["components"], scores) for scores in own)
     return found

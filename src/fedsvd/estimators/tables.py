@@ -205,7 +205,8 @@ def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
         _expect_two_sides(X)
         if estimator.id is not None and estimator.id in [str(name) for name in getattr(X, "columns", ())]:
             return _like_fitted(estimator, open_source(X))
-        return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE))
+        finite = "allow-nan" if getattr(estimator, "missing", "error") == "project" else True
+        return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE, ensure_all_finite=finite))
     source = open_source(X)
     if estimator.id is not None and estimator.id in (source.names or ()):
         source = source.without([estimator.id])

@@ -169,8 +169,8 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         )
     if plan.task is Task.CCA:
         yield (
-            "The singular values are those of orthonormal tables, whose scale is known: the CSP learns the correlations "
-            f"of the first {components(plan)} canonical variables."
+            "The singular values are those of orthonormal tables, whose scale is known: the CSP learns the first "
+            f"{components(plan)} canonical correlations."
         )
     if plan.task is Task.LR:
         yield from _csp_labels(plan)

@@ -36,6 +36,7 @@ OTHER = {
     "counts": (9, 4),
     "release": (Item.COMPONENTS,),
     "components": 2,
+    "rule": "mle",
     "centre": True,
     "unit_variance": True,
     "full_matrices": True,
