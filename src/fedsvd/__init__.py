@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
+    from fedsvd.estimators.cca import FederatedCCA
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
     from fedsvd.estimators.load import load
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
+    from fedsvd.estimators.pcr import FederatedPCR
     from fedsvd.estimators.prepared import prepared
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "FederatedCCA",
     "FederatedLSA",
     "FederatedLinearRegression",
     "FederatedPCA",
+    "FederatedPCR",
     "FederatedSVD",
     "Policy",
     "__version__",
@@ -36,6 +40,14 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Written out, not importlib with a computed name: the import rules read this file.
     match name:
+        case "FederatedCCA":
+            from fedsvd.estimators import cca
+
+            return cca.FederatedCCA
+        case "FederatedPCR":
+            from fedsvd.estimators import pcr
+
+            return pcr.FederatedPCR
         case "FederatedLinearRegression":
             from fedsvd.estimators import linear_regression
 

@@ -18,7 +18,7 @@ from fedsvd.cli.tasks import has_name, named_parties
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import Ids, Split, Task
+from fedsvd.protocol.tasks import LABELLED, Ids, Split, Task
 from fedsvd.results.folder import expect_free
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_feature, by_sample
@@ -44,6 +44,9 @@ def predict(
     if out is not None:
         expect_free(out, overwrite)
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
+    if model.task is Task.CCA:
+        fix = "fedsvd.load(FOLDER).variates(rows, party) applies a party's own weights"
+        raise ConfigError("canonical correlations are not applied to new tables by this command", fix)
     if model.task is Task.LR and model.split is Split.VERTICAL:
         found = _together(output, results, model, named, any(map(has_name, party)), ids)
     else:
@@ -90,7 +93,7 @@ def _alone(results: Path, model: PartyResult, named: dict[str, MatrixSource]) ->
 
 def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyResult:
     data = new_data(model, table)
-    if model.task is Task.LR:
+    if model.task in LABELLED:
         predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
         return predicted(model, predictions, data)
     return by_sample(model.emptied(), "scores", estimator.transform(data.table), data.ids)

@@ -5,6 +5,7 @@ alone has the weights, loadings and scores of its own columns. Tests need all co
 were asked for, or there are more parties, there is no table of them, and a fact says why.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.cca import CCAResult
 from fedsvd.statistics.cca import WilksTest, correlations, wilks
-from fedsvd.statistics.undefined import Undefined
+from fedsvd.statistics.undefined import NO_FREEDOM, Undefined
 from fedsvd.types import Float
 
 SHARED = ("correlations", "wilks")
 """Names of arrays and tables that all parties have."""
+OWN_ARRAYS = ("weights", "canonical_loadings", "column_means", "variates")
+"""Names of arrays that each party has of its own columns."""
 _TESTED = ("wilks", "f", "df1", "df2", "f_p", "chi2", "chi2_p")
 
 
@@ -44,6 +47,16 @@ def tests_of(computed: CCAResult, k: int, rows: int) -> tuple[WilksTest, ...] | 
     if len(computed.sigma) < min(pair):
         return Undefined(f"Wilks' test needs all {min(pair)} correlations, {len(computed.sigma)} were asked for")
     return wilks(correlations_of(computed, k), rows, *pair)
+
+
+def tests_from(said: Mapping[str, Sequence[float | None]]) -> tuple[WilksTest, ...]:
+    """The tests that a result's facts have; a number that is missing there is not defined."""
+    rows = zip(*(said[name] for name in _TESTED), strict=True)
+    found = []
+    for first, cells in enumerate(rows):
+        values: list[Any] = [NO_FREEDOM if cell is None else cell for cell in cells]
+        found.append(WilksTest(first, **dict(zip(_TESTED, values, strict=True))))
+    return tuple(found)
 
 
 def with_correlations(to: PartyResult, computed: CCAResult) -> PartyResult:

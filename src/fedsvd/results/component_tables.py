@@ -16,14 +16,15 @@ from fedsvd.results.result import PartyResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.statistics.components import Choice
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.projection import Components, Outliers, outliers, standardised
-from fedsvd.statistics.table import columns, values
-from fedsvd.statistics.undefined import Undefined, is_number
+from fedsvd.statistics.table import columns, model_from, values
+from fedsvd.statistics.undefined import Undefined, is_array, is_number
 from fedsvd.types import Float
 
 _PANEL_BYTES = 1 << 26
 LEVEL = 0.95
-ARRAYS = ("loadings", "spectrum_threshold", "component_coefficients")
+ARRAYS = ("loadings", "spectrum_threshold", "component_coefficients", "component_covariance")
 """Names of arrays and tables that all parties of a PCA, or of a regression on components, have."""
 
 
@@ -71,8 +72,21 @@ def with_component_table(to: PartyResult, computed: PCRResult) -> PartyResult:
     if len(each) > 1:
         joined = {"target": [name for name in to.targets for _ in each[0]["term"]]} | joined
     said = {name: values(model) for name, model in zip(to.targets, computed.inference, strict=True)}
-    found = np.stack([model.coefficients for model in computed.inference])
-    return to.adding({"component_coefficients": found}, Table("component_coefficients", joined), {"components": said})
+    arrays = {"component_coefficients": np.stack([model.coefficients for model in computed.inference])}
+    matrices = [model.covariance for model in computed.inference if is_array(model.covariance)]
+    if len(matrices) == len(computed.inference):
+        arrays["component_covariance"] = np.stack(matrices)
+    return to.adding(arrays, Table("component_coefficients", joined), {"components": said})
+
+
+def component_models(result: PartyResult) -> tuple[LinearInference, ...]:
+    """The tables of the components of a result, as written or as read back."""
+    said, found = result.facts["components"], result.arrays["component_coefficients"]
+    covariance = result.arrays.get("component_covariance")
+    return tuple(
+        model_from(said[name], found[k], True, None if covariance is None else covariance[k], None)
+        for k, name in enumerate(result.targets)
+    )
 
 
 def with_outliers(to: PartyResult, computed: PCAResult, table: MatrixSource, ids: NDArray[Any] | None) -> PartyResult:

@@ -1,9 +1,9 @@
-"""scikit-learn's own checks of an estimator: all of them, on all four, on both splits."""
+"""scikit-learn's own checks of an estimator: all of them, on all estimators, on both splits."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fedsvd import FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedSVD
+from fedsvd import FederatedCCA, FederatedLinearRegression, FederatedLSA, FederatedPCA, FederatedPCR, FederatedSVD
 
 # scikit-learn sets random_state to a number wherever there is one, and fits labels of 0 and 1; both warn.
 pytestmark = pytest.mark.filterwarnings("ignore::fedsvd.errors.PrivacyWarning", "ignore::fedsvd.errors.DataWarning")
@@ -14,6 +14,11 @@ ESTIMATORS = [
     FederatedPCA(),
     FederatedPCA(n_components=1, unit_variance=True, n_parties=3),
     FederatedPCA(n_components=0.9),
+    FederatedPCA(n_components=1, whiten=True),
+    FederatedPCA(n_components="parallel", unit_variance=True),
+    FederatedCCA(),
+    FederatedPCR(unit_variance=True, n_parties=3),
+    FederatedPCR(),
     FederatedLSA(n_components=1),
     FederatedLSA(n_components=1, split="vertical"),
     FederatedLinearRegression(),
