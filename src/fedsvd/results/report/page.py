@@ -14,7 +14,7 @@ from fedsvd.errors import MissingExtra
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import LABELLED, Item, Mode, Split, Task, Trust, share_in
 from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
@@ -92,10 +92,13 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
     plan, rows = result.plan, []
     if plan.split is Split.VERTICAL:
         rows.append(("rows", how_rows_belong(plan)))
-    if plan.task is Task.PCA and plan.unit_variance:
+    if "choice" in result.facts:
+        rows.append(("components taken", f"{result.facts['choice']['count']}, by the rule {plan.rule}"))
+    if plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
-    if plan.task is Task.LR:
+    if plan.task in LABELLED:
         rows.append(("target", ", ".join(result.targets)))
+    if plan.task is Task.LR:
         rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (ordinary least squares)"))
     if result.label_holder:
         rows.append(("labels held by", result.label_holder))
@@ -169,10 +172,10 @@ def job_file(result: PartyResult) -> str:
     """The study as a job file, without paths."""
     plan = result.plan
     keys: dict[str, object] = {"name": result.job, "task": str(plan.task), "split": str(plan.split)}
-    if plan.components is not None:
-        keys["components"] = plan.components
+    if plan.components is not None or plan.rule:
+        keys["components"] = share_in(plan.rule) or plan.rule or plan.components
     keys["release"] = [str(item) for item in plan.release if item is not Item.OWN_PART]
-    if plan.task is Task.LR:
+    if plan.task in LABELLED:
         keys["label"] = list(result.targets)
         keys |= {"label_party": result.label_holder} if result.label_holder else {}
         keys |= {"alpha": plan.alpha} if plan.alpha else {}

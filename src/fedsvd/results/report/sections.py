@@ -17,6 +17,8 @@ TASKS = {
     Task.LSA: "Latent semantic analysis",
     Task.LR: "Linear regression",
     Task.PREDICT: "Prediction",
+    Task.CCA: "Canonical correlation analysis",
+    Task.PCR: "Principal component regression",
 }
 
 
