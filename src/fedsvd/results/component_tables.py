@@ -83,10 +83,12 @@ def component_models(result: PartyResult) -> tuple[LinearInference, ...]:
     """The tables of the components of a result, as written or as read back."""
     said, found = result.facts["components"], result.arrays["component_coefficients"]
     covariance = result.arrays.get("component_covariance")
-    return tuple(
-        model_from(said[name], found[k], True, None if covariance is None else covariance[k], None)
-        for k, name in enumerate(result.targets)
-    )
+    models = []
+    for k, name in enumerate(result.targets):
+        # Scores are uncorrelated, so that none inflates the variance of another.
+        vif = None if "vif" in said[name]["not_defined"] else np.ones(found.shape[1] - 1)
+        models.append(model_from(said[name], found[k], True, None if covariance is None else covariance[k], vif))
+    return tuple(models)
 
 
 def with_outliers(to: PartyResult, computed: PCAResult, table: MatrixSource, ids: NDArray[Any] | None) -> PartyResult:
