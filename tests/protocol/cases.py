@@ -58,6 +58,23 @@ def lr_horizontal(k: int = 2, **asked) -> Federation:
     return Federation(D, Task.LR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
 
 
+def chosen(k: int = 2, **asked) -> Federation:
+    """A PCA whose users take as many components as a rule says."""
+    release = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
+    return Federation([D_i + 1.0 for D_i in tables(k)], Task.PCA, H, release=release, **asked)
+
+
+def cca(k: int = 2, **asked) -> Federation:
+    rng = np.random.default_rng(9)
+    return Federation([rng.normal(size=(9, WIDTHS[i % 2])) for i in range(k)], Task.CCA, V, **asked)
+
+
+def pcr(k: int = 2, **asked) -> Federation:
+    rng = np.random.default_rng(9)
+    D = [rng.normal(size=(5 + i, 3)) for i in range(k)]
+    return Federation(D, Task.PCR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
+
+
 def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
@@ -93,6 +110,12 @@ CASES: dict[str, Callable[..., Federation]] = {
     ),
     "pca opened by the users": lambda k=2: pca(k, mode=Mode.A),
     "pca under masks": lambda k=2: pca(k, scheme="mask"),
+    "pca by a share of variance": lambda k=2: chosen(k, rule="0.9"),
+    "pca by parallel analysis": lambda k=2: chosen(k, rule="parallel", unit_variance=True),
+    "cca": cca,
+    "cca opened by the CSP": lambda k=2: cca(k, scheme="sum", components=1),
+    "pcr": lambda k=2: pcr(k, components=2),
+    "pcr by likelihood": lambda k=2: pcr(k, rule="mle", unit_variance=True),
     "lr vertical": lr_vertical,
     "lr vertical with score": lambda k=2: lr_vertical(k, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)),
     "lr vertical ridge": lambda k=2: lr_vertical(k, alpha=0.5),

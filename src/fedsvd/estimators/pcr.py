@@ -11,7 +11,7 @@ from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.tables import are_parties, parts_like_fitted
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import Ids, Rule, Task
+from fedsvd.protocol.tasks import Ids, Rule, Split, Task
 from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.statistics.components import Choice
 from fedsvd.statistics.inference import LinearInference
@@ -128,6 +128,8 @@ class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
         self
         """
         tables, y = self._tables(X, y)
+        if tables.split is not Split.HORIZONTAL:
+            raise ConfigError("PCR needs samples split over the parties", 'set split = "horizontal"')
         if self.ids == Ids.COMPARE and not tables.rehearsed:
             expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, 0)
         given, y = y, joint_labels(y, tables.counts)
