@@ -54,7 +54,7 @@ def plan_study(
         memory = DEFAULT_MEMORY
     if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
-    _expect_permutable(study, scheme, m, counts, memory, needed)
+    _expect_permutable(study, scheme, m, memory, needed)
     mode, because = _choose_mode(study, scheme, m, counts)
     why = f"{why}; {because}" if because else why
     plan = _session_plan(study, m, counts, scheme, mode, memory)
@@ -108,27 +108,20 @@ def _components(study: Study, m: int, counts: tuple[int, ...]) -> int | None:
     return study.components or most
 
 
-def _expect_permutable(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...], memory: int, gram: int) -> None:
+def _expect_permutable(study: Study, scheme: Scheme, m: int, memory: int, needed: int) -> None:
     """Refuse parallel analysis where no party opens Gram matrices, or a table has no space to be permuted in."""
-    if study.rule != Rule.PARALLEL:
+    if study.rule != Rule.PARALLEL or scheme is Scheme.SUM:
         return
-    if scheme is not Scheme.SUM and gram > memory:
-        raise _too_little(gram, memory, m)
-    if scheme is not Scheme.SUM:
-        raise ConfigError(
-            f"parallel analysis adds up Gram matrices, and the common side is long ({m})",
-            'choose the number by another rule, or set scheme = "sum" and allow the memory',
-        )
-    # Imported here: a plan is made, and shown, without any role.
-    from fedsvd.roles.user.permuted import needed_memory
-
-    needed = needed_memory(m, max(counts))
     if needed > memory:
         raise StorageError(
             f"parallel analysis permutes each party's table in memory, which needs {byte_size(needed)}; the budget is "
             f"{byte_size(memory)}",
             f"allow at least {enough_bytes(needed)} of memory, or choose the number by another rule",
         )
+    raise ConfigError(
+        f"parallel analysis adds up Gram matrices, and the common side is long ({m})",
+        'choose the number by another rule, or set scheme = "sum" and allow the memory',
+    )
 
 
 def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:

@@ -9,8 +9,6 @@ a component that only separates sites is not counted as one (ADR 0034).
 A permuted Gram matrix is a reference, not a result: it is added up as float64 in the unit of the norm, with noise.
 """
 
-import math
-
 import numpy as np
 
 from fedsvd.linalg import backend
@@ -48,8 +46,3 @@ def _values(packed: Float, m: int, F: float, E: int) -> Float:
     eigenvalues = np.linalg.eigvalsh(from_upper_triangle(packed, m))[::-1]
     values: Float = np.ldexp(np.sqrt(np.maximum(eigenvalues, 0.0)) * F, E)
     return values
-
-
-def needed_memory(m: int, n_i: int) -> int:
-    """Bytes that a user needs to permute its table: the table, a permuted copy, and the Gram matrices as words."""
-    return 8 * (3 * m * n_i + 4 * PERMUTED_TABLES * m * (m + 1) // 2 + math.isqrt(n_i))
