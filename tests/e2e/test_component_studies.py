@@ -1,4 +1,4 @@
-"""Parallel analysis and canonical correlations between processes: kits, approvals, commands, as institutions use them."""
+"""Parallel analysis and canonical correlations between processes: kits, approvals, commands."""
 
 import json
 
