@@ -232,7 +232,7 @@ class FederatedCCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Federated)
         else:
             self.tests_: tuple[WilksTest, ...] = tests
         self._hold([
-            PartyCanonical(own.weights, own.loadings, own.mean, own.scores, own.own_rank) for own in results
+            PartyCanonical(own.weights, own.loadings, own.column_means, own.scores, own.own_rank) for own in results
         ])  # fmt: skip
 
     def _hold(self, parties: Sequence[PartyCanonical]) -> None:

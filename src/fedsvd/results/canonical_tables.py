@@ -81,7 +81,7 @@ def with_own_columns(to: PartyResult, computed: CCAResult, ids: NDArray[Any] | N
     for name, own in (("weights", computed.weights), ("canonical_loadings", computed.loadings)):
         to = to.adding({name: own}, Table(name, {"feature": features, **_numbered(own)}))
     index, label = (np.arange(len(computed.scores)), "row") if ids is None else (ids, "id")
-    to = to.adding({"column_means": computed.mean}, facts={"own_rank": computed.own_rank})
+    to = to.adding({"column_means": computed.column_means}, facts={"own_rank": computed.own_rank})
     return to.adding({"variates": computed.scores}, Table("variates", {label: index, **_numbered(computed.scores)}))
 
 

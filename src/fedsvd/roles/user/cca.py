@@ -31,7 +31,7 @@ class CCAResult:
     rank: int  # of the joint bases, at most r
     own_rank: int
     ranks: int  # of all users together
-    mean: Float  # of own columns
+    column_means: Float  # of own columns
     weights: Float  # (n_i, r): own centred columns times these are the own scores
     scores: Float  # (m, r), of two users with unit norm, of more the prediction of U from own columns
     loadings: Float  # (n_i, r): correlations of own columns with the own scores
@@ -79,7 +79,7 @@ def _result(work: Work, own: Basis, centred: Float, found: FactorsResult) -> CCA
         rank=found.rank,
         own_rank=own.rank,
         ranks=round(found.total_energy or 0.0),
-        mean=own.mean,
+        column_means=own.mean,
         weights=mine.weights,
         scores=mine.scores,
         loadings=canonical_loadings(centred, mine.scores),
