@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
     from fedsvd.estimators.cca import FederatedCCA
+    from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
     from fedsvd.estimators.load import load
+    from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
     from fedsvd.estimators.pcr import FederatedPCR
     from fedsvd.estimators.prepared import prepared
+    from fedsvd.estimators.ridge_cv import FederatedRidgeCV
     from fedsvd.estimators.svd import FederatedSVD
     from fedsvd.policy.rules import Policy
     from fedsvd.service.client import connect
@@ -23,10 +26,13 @@ __version__ = "0.2.0"
 
 __all__ = [
     "FederatedCCA",
+    "FederatedGLM",
     "FederatedLSA",
     "FederatedLinearRegression",
+    "FederatedLogisticRegression",
     "FederatedPCA",
     "FederatedPCR",
+    "FederatedRidgeCV",
     "FederatedSVD",
     "Policy",
     "__version__",
@@ -52,6 +58,14 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import linear_regression
 
             return linear_regression.FederatedLinearRegression
+        case "FederatedGLM":
+            from fedsvd.estimators import glm
+
+            return glm.FederatedGLM
+        case "FederatedLogisticRegression":
+            from fedsvd.estimators import logistic_regression
+
+            return logistic_regression.FederatedLogisticRegression
         case "FederatedLSA":
             from fedsvd.estimators import lsa
 
@@ -60,6 +74,10 @@ def __getattr__(name: str) -> Any:
             from fedsvd.estimators import pca
 
             return pca.FederatedPCA
+        case "FederatedRidgeCV":
+            from fedsvd.estimators import ridge_cv
+
+            return ridge_cv.FederatedRidgeCV
         case "FederatedSVD":
             from fedsvd.estimators import svd
 

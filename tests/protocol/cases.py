@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fedsvd.protocol.tasks import Check, Item, Mode, Split, Task, Trust
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import LINKS, Check, Family, Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -75,6 +76,16 @@ def pcr(k: int = 2, **asked) -> Federation:
     return Federation(D, Task.PCR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
 
 
+def glm(k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, **asked) -> Federation:
+    """Few rows, whose outcome no feature separates: the same row with each outcome."""
+    rng = np.random.default_rng(9)
+    D = [np.repeat(rng.normal(size=(3 + i, 1)), classes or 2, axis=0) for i in range(k)]
+    y = [np.tile(np.arange(float(classes or 2)), 3 + i) for i in range(k)]
+    y[0][0] = 1.0
+    about = ModelPlan(family, LINKS[family][0], classes=classes, tolerance=1e-3)
+    return Federation(D, Task.GLM, H, labels=y, glm=about, **asked)
+
+
 def predict(k: int = 2, **asked) -> Federation:
     rng = np.random.default_rng(9)
     X = [rng.normal(size=(5, WIDTHS[i % 2])) for i in range(k)]
@@ -132,6 +143,8 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal opened by the users": lambda k=2: lr_horizontal(k, mode=Mode.A),
     "lr horizontal as published": lambda k=2: lr_horizontal(k, scheme="paper", block_size=3),
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
+    "glm": glm,
+    "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "predict": predict,
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),
 }

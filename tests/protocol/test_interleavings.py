@@ -38,8 +38,8 @@ def _bits(value):
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
 
 
-# Many batches, whose orders multiply: other schedules below play them.
-ENDLESS = {case for case in CASES if "tall" in case}
+# Many batches or sums, whose orders multiply: other schedules below play them.
+ENDLESS = {case for case in CASES if "tall" in case or "glm" in case}
 
 
 @pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])

@@ -10,7 +10,8 @@ from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOp
 from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.identity.names import grouped, ungrouped
-from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
+from fedsvd.policy.component_lines import components
+from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import FACTORS, Item, Split, Task

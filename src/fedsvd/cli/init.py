@@ -32,6 +32,7 @@ _ABOUT = {
     Task.PCA: "principal components",
     Task.LSA: "latent semantic analysis",
     Task.LR: "linear regression",
+    Task.GLM: "a generalised linear model",
     Task.CCA: "canonical correlations",
     Task.PCR: "regression on principal components",
 }
@@ -40,7 +41,7 @@ _ABOUT = {
 def init(
     folder: Annotated[Path, typer.Argument(help="Where the files go.")] = Path(),
     name: Annotated[str | None, typer.Option("--name", help="The study's name.")] = None,
-    task: Annotated[str | None, typer.Option("--task", help="svd, pca, lsa, lr, cca or pcr.")] = None,
+    task: Annotated[str | None, typer.Option("--task", help="svd, pca, lsa, lr, glm, cca or pcr.")] = None,
     split: Annotated[Split | None, typer.Option("--split", help="What the parties hold differently.")] = None,
     party: Annotated[list[str] | None, typer.Option("--party", metavar="NAME", help="Once for each party.")] = None,
     components: Annotated[int | None, typer.Option(min=1, help="How many components.")] = None,
@@ -58,14 +59,14 @@ def init(
         return
     _expect_free([folder / JOB, folder / POLICY])  # before the questions, not after them
     ask = _Asking(sys.stdin.isatty() and format is Format.TEXT)
-    chosen = ask("What to compute (svd, pca, lsa, lr, cca, pcr)", task, "pca", _task)
+    chosen = ask("What to compute (svd, pca, lsa, lr, glm, cca, pcr)", task, "pca", _task)
     study = ask("The study's name", name, f"our-{chosen}", _name)
     named = ", ".join(party) if party else None
     parties = ask("The parties' names, with commas", named, "hospital-a, hospital-b, hospital-c", _parties)
     divided = Split.VERTICAL if chosen is Task.CCA else Split.HORIZONTAL
-    if chosen not in (Task.PCA, Task.PCR, Task.CCA) or split is not None:
+    if chosen not in (Task.PCA, Task.GLM, Task.PCR, Task.CCA) or split is not None:
         divided = ask("Parties hold different rows or columns", split, "rows", _split)
-    count = "" if chosen is Task.LR else ask("How many components", components, "5", _count)
+    count = "" if chosen in (Task.LR, Task.GLM) else ask("How many components", components, "5", _count)
     target = ask("The column to predict", label, "outcome", _column) if chosen in LABELLED else ""
     text = job_text(study, chosen, divided, parties, count, target)
     job_from(tomllib.loads(text), folder)  # a job file that is right, or an error that says why not
@@ -156,6 +157,17 @@ def job_text(name: str, task: Task, split: Split, parties: list[str], components
     if task is Task.LR:
         lines += [_with("# alpha = 0.1", "a ridge")]
         lines += [f"label_party = {json.dumps(parties[-1])}"] if vertical else []
+    if task is Task.GLM:
+        lines += [
+            f"label = {json.dumps(label)}",
+            _with('family = "binomial"', "or gaussian, poisson, gamma, multinomial"),
+        ]
+        lines += [_with('# classes = ["no", "yes"]', "of a label that is not 0 or 1; the first is the reference")]
+        lines += [
+            _with('# offset = "log_time"', "added to the linear predictor"),
+            _with('# weights = "w"', "prior weights"),
+        ]
+        lines += [_with("# alpha = 0.1", "a ridge; there are no standard errors then")]
     if task is Task.PCA:
         lines.append('release = ["components", "mean", "spectrum"]  # leave "spectrum" out to show others less')
         lines.append(_with("# unit_variance = true", "scale every column first"))

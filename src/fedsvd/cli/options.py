@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.output import Format
-from fedsvd.protocol.tasks import Check, Ids, Mode, Rule, Split, Trust, Write, is_rule
+from fedsvd.protocol.tasks import Check, ChosenBy, Family, Ids, Mode, Rule, Split, Trust, Write, is_rule
 
 
 class SchemeName(StrEnum):
@@ -17,6 +17,16 @@ class SchemeName(StrEnum):
     SUM = "sum"
     MASK = "mask"
     PAPER = "paper"
+
+
+class Covariance(StrEnum):
+    """Which standard errors."""
+
+    NONROBUST = "nonrobust"
+    HC0 = "HC0"
+    HC1 = "HC1"
+    HC2 = "HC2"
+    HC3 = "HC3"
 
 
 class MissingAtHome(StrEnum):
@@ -60,10 +70,38 @@ IdsOption = Annotated[
 Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
+Alphas = Annotated[
+    list[float] | None, typer.Option("--alphas", help="Ridges to choose among by cross-validation; once for each.")
+]
+ChooseBy = Annotated[
+    ChosenBy | None, typer.Option("--choose-by", help="How: leave out each row (loo), or generalised (gcv).")
+]
+CovType = Annotated[
+    Covariance, typer.Option("--cov-type", help="Standard errors: nonrobust, or HC0 to HC3; with --inference.")
+]
+Cluster = Annotated[
+    str | None, typer.Option(help="The column of clusters that standard errors are robust to; with --inference.")
+]
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")]
 Inference = Annotated[
     bool,
     typer.Option("--inference", help="Standard errors, tests, intervals; all parties then hold the joint Gram matrix."),
+]
+FamilyOption = Annotated[Family, typer.Option("--family", help="The distribution of the target.")]
+LinkFunction = Annotated[str | None, typer.Option("--link", help="The link; the family's usual one where left out.")]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option("--class", help="The target's classes, once for each; the first is the reference. 0 and 1 otherwise."),
+]
+Offset = Annotated[str | None, typer.Option("--offset", help="The column that is added to the linear predictor.")]
+Weights = Annotated[str | None, typer.Option("--weights", help="The column of prior weights.")]
+Tolerance = Annotated[float, typer.Option("--tolerance", help="Ends the iteration: standard errors of the next step.")]
+MaxIterations = Annotated[int, typer.Option("--max-iterations", min=1, help="Beyond, the fit has not converged.")]
+LeastClass = Annotated[
+    int, typer.Option("--least-class", min=0, help="Rows of the smallest class, below which the session ends.")
+]
+LeastEvents = Annotated[
+    int, typer.Option("--least-events", min=0, help="Events for each coefficient, below which the session ends.")
 ]
 UnitVariance = Annotated[bool, typer.Option("--unit-variance", help="Scale every column to unit variance first.")]
 FullMatrices = Annotated[bool, typer.Option("--full-matrices", help="Square factors; in the paper's scheme alone.")]

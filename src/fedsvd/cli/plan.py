@@ -117,13 +117,18 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
     if plan.check_ids:
         lines.append("one keyed hash of all its row ids; the key stays among the parties")
-    if plan.centre or plan.task is Task.LR:
+    if plan.glm is not None:
+        lines.append("for each iteration its sums of squares, deviance and counts, under pads that only totals survive")
+    elif plan.centre or plan.task is Task.LR:
         lines.append("its sums for means, scales and norms, under pads that only the total survives")
     else:
         lines.append("the norm of its data, under a pad that only the total survives")
     upload = byte_size(upload_bytes(plan))
     gram = f"its Gram matrix of {plan.M} x {plan.M}, with noise in the last digits, as exact integers ({upload})"
-    if plan.mode is Mode.A:
+    if plan.glm is not None:
+        lines.append(f"for each iteration {gram}, padded likewise; the parties open the total")
+        lines.append("from party 1, the coefficients of each iteration, sealed to the parties")
+    elif plan.mode is Mode.A:
         lines.append(f"{gram}, under pads that only the total survives; the parties open the total")
         lines.append("from party 1, the joint result, sealed to the parties")
     elif plan.mode is Mode.B:

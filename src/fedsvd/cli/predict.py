@@ -18,12 +18,12 @@ from fedsvd.cli.tasks import has_name, named_parties
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import LABELLED, Ids, Split, Task
+from fedsvd.protocol.tasks import JOINED, Ids, Split, Task
 from fedsvd.results.folder import expect_free
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_feature, by_sample
 from fedsvd.results.write import party_folders, read_result, write_predictions
-from fedsvd.studies.job_data import party_named
+from fedsvd.studies.job_data import labels_in, party_named
 from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted
 
 _ROWS_SHOWN = 5
@@ -92,11 +92,34 @@ def _alone(results: Path, model: PartyResult, named: dict[str, MatrixSource]) ->
 
 
 def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyResult:
+    if model.task is Task.GLM:
+        return _modelled(estimator, model, table)
     data = new_data(model, table)
-    if model.task in LABELLED:
+    if model.task in JOINED:
         predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
         return predicted(model, predictions, data)
     return by_sample(model.emptied(), "scores", estimator.transform(data.table), data.ids)
+
+
+def _modelled(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyResult:
+    """The expected target of new rows, or the probability of each class; quality where the labels are there too."""
+    from fedsvd.results.model_table import classes_of, own_rows
+
+    data, columns = new_data(model, table), model.facts.get("columns") or {}
+    known, offset = table.names or (), columns.get("offset")
+    if offset is not None and offset not in known:
+        raise ConfigError(f"the table has no column {offset!r}, the offset of this model", "add the column")
+    eta = estimator._linear(data.table, None if offset is None else table.column(offset).astype(float))
+    labels = None
+    if model.targets[0] in known and columns.get("weights") is None:
+        names = (*model.targets, *(() if offset is None else (offset,)))
+        labels = labels_in(table, names, model.facts.get("classes") or ())
+    fitted, _, said = own_rows(model, eta, labels)
+    classes = classes_of(model)
+    found = by_sample(
+        model.emptied(), "predictions", fitted, data.ids, classes if fitted.shape[1] > 1 else model.targets
+    )
+    return found.adding(facts={"own_rows": said}) if said else found
 
 
 def _folded_in(model: PartyResult, table: MatrixSource) -> PartyResult:
@@ -137,5 +160,8 @@ def _show(console: Console, found: dict[str, PartyResult], out: Path | None) -> 
         console.print(top_of(table, _ROWS_SHOWN))
         for target, quality in result.facts.get("score", {}).items():
             console.print(f"{target}: mean squared error {number(quality['mse'])}, R^2 {number(quality['r2'])}")
+        for what, quality in result.facts.get("own_rows", {}).items():
+            listed = quality if isinstance(quality, list) else [quality]
+            console.print(f"{what}: {', '.join(str(number(each)) for each in listed)}")
     if out is not None:
         console.print(f"written to {out}")

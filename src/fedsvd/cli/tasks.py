@@ -1,4 +1,4 @@
-"""``fedsvd svd``, ``pca``, ``lsa``, ``lr``, ``cca``, ``pcr``: a study without a job file, with the options of one.
+"""``fedsvd svd``, ``pca``, ``lsa``, ``lr``, ``glm``, ``cca``, ``pcr``: a study without a job file, with its options.
 
 The commands are made from the model of the job file (``studies.job_file``): a key of ``[job]`` is an option of every
 task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.
@@ -28,8 +28,21 @@ _STUDY: dict[str, Any] = {
     "split": options.SplitOption,
     "label_party": options.LabelParty,
     "alpha": options.Alpha,
+    "alphas": options.Alphas,
+    "choose_by": options.ChooseBy,
     "intercept": options.Intercept,
+    "weights": options.Weights,
+    "offset": options.Offset,
     "inference": options.Inference,
+    "cov_type": options.CovType,
+    "cluster": options.Cluster,
+    "family": options.FamilyOption,
+    "link": options.LinkFunction,
+    "classes": options.Classes,
+    "tolerance": options.Tolerance,
+    "max_iterations": options.MaxIterations,
+    "least_class": options.LeastClass,
+    "least_events": options.LeastEvents,
     "unit_variance": options.UnitVariance,
     "id": options.Id,
     "sort_by_id": options.SortById,
@@ -92,8 +105,10 @@ def command(verb: str) -> Callable[..., None]:
 
 
 def _default(key: str) -> Any:
-    """The job file's own default; a regression cannot do without a label."""
-    return inspect.Parameter.empty if key == "label" else StudySection.model_fields[key].default
+    """The job file's own default; a regression cannot do without a label, nor a model without its family."""
+    if key == "classes":
+        return None
+    return inspect.Parameter.empty if key in ("label", "family") else StudySection.model_fields[key].default
 
 
 def job_from_options(

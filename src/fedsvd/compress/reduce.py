@@ -13,6 +13,7 @@ of its checkpoint, which carry a digest; two of them merge into one. Nothing her
 workers import this file and call these functions.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -93,7 +94,7 @@ class Reduced:
     """
 
     L_i: Array
-    count: int
+    count: int | float  # rows, or the sum of their weights
     mean_i: Float | None = None
     shift: Float | None = None
     offset_i: Float | None = None
@@ -131,31 +132,39 @@ def compress(
     progress: Progress | None = None,
     device: Device | None = None,
     spread: Spread | None = None,
+    weights: Float | None = None,
 ) -> Reduced:
     """L_i of a source of shape (m, n_i), from one pass over its columns, made here or by what ``spread`` asks.
 
     With ``shift`` (this user's own, ``centre.own_shift``) the pass also takes the mean out: the factor is that of
-    ``[1, (X_i - shift)^T]``. The shift is what saves digits when the mean is large against the spread.
+    ``[1, (X_i - shift)^T]``. The shift is what saves digits when the mean is large against the spread. With ``weights``
+    every column, and its 1, is multiplied by the root of its weight; such a pass has no checkpoint and runs here.
     """
     m, n_i = source.shape
     panel = panel or panel_width(m)
+    root = None if weights is None else np.sqrt(weights)
+    count = n_i if weights is None else math.fsum(weights)
     if shift is not None:
         expect_shape("shift", shift, m)
+    if weights is not None:
+        expect_shape("weights", weights, n_i)
+        checkpoint = spread = None
     if spread is not None:
-        return _reduced(spread(source, shift, panel, progress).factor(), n_i, shift)
+        return _reduced(spread(source, shift, panel, progress).factor(), count, shift)
     state = checkpoint.load(source, shift, device) if checkpoint is not None else None
     state = state or Progressed(StreamingFactor(m + (shift is not None)))
     factor, done = state.factor, state.done
     less = None if shift is None else host_or(device, shift[:, None])
     for place, X in column_panels(source, panel, device, done):
         done = place.stop
-        factor.update_columns(_prepared(X, less))
+        X_p = _prepared(X, less)
+        factor.update_columns(X_p if root is None else X_p * host_or(device, root[None, place]))
         if checkpoint is not None and (checkpoint.due(done) or done == n_i):
             width = done - place.start
             checkpoint.save(Progressed(factor, done, width, panel_digest(to_numpy(X))), source, shift)
         if progress is not None:
             progress(done, n_i)
-    return _reduced(factor.factor(), n_i, shift)
+    return _reduced(factor.factor(), count, shift)
 
 
 def _prepared(X: Array, shift: Array | None) -> Array:
@@ -172,14 +181,14 @@ def _prepared(X: Array, shift: Array | None) -> Array:
     return augmented
 
 
-def _reduced(R: Array, n_i: int, shift: Float | None) -> Reduced:
+def _reduced(R: Array, count: int | float, shift: Float | None) -> Reduced:
     xp = backend.namespace(R)
     if shift is None:
-        return Reduced(xp.matrix_transpose(R), n_i)
-    # The first row of R is sqrt(n_i) (1, mean_i - shift) up to sign; below it stands the centred factor.
+        return Reduced(xp.matrix_transpose(R), count)
+    # The first row of R is sqrt(count) (1, mean_i - shift) up to sign; below it stands the centred factor.
     first = backend.to_numpy(R[0, :])
     offset_i = first[1:] / first[0]
-    return Reduced(xp.matrix_transpose(R[1:, 1:]), n_i, shift + offset_i, shift, offset_i)
+    return Reduced(xp.matrix_transpose(R[1:, 1:]), count, shift + offset_i, shift, offset_i)
 
 
 def part_of_source(reopen: Reopen, start: int, stop: int, panel: int, shift: Float | None) -> bytes:

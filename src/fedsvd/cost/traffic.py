@@ -40,10 +40,11 @@ from fedsvd.protocol.messages import (
     SumShare,
     size,
 )
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.sums import null_space_sum, planned_sums
-from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.sums import evaluation_sums, null_space_sum, planned_sums
+from fedsvd.protocol.tasks import Family, Item, Mode, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.roles.user.agreement import PART
 from fedsvd.sealing.seal import OVERHEAD
@@ -62,11 +63,12 @@ class Expected:
     rank: int
     corrected: bool = True
     in_memory: bool = True  # whether users hold their own part whole, rather than panel by panel
+    iterations: int = 8  # of each model, where the data decides how many
 
 
 def full_rank(plan: SessionPlan) -> int:
     """The most the rank can be: the shorter side, less one where centring takes the mean out of the longer one."""
-    if plan.task is Task.LR:
+    if plan.task in (Task.LR, Task.GLM):
         features = plan.N if plan.stacks_labels else plan.m
         samples = plan.m if plan.stacks_labels else plan.n
         return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
@@ -135,10 +137,14 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
     if plan.task is Task.PREDICT or (plan.task is Task.LR and plan.mode is not Mode.A):
         return
+    if plan.glm is not None:
+        for _ in range(plan.glm.fits * (_iterations(plan.glm, expected) + 1)):
+            yield from _to_all(plan, user(1), 8 * (plan.M + 3))
+        return
     columns = (plan.M if plan.full_matrices else released_columns(plan, expected)) if plan.mode is not Mode.A else 0
     length = -(-columns // 8)
     if plan.mode is Mode.A:
-        length = 8 * (plan.m * plan.targets + 1) if plan.task is Task.LR else 8 * (plan.m + 1) * plan.planned_rank
+        length = 8 * plan.answer_numbers if plan.task is Task.LR else 8 * (plan.m + 1) * plan.planned_rank
     yield from _to_all(plan, user(1), length)
 
 
@@ -175,8 +181,33 @@ def _width(own: slice) -> int:
 
 def sums_of(plan: SessionPlan, expected: Expected) -> tuple[PlannedSum, ...]:
     """Every sum of a session: the plan's, and the null space of a regression that loses rank."""
+    if plan.glm is not None:
+        pairs = ((evaluation_sums(plan, number), gram) for number, gram in evaluations_of(plan, expected))
+        return tuple(each for (totals, words), gram in pairs for each in ((totals, words) if gram else (totals,)))
     lost = null_space_sum(plan, expected.rank)
     return planned_sums(plan) if lost is None else (*planned_sums(plan), lost)
+
+
+def evaluations_of(plan: SessionPlan, expected: Expected) -> Iterator[tuple[int, bool]]:
+    """The numbers of the evaluations of a generalised linear model, and whether each has a Gram matrix.
+
+    Each model begins with one, has one to each iteration, and ends with the null model and, where a dispersion is
+    estimated, with the likelihood; steps that are halved, and the iterations of a null model with an offset, are not
+    foreseen.
+    """
+    about = plan.glm
+    if about is None:
+        return
+    endings = 2 if about.family in (Family.GAUSSIAN, Family.GAMMA) else int(about.family is not Family.MULTINOMIAL)
+    number = 0
+    for _ in range(about.fits):
+        for gram in [True] * (_iterations(about, expected) + 1) + [False] * endings:
+            number += 1
+            yield number, gram
+
+
+def _iterations(about: ModelPlan, expected: Expected) -> int:
+    return min(about.max_iterations, expected.iterations)
 
 
 def _sums(plan: SessionPlan, expected: Expected) -> Iterator[Said]:

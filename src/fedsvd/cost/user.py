@@ -5,6 +5,7 @@ Here are the mask family, the paper's scheme and predictions; the sum family is 
 
 from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.common import User
+from fedsvd.cost.glm import GlmUser
 from fedsvd.cost.kernels import apply, draw, stored
 from fedsvd.cost.masks import cached_right, left, own_columns, right_columns, right_rows
 from fedsvd.cost.rates import Step, Work
@@ -21,7 +22,8 @@ from fedsvd.roles.user.masking import OF_MEMORY
 
 def user_steps(plan: SessionPlan, i: int, expected: Expected) -> list[Step]:
     """Every stage of user i, counted from 0."""
-    user = SumUser(plan, i, expected) if plan.scheme is Scheme.SUM else _MaskUser(plan, i, expected)
+    kind = GlmUser if plan.glm is not None else SumUser if plan.scheme is Scheme.SUM else _MaskUser
+    user = kind(plan, i, expected)
     user.keys()
     user.run()
     return user.steps

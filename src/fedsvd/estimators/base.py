@@ -6,6 +6,7 @@ role and no message, so that its owner can save it as any other estimator.
 ``FederatedTransformer`` is what FederatedSVD, FederatedPCA and FederatedLSA share: their components project samples.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from inspect import cleandoc, signature
@@ -93,8 +94,10 @@ E = TypeVar("E", bound=type)
 def documented(estimator: E) -> E:
     """The class with ``{parameters}`` and ``{attributes}`` in its docstring replaced by what all estimators share."""
     text = cleandoc(estimator.__doc__ or "")
-    ids = _IDS if "ids" in signature(estimator).parameters else ""
-    text = text.replace("{parameters}", (_PARAMETERS + ids + _VERBOSE).rstrip("\n"))
+    taken = signature(estimator).parameters
+    entries = re.split(r"^(?=\w+ : )", _PARAMETERS + _IDS + _VERBOSE, flags=re.MULTILINE)
+    said = "".join(entry for entry in entries if entry.partition(" : ")[0] in taken)
+    text = text.replace("{parameters}", said.rstrip("\n"))
     estimator.__doc__ = text.replace("{attributes}", _ATTRIBUTES.rstrip("\n"))
     return estimator
 
@@ -152,7 +155,9 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             **asked,
         )
 
-    def _run(self, study: Study, parties: Sequence[PartyData], rehearsed: bool) -> Outcome:
+    def _run(
+        self, study: Study, parties: Sequence[PartyData], rehearsed: bool, policy: Policy | None = None
+    ) -> Outcome:
         """Run the study under the owners' policy; the caller stores the result."""
         seed = self.random_state
         if seed is not None:
@@ -161,7 +166,7 @@ class Federated(BaseEstimator):  # type: ignore[misc]
                 "random_state makes every mask and pad a function of one number: insecure seeds, for tests only"
             )
         warn_of(doubts(study, parties))
-        policy = _REHEARSED if rehearsed and self.policy is None else self.policy
+        policy = policy or (_REHEARSED if rehearsed and self.policy is None else self.policy)
         how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": self.device, "engine": self.engine}
         if not self.verbose:
             return run_study(study, parties, **how)

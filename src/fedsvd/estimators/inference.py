@@ -63,7 +63,7 @@ class InferenceTable(ABC):
             return frames[0]
         return pandas.concat(frames, keys=self.target_names_, names=["target"])
 
-    def prediction_frame(self, X: Any, target: int = 0, *, level: float = 0.95) -> Any:
+    def prediction_frame(self, X: Any, target: int = 0, *, level: float = 0.95, sample_weight: Any = None) -> Any:
         """Predictions for samples held here, with intervals.
 
         Parameters
@@ -74,6 +74,8 @@ class InferenceTable(ABC):
             Of which target, where y has several columns.
         level : float, default=0.95
             Of the intervals.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights that the new values would have, where rows of the study had some; 1 for all.
 
         Returns
         -------
@@ -82,7 +84,8 @@ class InferenceTable(ABC):
             ``new_low``, ``new_high`` (prediction interval of a new value).
         """
         pandas = _pandas()
-        found = predict(self._model(target, level)[0], self._dense(X), level=level)
+        weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        found = predict(self._model(target, level)[0], self._dense(X), level=level, weights=weights)
         undefined = np.full((len(found.mean), 2), np.nan)
         confidence = found.confidence if is_array(found.confidence) else undefined
         prediction = found.prediction if is_array(found.prediction) else undefined

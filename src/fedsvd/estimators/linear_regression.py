@@ -1,41 +1,26 @@
 """Linear regression, ordinary or ridge, over data that several parties hold (section 4 of the paper)."""
 
-from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import Federated, documented, projected, whole_number
-from fedsvd.estimators.inference import InferenceTable, names_of_targets
-from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
-from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
+from fedsvd.estimators.base import documented, one_of
+from fedsvd.estimators.inference import InferenceTable
+from fedsvd.estimators.linear_model import LinearModel
+from fedsvd.estimators.tables import parts_like_fitted
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Ids, Item, Split, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Robust, Task
 from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.statistics.inference import LinearInference
-from fedsvd.studies.parties import PartyData
 from fedsvd.types import Float
 
 _ROWS = 4096  # of new samples that are read at a time
 
 
-@dataclass(frozen=True, repr=False)
-class PartyCoefficients:
-    """After a regression: ``coef_`` is its own when columns are split, shared when rows are."""
-
-    coef_: Float
-    intercept_: Float | float
-    constant_: tuple[int, ...]  # its columns without variance, whose coefficients are zero
-
-    def __repr__(self) -> str:
-        return f"PartyCoefficients(coef_={self.coef_.shape})"
-
-
 @documented
-class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # type: ignore[misc]
+class FederatedLinearRegression(InferenceTable, LinearModel):
     """Least squares over features, or samples, that stay with their parties.
 
     The result is that of ``sklearn.linear_model.LinearRegression`` on the joint table, or of ``Ridge`` with a
@@ -54,6 +39,11 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         Whether the parties compute standard errors, t, p and intervals: ``summary()``, ``summary_frame()``. Split by
         samples only. Each party computes them from the joint Gram matrix of features and labels, which all parties
         then hold (mode "A").
+    cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3"}, default="nonrobust"
+        Which standard errors, with ``inference``: the usual ones, or those that do not assume equal variances.
+    cluster : str, default=None
+        With ``inference``, the column of clusters that standard errors are robust to, in every party's table; it is
+        then no feature. A cluster lies within one party: equal names at two parties are two clusters.
     split : {"horizontal", "vertical"}, default="horizontal"
         Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
@@ -96,6 +86,8 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         *,
         fit_intercept: bool = True,
         inference: bool = False,
+        cov_type: str = "nonrobust",
+        cluster: str | None = None,
         split: str = "horizontal",
         label_party: int | None = None,
         scheme: str = "auto",
@@ -115,6 +107,8 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.inference = inference
+        self.cov_type = cov_type
+        self.cluster = cluster
         self.split = split
         self.label_party = label_party
         self.scheme = scheme
@@ -131,103 +125,6 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
         self.ids = ids
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Run the study.
-
-        Parameters
-        ----------
-        X : list of one table per party, or one table of shape (n_samples, n_features)
-            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. Parties'
-            tables have the shape (n_i, n_features) split by samples, (n_samples, n_i) split by features. One table
-            is divided evenly among ``n_parties``.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
-            Split by samples, a list has one array of labels per party, and one array is cut as the samples are.
-            Split by features, y is one array and belongs to ``label_party``.
-
-        Returns
-        -------
-        self
-        """
-        tables, y = self._tables(X, y)
-        holder = self._label_holder(tables)
-        if self.ids == Ids.COMPARE and not tables.rehearsed:
-            expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, holder)
-        given, y = y, joint_labels(y, tables.counts)
-        Y = y.reshape(len(y), -1)
-        if tables.split is Split.HORIZONTAL:
-            labels: list[Float | None] = [*cut(Y, tables.edges)]
-        else:
-            labels = [Y if i == holder else None for i in range(len(tables.sources))]
-        study = self._study(
-            Task.LR,
-            tables,
-            alpha=self._alpha(),
-            centre=bool(self.fit_intercept),
-            release=(*RELEASED_BY_DEFAULT[Task.LR], Item.INFERENCE) if self.inference else None,
-            targets=Y.shape[1],
-            label_user=holder + 1 if tables.split is Split.VERTICAL else 0,
-        )
-        outcome = self._run(study, tables.parties(labels), tables.rehearsed)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        self._store(outcome.parties, flat=y.ndim == 1)
-        self.target_names_ = names_of_targets(given, Y.shape[1])
-        return self
-
-    def predict(self, X: Any) -> Float:
-        """Predictions for samples.
-
-        Split by features, a list of one table per party runs the federated prediction: partial scores are added up for
-        the party that holds the labels, and no other party learns them. Otherwise the coefficients on this estimator
-        are applied here.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
-            A list is read as in ``fit``: one part of the joint table per party.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        self._expect_fitted()
-        parts = parts_like_fitted(self, X)
-        W = np.atleast_2d(self.coef_).T
-        if are_parties(X) and self.plan_.split is Split.VERTICAL:
-            compared = all(part.ids is not None for part in parts)
-            study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user, check_ids=compared)
-            bias = np.broadcast_to(self.intercept_, W.shape[1:])
-            parties = [PartyData(part.source, None, part.ids, (W[part.columns], bias)) for part in parts]
-            outcome = self._run(study, parties, rehearsed=False)
-            predicted: Float = outcome.parties[self.plan_.label_user - 1].predictions
-        else:
-            predicted = np.concatenate([projected(part.source, W) for part in parts]) + self.intercept_
-        return predicted[:, 0] if self.coef_.ndim == 1 else predicted
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination R^2 of ``predict(X)``.
-
-        Parameters
-        ----------
-        X : as in ``predict``
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        if are_parties(X) and self.ids == Ids.COMPARE:
-            self._expect_fitted()
-            expect_labels_fit(y, [labels_of(item) for item in X], Split(self.split), self.plan_.label_user - 1)
-        if are_parties(X) and self.split == Split.HORIZONTAL:
-            y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
-        return float(super().score(X, y, sample_weight))
-
     def _dense(self, X: Any) -> Float:
         self._expect_fitted()
         panels = [panel for part in parts_like_fitted(self, X) for panel in part.source.panels(0, _ROWS)]
@@ -242,25 +139,15 @@ class FederatedLinearRegression(InferenceTable, RegressorMixin, Federated):  # t
             raise ConfigError(f"alpha is {self.alpha!r}", "a number of at least 0")
         return float(self.alpha)
 
-    def _label_holder(self, tables: Tables) -> int:
-        last = len(tables.sources) - 1
-        if self.label_party is None:
-            return last
-        holder = whole_number("label_party", self.label_party, 0)
-        if holder > last:
-            raise ConfigError(f"label_party is {holder}", f"between 0 and {last} for {last + 1} parties")
-        return holder
+    def _asked(self, clusters: bool) -> dict[str, Any]:
+        kind = one_of("cov_type", self.cov_type, ("nonrobust", *(str(kind) for kind in Robust)))
+        if clusters and kind not in ("nonrobust", Robust.CLUSTER):
+            raise ConfigError("cov_type and clusters are two kinds of standard errors", "leave one of them out")
+        robust = Robust.CLUSTER if clusters else None if kind == "nonrobust" else Robust(kind)
+        more = {Item.INFERENCE: self.inference, Item.ROBUST: robust is not None}
+        release = (*RELEASED_BY_DEFAULT[Task.LR], *(item for item, asked in more.items() if asked))
+        return {"alpha": self._alpha(), "robust": robust, "release": release if any(more.values()) else None}
 
     def _store(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
-        vertical = self.plan_.split is Split.VERTICAL
-        bias: Float | float = results[0].intercept[0] if flat else results[0].intercept
-        self.intercept_ = bias if self.plan_.centre else 0.0
-        own = [result.coefficients[0] if flat else result.coefficients for result in results]
-        self.coef_ = np.concatenate(own, axis=-1) if vertical else own[0]
-        # The paper's column of ones adds one to the rank of the features about their means.
-        self.rank_ = results[0].rank - int(self.plan_.biased)
+        super()._store(results, flat)
         self.inference_ = results[0].inference
-        self.parties_ = tuple(
-            PartyCoefficients(part if vertical else self.coef_, self.intercept_, result.constant)
-            for part, result in zip(own, results, strict=True)
-        )

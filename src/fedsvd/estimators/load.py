@@ -17,14 +17,20 @@ from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, padded
 from fedsvd.estimators.cca import FederatedCCA, PartyCanonical
-from fedsvd.estimators.linear_regression import FederatedLinearRegression, PartyCoefficients
+from fedsvd.estimators.glm import FederatedGLM
+from fedsvd.estimators.linear_model import PartyCoefficients
+from fedsvd.estimators.linear_regression import FederatedLinearRegression
+from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.pcr import FederatedPCR
+from fedsvd.estimators.ridge_cv import FederatedRidgeCV
 from fedsvd.estimators.svd import FederatedSVD
-from fedsvd.protocol.tasks import Ids, Item, Split, Task, share_in
+from fedsvd.protocol.tasks import Family, Ids, Item, Split, Task, share_in
 from fedsvd.results.canonical_tables import OWN_ARRAYS, tests_from
 from fedsvd.results.component_tables import component_models
+from fedsvd.results.model_table import classes_of
+from fedsvd.results.model_table import models_of as glm_models
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import party_folders, read_result
@@ -46,7 +52,8 @@ def load(folder: str | os.PathLike[str]) -> Federated:
 
     Returns
     -------
-    FederatedSVD, FederatedPCA, FederatedLSA, FederatedLinearRegression, FederatedCCA or FederatedPCR
+    FederatedSVD, FederatedPCA, FederatedLSA, FederatedLinearRegression, FederatedRidgeCV, FederatedGLM, \
+    FederatedLogisticRegression, FederatedCCA or FederatedPCR
         As after ``fit``: attributes that need what the folder does not hold are missing.
 
     Examples
@@ -161,11 +168,8 @@ def _regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, vertical = here.plan, here.split is Split.VERTICAL
     if vertical and not parts:
         raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the job")
-    kind = PartOfLinearRegression if vertical and len(parts) < plan.k else FederatedLinearRegression
-    holder = plan.label_user - 1 if vertical else None
-    inference = plan.releases(Item.INFERENCE)
-    found = kind(plan.alpha, fit_intercept=plan.centre, inference=inference, label_party=holder, **_common(here))
-    found.inference_, found.target_names_ = models_of(here), here.targets
+    found = _ridge_cv(here) if plan.alphas else _least_squares(here, parts)
+    found.target_names_ = here.targets
     flat = plan.targets == 1
     pieces = [part.arrays["coefficients"] for part in parts] if vertical else [here.arrays["coefficients"]]
     coefficients = np.concatenate(pieces, axis=1)
@@ -176,6 +180,48 @@ def _regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     held = [_party_coefficients(part, flat, found.intercept_) for part in parts]
     found.parties_ = tuple(held)
     return _described(found, here, parts)
+
+
+def _model(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
+    """A generalised linear model, which all parties share: a classifier where its target has classes."""
+    plan, about, W = here.plan, here.plan.glm, here.arrays["coefficients"]
+    if about is None:
+        raise ConfigError("this folder's plan has no model", "take the results from a backup")
+    common = {key: value for key, value in _common(here).items() if key in ("trust", "memory", "n_parties")}
+    common |= {"link": about.link, "fit_intercept": plan.centre, "tolerance": about.tolerance}
+    found: Any
+    if about.classes:
+        several = "multinomial" if about.family is Family.MULTINOMIAL or about.classes == 2 else "ovr"
+        found = FederatedLogisticRegression(
+            plan.alpha, multi_class=several, max_iterations=about.max_iterations, **common
+        )
+        found.classes_ = np.array(classes_of(here))
+        found.coef_, found.intercept_ = W, here.arrays["intercept"]
+    else:
+        found = FederatedGLM(str(about.family), alpha=plan.alpha, max_iterations=about.max_iterations, **common)
+        found.coef_, found.intercept_ = W[0], float(here.arrays["intercept"][0]) if plan.centre else 0.0
+    found.inference_, found.rank_ = glm_models(here), here.rank
+    found.n_iter_ = max(model.iterations for model in found.inference_)
+    found.target_name_, found.offset_ = here.targets[0], (here.facts.get("columns") or {}).get("offset")
+    return _described(found, here, parts)
+
+
+def _least_squares(here: PartyResult, parts: Sequence[PartyResult]) -> FederatedLinearRegression:
+    plan, vertical = here.plan, here.split is Split.VERTICAL
+    kind = PartOfLinearRegression if vertical and len(parts) < plan.k else FederatedLinearRegression
+    errors: dict[str, Any] = {"inference": plan.releases(Item.INFERENCE), "cov_type": plan.robust or "nonrobust"}
+    holder = plan.label_user - 1 if vertical else None
+    found = kind(plan.alpha, fit_intercept=plan.centre, **errors, label_party=holder, **_common(here))
+    found.inference_ = models_of(here)
+    return found
+
+
+def _ridge_cv(here: PartyResult) -> FederatedRidgeCV:
+    plan, said = here.plan, here.facts["ridge"]
+    found = FederatedRidgeCV(plan.alphas, fit_intercept=plan.centre, choose_by=plan.chosen_by, **_common(here))
+    path = np.moveaxis(here.arrays["ridge_path"], 1, 2)
+    found._choose(np.asarray(plan.alphas), here.arrays["ridge_errors"], said["alpha"], path, plan.targets == 1)
+    return found
 
 
 def _party_coefficients(part: PartyResult, flat: bool, intercept: Float | float) -> PartyCoefficients:
@@ -267,4 +313,5 @@ _BUILD: dict[Task, Callable[[PartyResult, Sequence[PartyResult]], Federated]] = 
     Task.LR: _regression,
     Task.CCA: _canonical,
     Task.PCR: _component_regression,
+    Task.GLM: _model,
 }

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
+from fedsvd.policy.component_lines import canonical, components, csp_of_canonical, permuted, two_canonical
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import PERMUTED_TABLES, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Mode, Robust, Scheme, Split, Task, Trust
 
 _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
@@ -23,8 +25,11 @@ def determines_gram(plan: SessionPlan) -> bool:
 
 
 def gram_by_consent(plan: SessionPlan) -> bool:
-    """Whether parties open the joint Gram matrix although what is released does not determine it."""
-    return plan.mode is Mode.A and not determines_gram(plan)
+    """Whether parties open the joint Gram matrix although what is released does not determine it, and need not.
+
+    A generalised linear model has no other way: its approval shows what the parties open, and asks no second consent.
+    """
+    return plan.glm is None and plan.mode is Mode.A and not determines_gram(plan)
 
 
 def full_outputs(plan: SessionPlan) -> bool:
@@ -44,23 +49,23 @@ def full_outputs(plan: SessionPlan) -> bool:
     return plan.releases(Item.SPECTRUM) or 2 * r > min(plan.m, plan.n) or r > plan.n - max(plan.counts)
 
 
-def components(plan: SessionPlan) -> int:
-    """r: how many singular vectors the users get at most."""
-    return plan.components or min(plan.m, plan.n)
-
-
 def freedom(plan: SessionPlan) -> int:
     """n - p: rows of a regression beyond its coefficients, the intercept among them; of CCA beyond all columns."""
     if plan.task is Task.CCA:
         return plan.m - plan.n - 1
-    return plan.n - plan.m - int(plan.centre)
+    return plan.n - coefficients(plan)
+
+
+def coefficients(plan: SessionPlan) -> int:
+    """p: of one model of a regression on split rows, the intercept among them."""
+    return plan.M - 1 if plan.glm is not None else plan.m + int(plan.centre)
 
 
 def freedom_in_words(plan: SessionPlan) -> str:
     """n, p and n - p of a regression."""
     if plan.task is Task.CCA:
         return f"{plan.m} rows less {plan.n} columns and the mean leave {freedom(plan)}"
-    return f"{plan.n} records less {plan.m + int(plan.centre)} coefficients leave n - p = {freedom(plan)}"
+    return f"{plan.n} records less {coefficients(plan)} coefficients leave n - p = {freedom(plan)}"
 
 
 ROWS_BY_POSITION = (
@@ -141,7 +146,12 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
         return
     if plan.check_ids:
         yield "The CSP sees one keyed hash of each party's row ids: whether all are equal, and nothing else of them."
-    if plan.mode is Mode.A:
+    if plan.glm is not None:
+        yield (
+            f"The CSP learns the shapes ({shapes}), how many iterations the model needed and how often one was halved, "
+            "and where the session was stopped, the code of the reason; nothing else of the data."
+        )
+    elif plan.mode is Mode.A:
         yield f"The CSP learns the shapes ({shapes}), and whether the session was stopped; nothing of the data."
     elif plan.mode is Mode.B and plan.task is Task.LR:
         yield (
@@ -168,10 +178,7 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             "that this is nothing more is tested, and assumed, not proven."
         )
     if plan.task is Task.CCA:
-        yield (
-            "The singular values are those of orthonormal tables, whose scale is known: the CSP learns the first "
-            f"{components(plan)} canonical correlations."
-        )
+        yield csp_of_canonical(plan)
     if plan.task is Task.LR:
         yield from _csp_labels(plan)
 
@@ -191,7 +198,7 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
 def _parties(plan: SessionPlan) -> Iterator[str]:
     m, r = plan.m, components(plan)
     if plan.task is Task.CCA:
-        yield from _canonical(plan)
+        yield from canonical(plan)
     if plan.task in _FACTORS:
         spectrum = plan.releases(Item.SPECTRUM)
         yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
@@ -204,7 +211,7 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         if plan.rule:
             yield f"Of these each party takes the first at home, as many as the rule says: {plan.rule}."
         if plan.permutes:
-            yield _permuted(plan)
+            yield permuted(plan)
         if plan.releases(Item.OWN_PART):
             yield "Each party alone gets its own part: right vectors or scores."
     if plan.task is Task.PCA or (plan.joins_labels and plan.centre):
@@ -212,6 +219,8 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         yield f"Every party learns the joint mean{spread} of each of the {m} features."
     if plan.task is Task.LR and plan.stacks_labels:
         yield "Each party alone gets the coefficients of its own columns; all get the intercept."
+        if plan.weighted:
+            yield "Every party has the weights of all rows: the parties compare that theirs are equal."
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
         yield "Where rank is lost, every party learns which part of what cannot be separated lies with the others."
     elif plan.joins_labels:
@@ -226,10 +235,60 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
                 "Every party computes standard errors, tests and intervals of all coefficients from that matrix; their "
                 f"covariance says no less than it does. {freedom_in_words(plan)}."
             )
+        yield from _beyond_gram(plan)
+    if plan.glm is not None:
+        yield from _model(plan, plan.glm)
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
         yield f"Party {plan.label_user} alone gets the sum of all parties' partial scores, record by record."
     if plan.task is not Task.PREDICT:
         yield "Two runs whose inputs differ by one record can give that record to every party."
+
+
+def _model(plan: SessionPlan, about: ModelPlan) -> Iterator[str]:
+    """What the parties of a generalised linear model see, beyond its table."""
+    several = f", for each of {about.fits} models" if about.fits > 1 else ""
+    yield (
+        f"All parties will hold one joint Gram matrix of weighted features and target ({plan.M} x {plan.M}) for each "
+        f"iteration{several}, {about.max_iterations} at most, the coefficients and the deviance of each, and each the "
+        "sum of the others' alone: every party needs the coefficients to weight its rows for the next one. Only the "
+        "last are the result."
+    )
+    yield (
+        "Every party gets all coefficients, their standard errors, tests and covariance, and the deviance of the model "
+        f"and of the null model. {freedom_in_words(plan)}."
+    )
+    if about.counts_outcomes:
+        yield (
+            "Every party learns how many rows each class has, or how many events there are; the session ends with that "
+            f"where a class has fewer than {about.least_class} rows, or fewer than {about.least_events} for each "
+            "coefficient."
+        )
+
+
+def _beyond_gram(plan: SessionPlan) -> Iterator[str]:
+    """What regressions on split rows open beyond the joint Gram matrix: weights, scores, errors of penalties."""
+    terms = plan.m + int(plan.centre)
+    if plan.weighted:
+        yield "Every party learns the sum of all weights, and of their logarithms; n counts rows of a weight above 0."
+    if plan.refines:
+        yield (
+            "Where features are nearly dependent, two sums give that matrix and the products of features and residuals "
+            "in more digits: as many as the table needs, and not where it needs none."
+        )
+    if plan.robust == Robust.CLUSTER:
+        yield (
+            f"Every party gets the joint sum of squared scores over clusters ({terms} x {terms}), and how many there "
+            "are; names of clusters are not sent. Of a party that is one cluster, it is that party's sum of "
+            "scores, squared."
+        )
+    elif plan.robust:
+        yield (
+            f"Every party gets the joint sum of squared scores ({terms} x {terms}), x x^T times e^2; a record whose "
+            "residual e dwarfs all others shows its features x in it, up to a factor."
+        )
+    if plan.alphas:
+        left_out = ", and the joint sum of squared errors of rows left out for each" if plan.chosen_by == "loo" else ""
+        yield f"Every party computes the coefficients of all {len(plan.alphas)} penalties from that matrix{left_out}."
 
 
 def _joint_gram(plan: SessionPlan) -> str:
@@ -241,57 +300,26 @@ def _joint_gram(plan: SessionPlan) -> str:
     )
 
 
-def _canonical(plan: SessionPlan) -> Iterator[str]:
-    """What canonical correlations show of the parties' columns."""
-    r = components(plan)
-    yield f"Every party gets the first {r} canonical correlations, and the common variables U ({plan.m} x {r})."
-    yield "Each party alone gets the weights and loadings of its own columns."
-    yield "Every party learns how many linearly independent columns all parties have together."
-    if plan.k > 2:
-        yield f"Every party can compute the sum of the others' scores of every record on these {r} variables."
-
-
-def _permuted(plan: SessionPlan) -> str:
-    """What parallel analysis shows beyond the joint Gram matrix."""
-    return (
-        f"Every party gets {PERMUTED_TABLES} Gram matrices of tables whose columns every party permuted among its own "
-        "records: with them how the others' values are spread beyond mean and variance, and of a party with a handful "
-        "of records the values themselves."
-    )
-
-
 def _two_parties(plan: SessionPlan) -> Iterator[str]:
     """What a sum over two parties says of either: its own part is known to each."""
     if plan.k > 2:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
         return
     if plan.task is Task.CCA:
-        yield from _two_canonical(plan)
+        yield from two_canonical(plan)
         return
     if full_outputs(plan):
         full = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)
         exact = "exactly" if full else f"in its top {components(plan)} directions"
+        exact = "of each iteration exactly" if plan.glm is not None else exact
         yield f"With two parties, each can compute the other's Gram matrix {exact}, and often its records from that."
     elif plan.task is Task.PCA:
         yield f"With two parties, each learns the other's Gram matrix times U, but for {components(plan)} numbers."
     if plan.task is not Task.PREDICT:
-        yield "With two parties, each learns the other's total energy, and its mean where a mean is taken."
+        what = "sums of squares" if plan.glm is not None else "total energy, and its mean where a mean is taken"
+        yield f"With two parties, each learns the other's {what}."
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
         yield f"With two parties, party {plan.label_user} learns the other's partial score of every record."
-
-
-def _two_canonical(plan: SessionPlan) -> Iterator[str]:
-    """What one of two parties can compute of the other's columns: its scores, and the space that they span."""
-    r = components(plan)
-    yield f"With two parties, each can compute the other's scores of every record on these {r} canonical variables."
-    for index, n_i in enumerate(plan.counts, start=1):
-        if n_i == 1:
-            yield f"Party {index} has one column: the other can compute it but for its mean and its scale."
-        elif r >= n_i:
-            yield (
-                f"Party {index} has {n_i} columns, and the other can compute the space that they span: its table but "
-                f"for means and an unknown {n_i} x {n_i} matrix."
-            )
 
 
 def _collusion(plan: SessionPlan) -> str:

@@ -59,6 +59,10 @@ class PolicyFile(BaseModel):
         _from(1, "Fewest records (columns, where these are split) of any party where U and S are released."),
     ] = _DEFAULTS.records_for_full
     records: Annotated[StrictInt, _from(1, "Fewest where only U_r or coefficients are.")] = _DEFAULTS.records
+    parties_for_clusters: Annotated[
+        StrictInt,
+        Field(ge=2, description="Fewest parties where standard errors are robust to clusters."),
+    ] = _DEFAULTS.parties_for_clusters
     least_freedom: Annotated[
         StrictInt,
         _from(
@@ -66,6 +70,14 @@ class PolicyFile(BaseModel):
             "Fewest records beyond the coefficients, n - p, where a regression releases standard errors; 0: no limit.",
         ),
     ] = _DEFAULTS.least_freedom
+    least_class: Annotated[
+        StrictInt,
+        _from(0, "Fewest rows of the smallest class of a generalised linear model; the plan must stop below it."),
+    ] = _DEFAULTS.least_class
+    least_events: Annotated[
+        StrictInt,
+        _from(0, "Fewest events, or rows of the smallest class, for each of its coefficients; likewise."),
+    ] = _DEFAULTS.least_events
     most_components: Annotated[
         StrictInt | None,
         _from(1, "Most components that may be released; no limit while this line is commented out."),

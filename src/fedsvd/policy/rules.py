@@ -11,8 +11,8 @@ never sent.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from fedsvd.policy.component_lines import canonical_scores, components, derived_of_few, spans_a_table
 from fedsvd.policy.learned import (
-    components,
     freedom,
     freedom_in_words,
     full_outputs,
@@ -22,9 +22,7 @@ from fedsvd.policy.learned import (
 )
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import FACTORS, Item, Mode, Scheme, Task, Trust
-
-_FEW_TO_PERMUTE = 10  # records whose orders can all be tried
+from fedsvd.protocol.tasks import FACTORS, Item, Mode, Robust, Scheme, Task, Trust
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,10 @@ class Policy:
     consent_to_gram: bool = False  # mode A may be asked for: all parties then hold the joint Gram matrix
     records_for_full: int = 100  # fewest n_i where U and S are released
     records: int = 10  # fewest n_i where U_r or coefficients are
+    parties_for_clusters: int = 4  # fewest parties where errors are robust to clusters, which may be whole parties
     least_freedom: int = 10  # fewest records beyond the coefficients, n - p, where inference is released; 0: no limit
+    least_class: int = 10  # fewest rows of the smallest class of a generalised linear model's target
+    least_events: int = 5  # fewest of its events, or rows of the smallest class, for each coefficient
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
@@ -66,10 +67,13 @@ class Policy:
         """Everything is allowed, and nothing is said: for tests, and for owners who have read the ledger."""
         return cls(
             parties_for_full=2,
+            parties_for_clusters=2,
             consent_to_gram=True,
             records_for_full=1,
             records=1,
             least_freedom=0,
+            least_class=0,
+            least_events=0,
             schemes=tuple(Scheme),
             least_changed=0,
             versions_per_year=0,
@@ -96,6 +100,8 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_parties(plan, policy),
         *_records(plan, policy),
         *_freedom(plan, policy),
+        *_clusters(plan, policy),
+        *_events(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
         *_authority(plan),
@@ -119,38 +125,24 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
         derived = f"either can compute the other's Gram matrix ({plan.m} x {plan.m}) {how}, and often its records"
     else:
         derived = f"each can compute the sum of the other {plan.k - 1} Gram matrices {how}"
-    if plan.task is Task.CCA:
-        yield Finding(
-            "parties",
-            f"the first {r} canonical variables go to {plan.k} parties, {fewest} are asked for: " + _canonical(plan),
-        )
-        return
     what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
     if plan.mode is Mode.A and not plan.releases(Item.SPECTRUM):
         what = "all entries of the joint Gram matrix"
+    if plan.task is Task.CCA:
+        what, derived = f"the first {r} canonical variables", canonical_scores(plan)
     yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
-
-
-def _canonical(plan: SessionPlan) -> str:
-    if plan.k == 2:
-        return "either can compute the other's scores of every record on them"
-    return "each can compute the sum of the others' scores of every record on them"
 
 
 def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if plan.task is Task.PREDICT:
         return
-    full = full_outputs(plan)
-    if plan.task is Task.CCA:  # as many variables as the narrowest table has columns span all of these
-        full = components(plan) >= min(plan.counts)
+    full = full_outputs(plan) if plan.task is not Task.CCA else spans_a_table(plan)
     fewest = policy.records_for_full if full else policy.records
     for index, n_i in enumerate(plan.counts, start=1):
         if n_i >= fewest:
             continue
-        if n_i == 1 and plan.task is Task.CCA:
-            derived = "its scores are this column, but for mean and scale"
-        elif plan.permutes and n_i < _FEW_TO_PERMUTE:
-            derived = "the Gram matrices of its permuted columns can give the values of each column away"
+        if of_few := derived_of_few(plan, n_i):
+            derived = of_few
         elif n_i == 1 and full:
             who = "the other party" if plan.k == 2 else "the others, who may pool what they hold,"
             derived = f"{who} can compute it up to its sign"
@@ -166,14 +158,36 @@ def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     judged = plan.releases(Item.INFERENCE) or plan.task is Task.CCA
     if not judged or not policy.least_freedom or freedom(plan) >= policy.least_freedom:
         return
+    derived = "there is no error to estimate, and the fit is the labels themselves"
     if plan.task is Task.CCA:
         derived = "with none, correlations are 1 whatever the data, and the common variables are one party's columns"
-        yield Finding("freedom", f"{freedom_in_words(plan)}, {policy.least_freedom} are asked for: {derived}")
-        return
-    derived = "there is no error to estimate, and the fit is the labels themselves"
-    if freedom(plan) > 0:
+    elif freedom(plan) > 0:
         derived = "who knows the features of all records knows the labels but for so many numbers"
     yield Finding("freedom", f"{freedom_in_words(plan)}, {policy.least_freedom} are asked for: {derived}")
+
+
+def _events(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """How many events there are is found in the session: the plan says below how many it ends, and that is judged."""
+    about = plan.glm
+    if about is None or not about.counts_outcomes:
+        return
+    if about.least_class < policy.least_class or about.least_events < policy.least_events:
+        yield Finding(
+            "events",
+            f"the session goes on with classes of {about.least_class} rows and {about.least_events} events for each "
+            f"coefficient, {policy.least_class} and {policy.least_events} are asked for: a model of fewer follows "
+            "single records",
+        )
+
+
+def _clusters(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if plan.robust != Robust.CLUSTER or plan.k >= policy.parties_for_clusters:
+        return
+    yield Finding(
+        "clusters",
+        f"errors that are robust to clusters go to {plan.k} parties, {policy.parties_for_clusters} are asked for: "
+        "where all rows of a party are one cluster, three parties compute each other's sums of scores, X_i^T e_i",
+    )
 
 
 def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
@@ -193,6 +207,13 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             "mode",
             f"a regression on components is asked for: all parties will hold the joint Gram matrix of features and "
             f"labels ({plan.M} x {plan.M}), which a few components do not determine; {agrees}",
+        )
+    elif plan.alphas:
+        yield Finding(
+            "mode",
+            f"a ridge is chosen among {len(plan.alphas)}: all parties will hold the joint Gram matrix "
+            f"({plan.M} x {plan.M}), which one ridge does not determine; {agrees}, and one study for each alpha in "
+            'mode = "B" shows it to no party',
         )
     elif plan.releases(Item.INFERENCE):
         yield Finding(

@@ -151,12 +151,15 @@ def prepared_at_home(
     source: MatrixSource,
     rule: HomeRule,
     labels: Sequence[str] = (),
-    id: str | None = None,
+    ids: str | Sequence[str] | None = None,
     partly: bool = False,
     codes_of: Codes = ordinal,
 ) -> HomeTable:
-    """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's."""
-    names, aside = names_of(source), {*labels, *(() if id is None else (id,))}
+    """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's.
+
+    ``ids`` are columns of text that are no features: row ids, clusters.
+    """
+    names, aside = names_of(source), {*labels, *((ids,) if isinstance(ids, str) else ids or ())}
     problems = [*_problems(names, rule, aside, partly)]
     if problems:
         raise together(problems)

@@ -17,11 +17,15 @@ from itertools import accumulate, pairwise
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
-from fedsvd.protocol.tasks import FACTORS, LABELLED, Check, Item, Mode, Rule, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import FACTORS, JOINED, Check, Item, Mode, Rule, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
+
+MOST_REFINED = 1024
+"""Features up to which a regression's table is refined: beyond, the transform to send would be as long as the data."""
 
 PANELS = 10
 """Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
@@ -47,6 +51,10 @@ class SessionPlan:
     targets: int = 0  # columns of y (regression, prediction)
     label_user: int = 0  # who holds y (vertical regression, prediction)
     alpha: float = 0.0  # ridge
+    alphas: tuple[float, ...] = ()  # penalties to choose among, where a ridge is found by cross-validation
+    chosen_by: str = ""  # how: "loo" (each row left out) or "gcv" (generalised cross-validation)
+    weighted: bool = False  # rows have weights, which stay with their owners
+    robust: str = ""  # standard errors that do not assume equal variances: "HC0" .. "HC3" or "cluster"
     left: Form = Form.HAAR
     right: Form = Form.HAAR
     block: int = 0  # block width; 0 for each form's own
@@ -56,6 +64,7 @@ class SessionPlan:
     trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
+    glm: ModelPlan | None = None  # what a generalised linear model is, for its task
     memory: int = 1 << 30  # bytes a role may use for panels and batches
     identities: tuple[str, ...] = ()  # Ed25519 public keys in hex: users 1..k, then the TA where there is one
     csp_identity: str = ""  # Ed25519 public key of the CSP in hex, where it countersigns certificates
@@ -71,6 +80,8 @@ class SessionPlan:
             common, theirs = self.table_words
             fault = f"every party needs rows and columns, got {self.m} {common} and {list(self.counts)} {theirs}"
             raise ConfigError(fault, "give every party a table with both")
+        if (self.glm is not None) != (self.task is Task.GLM):
+            raise ConfigError("a plan of another task than its model", "plan it again")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
         most = min(self.m, self.n)
@@ -154,6 +165,16 @@ class SessionPlan:
         return self.task is Task.LR and self.split is Split.VERTICAL
 
     @property
+    def labels_apart(self) -> bool:
+        """Whether labels are no rows of X_i: users hold them in memory, next to what is read in panels."""
+        return self.stacks_labels or self.glm is not None
+
+    @property
+    def evaluations(self) -> int:
+        """How often the joint model of a session is evaluated at most; 0 for other tasks."""
+        return 0 if self.glm is None else self.glm.evaluations
+
+    @property
     def factors(self) -> bool:
         """Whether the CSP is asked for U and S."""
         return self.task in FACTORS
@@ -161,7 +182,7 @@ class SessionPlan:
     @property
     def joins_labels(self) -> bool:
         """Whether labels are further rows below the features: a regression on split rows."""
-        return self.task in LABELLED and not self.stacks_labels
+        return self.task in JOINED and not self.stacks_labels
 
     @property
     def own_vectors(self) -> bool:
@@ -192,6 +213,19 @@ class SessionPlan:
         return streams and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
 
     @property
+    def refines(self) -> bool:
+        """Whether users may correct what float64 loses of an ill-conditioned table (specification, step 8)."""
+        exact = self.releases(Item.INFERENCE) and self.task is Task.LR and self.mode is Mode.A
+        return exact and self.alpha == 0.0 and not self.alphas and self.m <= MOST_REFINED
+
+    @property
+    def answer_numbers(self) -> int:
+        """Numbers in user 1's answer to a regression in mode A: w and its rank, and what more the plan has."""
+        w = self.m * self.targets + 1
+        transform = 1 + self.targets + self.m * (self.m + 1) // 2  # whether, exponents, T
+        return w + int(bool(self.alphas)) + (transform if self.refines else 0)
+
+    @property
     def published(self) -> bool:
         """Whether this is the paper's own scheme, leaks included."""
         return self.scheme is Scheme.PAPER
@@ -211,7 +245,9 @@ class SessionPlan:
 
     @cached_property
     def M(self) -> int:
-        """Rows of A."""
+        """Rows of A; of a generalised linear model, coefficients of all its equations and the working target."""
+        if self.glm is not None:
+            return self.glm.equations * (self.m + int(self.centre)) + 1
         return self.m + (self.ridge_rows if self.stacks_labels else self.targets)
 
     @cached_property
@@ -228,6 +264,8 @@ class SessionPlan:
     @cached_property
     def factor_widths(self) -> tuple[int, ...]:
         """Columns p_i of every local factor L_i (sum family)."""
+        if self.glm is not None:
+            return tuple(min(self.glm.equations * n_i, self.M) for n_i in self.counts)
         widths = [min(n_i, self.M) + int(self.centre) for n_i in self.counts]
         if self.ridge_columns:
             widths[0] = self.M  # user 1 folds the ridge's columns into its factor

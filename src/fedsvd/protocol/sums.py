@@ -5,6 +5,7 @@ The CSP adds up these and no others, and a user opens them in this order. ``wide
 comes in batches of rows of the upper triangle. A sum with a receiver is opened by that user alone.
 """
 
+from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Check, Item, Mode, Scheme, Task
@@ -29,9 +30,13 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums up to the opening of a Gram matrix, or the upload (steps 3 and 5)."""
     if plan.task is Task.PREDICT:
         return ()
+    if plan.glm is not None:
+        return tuple(each for number in range(1, plan.evaluations + 1) for each in evaluation_sums(plan, number))
     found = []
     rows = plan.m if plan.stacks_labels else plan.M
     statistics = plan.task is Task.PCA or plan.joins_labels
+    if plan.weighted and not plan.stacks_labels:
+        found.append(_wide("weights", 2))
     if statistics and plan.centre:
         found.append(_wide("mean", rows))
     found.append(PlannedSum("bound", SumKind.BOUND, (CLASSES,), 0))
@@ -42,12 +47,14 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     found.append(_total("norm", 1))
     if plan.mode is Mode.A:
         found.append(PlannedSum("gram", SumKind.TOTAL, gram_batches(plan.M), GRAM_STEP))
+    if plan.alphas and plan.chosen_by == "loo":
+        found.append(_wide("left out", len(plan.alphas) * plan.targets))
     return tuple(found)
 
 
 def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums after the answer: its checks (step 7), then the local endings (step 8)."""
-    found = _checks(plan)
+    found = [*_checks(plan), *_inference(plan)]
     own_vectors = plan.own_vectors and not plan.published
     triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
     if own_vectors and (plan.reads_rows or plan.check is not Check.SAMPLE):
@@ -64,6 +71,14 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
         found.append(PlannedSum("score bound", SumKind.BOUND, (CLASSES,), 0))
         found.append(_total("scores", plan.m * plan.targets, receiver=plan.label_user))
     return tuple(found)
+
+
+def evaluation_sums(plan: SessionPlan, number: int) -> tuple[PlannedSum, PlannedSum]:
+    """The two sums of one evaluation of a generalised linear model; a session asks for as many as it needs."""
+    if plan.glm is None:
+        raise ConfigError("a plan without a model has no evaluations")
+    totals = _wide(f"totals {number}", plan.glm.totals + plan.M)
+    return totals, PlannedSum(f"gram {number}", SumKind.TOTAL, gram_batches(plan.M), GRAM_STEP)
 
 
 def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
@@ -89,6 +104,20 @@ def _checks(plan: SessionPlan) -> list[PlannedSum]:
         found += [_total("diag", r), _total("trace", 1)]
         if plan.scheme is Scheme.SUM:
             found.append(_total("C", r * (r + 1) // 2))
+    return found
+
+
+def _inference(plan: SessionPlan) -> list[PlannedSum]:
+    """What a regression table on split rows asks for beyond the joint Gram matrix (step 8)."""
+    found, terms = [], plan.m + int(plan.centre)
+    triangle = terms * (terms + 1) // 2
+    if plan.refines:
+        found += [_total("refined gram", triangle), _wide("gradient", (terms + 1) * plan.targets)]
+    if plan.robust == "cluster":
+        found.append(_wide("clusters", 1))
+    if plan.robust:
+        found.append(PlannedSum("scores bound", SumKind.BOUND, (CLASSES,), 0))
+        found.append(_total("squared scores", triangle * plan.targets))
     return found
 
 

@@ -10,6 +10,7 @@ class Task(StrEnum):
     PCA = "pca"
     LSA = "lsa"
     LR = "lr"
+    GLM = "glm"
     PREDICT = "predict"
     CCA = "cca"
     PCR = "pcr"
@@ -71,6 +72,8 @@ class Item(StrEnum):
     INTERCEPT = "intercept"
     SCORE = "score"  # R^2 and MSE, for the label holder alone
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
+    ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
+    RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
 
 
 RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
@@ -78,6 +81,7 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LSA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
     Task.PCA: (Item.COMPONENTS, Item.MEAN, Item.OWN_PART),
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
+    Task.GLM: (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
     Task.PREDICT: (Item.SCORE,),
     Task.CCA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
     Task.PCR: (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
@@ -87,8 +91,11 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
 FACTORS = (Task.SVD, Task.LSA, Task.PCA, Task.CCA)
 """Tasks that end with U and S."""
 
-LABELLED = (Task.LR, Task.PCR)
+LABELLED = (Task.LR, Task.GLM, Task.PCR)
 """Tasks whose parties bring labels."""
+
+JOINED = (Task.LR, Task.PCR)
+"""Tasks whose labels are further rows below the features, where rows are split."""
 
 
 class Rule(StrEnum):
@@ -117,6 +124,23 @@ def is_rule(rule: str) -> bool:
     return rule in tuple(Rule) or share_in(rule) is not None
 
 
+class Robust(StrEnum):
+    """Standard errors that do not assume equal variances."""
+
+    HC0 = "HC0"
+    HC1 = "HC1"
+    HC2 = "HC2"
+    HC3 = "HC3"
+    CLUSTER = "cluster"
+
+
+class ChosenBy(StrEnum):
+    """How a ridge is chosen: by leaving out each row, or by generalised cross-validation."""
+
+    LOO = "loo"
+    GCV = "gcv"
+
+
 class Ids(StrEnum):
     """Whether rows of split columns are compared by ids, or taken to be in the same order on the study's word."""
 
@@ -130,3 +154,23 @@ class Write(StrEnum):
     NPY = "npy"
     PARQUET = "parquet"
     NONE = "none"
+
+
+class Family(StrEnum):
+    """The distribution of the target of a generalised linear model."""
+
+    GAUSSIAN = "gaussian"
+    BINOMIAL = "binomial"  # two classes, or one model to each class against the rest
+    POISSON = "poisson"
+    GAMMA = "gamma"
+    MULTINOMIAL = "multinomial"
+
+
+LINKS: dict[Family, tuple[str, ...]] = {
+    Family.GAUSSIAN: ("identity",),
+    Family.BINOMIAL: ("logit", "probit"),
+    Family.POISSON: ("log",),
+    Family.GAMMA: ("log",),
+    Family.MULTINOMIAL: ("logit",),
+}
+"""The links of each family, the usual one first."""

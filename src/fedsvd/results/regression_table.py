@@ -5,21 +5,36 @@ columns ``term, coef, se, t, p, low, high``; what is said of the model as one st
 ``inference`` and the name of the target.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from fedsvd.data.source import MatrixSource
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
-from fedsvd.roles.user.prediction import RegressionResult
+from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult
+from fedsvd.statistics.diagnostics import own_rows
 from fedsvd.statistics.inference import LinearInference, Totals, infer_block
 from fedsvd.statistics.table import columns, model_from, terms, values
-from fedsvd.statistics.undefined import is_array
+from fedsvd.statistics.undefined import is_array, is_number
 from fedsvd.types import Float
 
-ARRAYS = ("covariance", "vif")
-"""Names of arrays and tables that inference adds: of the coefficients (targets, q, q), and of the features."""
-_OF_COEFFICIENTS = ("condition", "level", "not_defined")
+ARRAYS = ("covariance", "vif", "ridge_path", "ridge_errors")
+"""Names of arrays and tables that inference adds: of the coefficients (targets, q, q), and of the features; then those
+of a path of ridges: coefficients (alphas, targets, features), and the error of each penalty."""
+_PANEL_BYTES = 1 << 26
+_OF_COEFFICIENTS = ("condition", "level", "kind", "distribution", "not_defined")
+
+
+class OwnRows(Protocol):
+    """A party's own table, labels and weights."""
+
+    @property
+    def table(self) -> MatrixSource: ...
+    @property
+    def labels(self) -> Float | None: ...
+    @property
+    def row_weights(self) -> Float | None: ...
 
 
 def with_inference(to: PartyResult, computed: RegressionResult) -> PartyResult:
@@ -35,6 +50,47 @@ def with_inference(to: PartyResult, computed: RegressionResult) -> PartyResult:
     if is_array(models[0].vif):
         to = to.adding({"vif": models[0].vif}, Table("vif", {"feature": features, "vif": models[0].vif}))
     return to
+
+
+def with_path(to: PartyResult, path: ChosenRidge) -> PartyResult:
+    """The result with the error of every penalty, and with the coefficients of each."""
+    coefficients = np.moveaxis(path.coefficients, 2, 1)
+    features = list(to.feature_names(coefficients.shape[2]))
+    table: dict[str, Any] = {"alpha": path.alphas, "error": path.errors, "chosen": path.alphas == path.alpha}
+    for k, target in enumerate(to.targets):
+        several = f"{target} " if len(to.targets) > 1 else ""
+        table |= {f"{several}{name}": coefficients[:, k, j] for j, name in enumerate(features)}
+    errors = [None if np.isnan(error) else float(error) for error in path.errors]
+    facts = {"alpha": path.alpha, "chosen_by": path.method, "alphas": [float(a) for a in path.alphas], "errors": errors}
+    arrays = {"ridge_path": coefficients, "ridge_errors": path.errors}
+    return to.adding(arrays, Table("ridge_path", table), {"ridge": facts})
+
+
+def with_diagnostics(to: PartyResult, computed: RegressionResult, data: OwnRows) -> PartyResult:
+    """The leverage of a party's own rows and their residuals in units of their deviation: at home, for it alone."""
+    models = computed.inference
+    if (
+        data.labels is None
+        or not models
+        or not all(is_array(model.root) and is_number(model.sigma) for model in models)
+    ):
+        return to
+    height = max(1, _PANEL_BYTES // (8 * data.table.shape[1]))
+    leverage: list[Float] = []
+    standardised: list[Float] = []
+    start = 0
+    for panel in data.table.panels(0, height):
+        rows = slice(start, start + len(panel))
+        weights = None if data.row_weights is None else data.row_weights[rows]
+        found = [own_rows(model, panel, data.labels[rows, k], weights=weights) for k, model in enumerate(models)]
+        each = [one.standardised for one in found if is_array(one.standardised)]
+        if len(each) < len(found) or not is_array(found[0].leverage):
+            return to
+        leverage.append(found[0].leverage)
+        standardised.append(np.stack(each, axis=1))
+        start = rows.stop
+    arrays = {"leverage": np.concatenate(leverage), "standardised_residuals": np.concatenate(standardised)}
+    return to.adding(arrays)
 
 
 def with_fit(to: PartyResult, rank: int, y: Float, fitted: Float) -> PartyResult:

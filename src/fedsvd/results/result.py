@@ -21,6 +21,7 @@ from fedsvd import __version__
 from fedsvd.data.views import NumberedNames
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
@@ -202,8 +203,9 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
     for key, kind in {**kinds, "check": Check}.items():
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
+    values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])
     values["release"] = tuple(Item(item) for item in record["release"])
-    for name in ("counts", "identities", "prekeys"):
+    for name in ("counts", "identities", "prekeys", "alphas"):
         values[name] = tuple(record.get(name, ()))
     return SessionPlan(**values)
 

@@ -18,11 +18,12 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
-from fedsvd.results import canonical_tables, component_tables, regression_table
+from fedsvd.results import canonical_tables, component_tables, model_table, regression_table
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
 from fedsvd.roles.user.cca import CCAResult
+from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.roles.user.prediction import RegressionResult
@@ -38,11 +39,15 @@ SHARED = {
         *_VARIANCES,
         *regression_table.ARRAYS,
         *component_tables.ARRAYS,
+        *model_table.ARRAYS,
     ),
     Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept", *canonical_tables.SHARED),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", "choice", "components"),
+    Split.HORIZONTAL: (
+        *("constant_columns", "total_energy", "inference", "ridge", "choice", "components"),
+        *model_table.FACTS,
+    ),
     Split.VERTICAL: ("ranks", "wilks", "no_tests"),
 }
 
@@ -54,6 +59,8 @@ class Data(Protocol):
     def table(self) -> MatrixSource: ...
     @property
     def labels(self) -> Float | None: ...
+    @property
+    def row_weights(self) -> Float | None: ...
     @property
     def ids(self) -> NDArray[Any] | None: ...
     @property
@@ -99,7 +106,10 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
             return scored(to, "fitted", _fitted(data.table, computed), data)
         case RegressionResult() if _by_rows(to):
             # With all coefficients a party fits its own rows, which no other has: one more pass, and no message.
-            return scored(to, "fitted", _fitted(data.table, computed), data)
+            to = scored(to, "fitted", _fitted(data.table, computed), data)
+            return regression_table.with_diagnostics(to, computed, data)
+        case GLMResult():
+            return _own_rows(to, computed, data)
         case RegressionResult(fitted=fitted):
             to = _coefficients(to, computed)
             if fitted is None:
@@ -138,6 +148,8 @@ def _shared(to: PartyResult, computed: Any, ids: NDArray[Any] | None) -> PartyRe
         case RegressionResult():
             to = _intercept(to, computed.intercept)
             return _coefficients(to, computed) if _by_rows(to) else to
+        case GLMResult():
+            return model_table.with_model(to, computed)
     return to
 
 
@@ -203,6 +215,7 @@ def _moments(to: PartyResult, computed: PCAResult | PCRResult) -> PartyResult:
 def _coefficients(to: PartyResult, computed: RegressionResult) -> PartyResult:
     features = to.feature_names(computed.coefficients.shape[1])
     constant = [features[j] for j in computed.constant]
+    to = to if computed.path is None else regression_table.with_path(to, computed.path)
     if computed.inference:
         return regression_table.with_inference(to.adding(facts={"constant_columns": constant}), computed)
     return _feature_coefficients(to.adding(facts={"constant_columns": constant}), computed)
@@ -215,7 +228,20 @@ def _feature_coefficients(to: PartyResult, computed: RegressionResult | PCRResul
     return to.adding({"coefficients": computed.coefficients}, table)
 
 
-def _fitted(table: MatrixSource, computed: RegressionResult | PCRResult) -> Float:
+def _own_rows(to: PartyResult, computed: GLMResult, data: Data) -> PartyResult:
+    """Fitted values, residuals and quality of a party's own rows, which no other has: one more pass, and no message."""
+    eta = _fitted(data.table, computed)
+    if data.labels is not None and to.plan.glm is not None and to.plan.glm.offset:
+        eta = eta + data.labels[:, 1:2]
+    fitted, residuals, said = model_table.own_rows(to, eta, data.labels)
+    names = to.targets if fitted.shape[1] == 1 else model_table.classes_of(to)
+    to = by_sample(to, "fitted", fitted, data.ids, names)
+    if residuals is None:
+        return to
+    return by_sample(to, "residuals", residuals, data.ids, names).adding(facts={"own_rows": said})
+
+
+def _fitted(table: MatrixSource, computed: RegressionResult | PCRResult | GLMResult) -> Float:
     height = max(1, _PANEL_BYTES // (8 * table.shape[1]))
     panels = [panel @ computed.coefficients.T for panel in table.panels(0, height)]
     fitted: Float = np.concatenate(panels) + computed.intercept

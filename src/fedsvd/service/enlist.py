@@ -66,7 +66,7 @@ def open_data(
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))
         here = brings_labels(study.task, study.split, name, present, study.label_party)
-        data = job_party_data(job, source, study.label if here else (), feature_names(ours))
+        data = job_party_data(job, source, study.label_columns if here else (), feature_names(ours))
         if data.ids is not None and study_of(job).check_ids:
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)

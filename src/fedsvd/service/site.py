@@ -295,6 +295,7 @@ class Site:
             id=job.study.id,
             why="as planned with the others",
             agreement=finished.agreement,
+            facts=job.study.about,
         )
         target = self._new_results(finished.record)
         write_result(target, party_result(about, me, computed, finished.own.data), draw=self.draw)

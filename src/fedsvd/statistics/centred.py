@@ -16,44 +16,60 @@ from scipy.linalg import block_diag
 
 from fedsvd.errors import ShapeError
 from fedsvd.statistics.distributions import wald
-from fedsvd.statistics.inference import LinearInference, Totals, infer
+from fedsvd.statistics.inference import LinearInference, Totals, infer, with_coefficients
+from fedsvd.statistics.refine import Refined
 from fedsvd.statistics.triangle import largest_value
 from fedsvd.statistics.undefined import NO_FREEDOM, NO_VARIATION, PENALISED, Number, is_array, is_number
 from fedsvd.types import Float
 
 
 def infer_centred(
-    R: Float, n: int, w: Float, *, mean: Float | None, rank: int, alpha: float = 0.0, level: float = 0.95
+    R: Float,
+    n: int,
+    w: Float,
+    *,
+    mean: Float | None,
+    rank: int,
+    alpha: float = 0.0,
+    level: float = 0.95,
+    weight: float | None = None,
+    log_weights: float = 0.0,
+    better: Refined | None = None,
 ) -> tuple[LinearInference, ...]:
     """One table for each target, from R, (any, features + targets), of n rows, and the coefficients w that were found.
 
     w, (features, targets), are the coefficients all parties agreed on, and ``rank`` is that of the features they found
     it by. ``mean``, (features + targets,), is None for a model without an intercept. ``alpha`` is the ridge whose rows
-    are in R.
+    are in R. With weights, ``weight`` and ``log_weights`` are the sums of them and of their logarithms. ``better`` is
+    what was refined of a table of full rank.
     """
     features, targets = w.shape
     if R.shape[1] != features + targets:
         raise ShapeError(f"a factor of {R.shape[1]} columns does not fit {features} features and {targets} targets")
     if rank < features and alpha == 0.0:
         R = _cut(R, features, rank)
-    whole = R if mean is None else block_diag(math.sqrt(n), R)
-    models = infer(whole, n, targets=targets, intercept=mean is not None, level=level)
+    count = float(n) if weight is None else weight
+    whole = R if mean is None else block_diag(math.sqrt(count), R)
+    models = infer(whole, n, targets=targets, intercept=mean is not None, level=level, log_weights=log_weights)
     found = []
     for k, model in enumerate(models):
         here = replace(model, coefficients=w[:, k])
         if mean is not None:
-            here = _moved(here, model, R[:, :features], mean[:features], float(mean[features + k]))
+            here = _moved(here, model, R[:, :features], mean[:features], float(mean[features + k]), count)
         if alpha > 0.0:
             here = _penalised(here, alpha * float(w[:, k] @ w[:, k]))
         elif here.df_residual <= 0:
             here = _saturated(here)
+        if better is not None and is_array(here.root) and alpha == 0.0:
+            here = with_coefficients(here, better.coefficients[:, k], better.root, float(better.residual[k]))
+            here = here if here.df_residual > 0 else _saturated(here)
         tests = wald(here.coefficients, here.standard_errors, level, here.df_residual)
         found.append(replace(here, t=tests.statistic, p=tests.p, intervals=tests.intervals))
     return tuple(found)
 
 
 def _moved(
-    here: LinearInference, model: LinearInference, R_x: Float, mean: Float, target_mean: float
+    here: LinearInference, model: LinearInference, R_x: Float, mean: Float, target_mean: float, count: float
 ) -> LinearInference:
     """The table for columns as they are, not about their means: ``intercept = m_y - m_x w``."""
     w = here.coefficients
@@ -63,7 +79,7 @@ def _moved(
     move = np.eye(len(mean) + 1)
     move[0, 1:] = -mean
     root = move @ model.root
-    top = math.sqrt(model.n) * np.concatenate(([1.0], mean))
+    top = math.sqrt(count) * np.concatenate(([1.0], mean))
     rows = np.concatenate((top[None, :], np.pad(R_x, ((0, 0), (1, 0)))))
     here = replace(here, root=root, condition=largest_value(rows) * largest_value(root))
     if not (is_array(model.covariance) and is_number(model.sigma)):
@@ -79,7 +95,7 @@ def _penalised(model: LinearInference, shrinkage: float) -> LinearInference:
     r2: Number = NO_VARIATION if total <= 0.0 else 1.0 - residual / total
     return replace(
         model,
-        sums=Totals(model.n, residual, total, max(0.0, total - residual)),
+        sums=Totals(model.n, residual, total, max(0.0, total - residual), model.sums.log_weights),
         standard_errors=PENALISED,
         covariance=PENALISED,
         vif=PENALISED,

@@ -14,6 +14,7 @@ the number of trials as weight, whose log-likelihood then leaves out the binomia
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -51,6 +52,10 @@ class Family:
 
     def __repr__(self) -> str:
         return f"Family({self.name}, {self.link_name})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By its name: estimators that hold a model are copied and saved.
+        return family_named, (self.name, self.link_name)
 
     def expect(self, y: Float) -> None:
         """Raise ``DataError`` unless y can be the target of this family."""

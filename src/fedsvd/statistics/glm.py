@@ -2,7 +2,8 @@
 
 ``fit`` yields a ``Request``: evaluate the model at these coefficients. Each party answers from its own rows with
 ``contribution``: rows ``sqrt(w) [1 X z]``, whose Gram matrix is summed, and a few totals. The protocol sends back an
-``Answer``: any factor of the summed Gram matrix, and the summed totals.
+``Answer``: any factor of the summed Gram matrix, and the summed totals. What follows from a factor is yielded again, as
+a ``Proposal`` (``irls.py``).
 
     state        request                           next
     start        step, beta = None                 step: first coefficients
@@ -11,7 +12,6 @@
 """
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.families import Family
-from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, iterate
+from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, Steps, asked, iterate
 from fedsvd.statistics.undefined import NO_FREEDOM, PENALISED, RANK_LOST, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
@@ -126,11 +126,14 @@ def fit(
     tolerance: float = 1e-9,
     max_iterations: int = 25,
     level: float = 0.95,
-) -> Generator[Request, Answer, GLMInference]:
-    """The whole fit; ``alpha`` adds ``alpha ||w||^2 / 2`` to minus the log-likelihood, not for the intercept."""
+) -> Steps:
+    """The whole fit, a ``GLMInference``; ``alpha`` adds ``alpha ||w||^2 / 2`` to minus the log-likelihood.
+
+    The intercept is not penalised.
+    """
     if alpha < 0.0 or not tolerance > 0.0 or max_iterations < 1:
         raise ConfigError("alpha is 0 or more, tolerance above 0, and max_iterations at least 1")
-    start = yield Request("step", 0, None, ("rows", "weight", "target"), gram=True)
+    start = yield from asked(Request("step", 0, None, ("rows", "weight", "target"), gram=True))
     n, weight = round(start.totals["rows"]), start.totals["weight"]
     mean = start.totals["target"] / weight
     _expect_variation(family, mean)
@@ -140,12 +143,12 @@ def fit(
     totals = ("deviance", "pearson") if family.dispersion else ("deviance", "pearson", "log_likelihood")
     found = yield from iterate(start, limits, penalty, totals, free=int(intercept))
     if offset:
-        start = yield Request("null", 0, None, (), gram=True, constant_only=True)
+        start = yield from asked(Request("null", 0, None, (), gram=True, constant_only=True))
         null = (yield from iterate(start, limits, None, totals[:2], constant_only=True)).totals["deviance"]
     else:
         constant = np.array([family.link(mean)])
-        asked = Request("null", 1, constant, ("deviance",), gram=False, constant_only=True)
-        null = (yield asked).totals["deviance"]
+        flat = Request("null", 1, constant, ("deviance",), gram=False, constant_only=True)
+        null = (yield from asked(flat)).totals["deviance"]
     freedom = n - found.problem.rank
     scale: Number = 1.0
     if family.dispersion:
@@ -155,8 +158,8 @@ def fit(
         likelihood = found.totals["log_likelihood"]
     elif not isinstance(scale, Undefined):
         at = found.totals["pearson"] / n if family.name == "gaussian" else scale
-        asked = Request("likelihood", found.iterations, found.beta, ("log_likelihood",), gram=False, scale=at)
-        likelihood = (yield asked).totals["log_likelihood"]
+        last = Request("likelihood", found.iterations, found.beta, ("log_likelihood",), gram=False, scale=at)
+        likelihood = (yield from asked(last)).totals["log_likelihood"]
     known = not (isinstance(likelihood, Undefined) or alpha > 0.0)
     return _inference(family, found, n, intercept, scale, null, likelihood if known else PENALISED, alpha, level)
 

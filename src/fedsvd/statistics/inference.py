@@ -11,13 +11,12 @@ defined for a model (rank lost, a penalty, no degrees of freedom left) is an ``U
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedsvd.errors import ShapeError
 from fedsvd.statistics.distributions import around, expect_level, f_tail, normal_reach, t_reach, wald
-from fedsvd.statistics.refine import ExactGram, refined
 from fedsvd.statistics.triangle import triangle
 from fedsvd.statistics.undefined import (
     EXACT_FIT,
@@ -90,12 +89,10 @@ def infer(
     alpha: float = 0.0,
     log_weights: float = 0.0,
     level: float = 0.95,
-    gram: ExactGram | None = None,
 ) -> tuple[LinearInference, ...]:
     """One table for each target, from R with columns 1 (with an intercept), features, targets, of n rows.
 
-    ``alpha`` is a ridge penalty, which leaves the intercept alone. With the exact Gram matrix that R is a factor of,
-    coefficients and sums of squares of a model of full rank without penalty are refined to all digits of float64.
+    ``alpha`` is a ridge penalty, which leaves the intercept alone.
     """
     expect_level(level)
     first = int(intercept)
@@ -112,10 +109,6 @@ def infer(
     kept, rest = plain.B[first:], plain.residual_squares()
     explained = np.einsum("ij,ij->j", kept, kept)
     total = explained + rest
-    if gram is not None and plain.full and alpha == 0.0:
-        better = refined(plain, gram, intercept)
-        w, residual, total = better.w, better.residual, better.total
-        explained = np.where(residual < 0.5 * total, total - residual, explained)
     rank = plain.rank
     if not plain.full:
         # The part of B that the lost directions do not reach belongs to the residuals.
@@ -184,6 +177,15 @@ def infer_block(
         level=level,
         penalised=False,
     )
+
+
+def with_coefficients(model: LinearInference, w: Float, root: Float, residual: float) -> LinearInference:
+    """The table of the same rows where coefficients, residuals and inverse Gram matrix are known to more digits."""
+    total = model.sums.total
+    explained = total - residual if residual < 0.5 * total else model.sums.explained
+    sums = replace(model.sums, residual=residual, explained=explained)
+    about = {"rank": model.rank, "vif": model.vif, "condition": model.condition, "level": model.level}
+    return _table(w, root, sums, intercept=model.intercept, penalised=False, **about)  # type: ignore[arg-type]
 
 
 def _table(

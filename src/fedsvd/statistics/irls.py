@@ -3,11 +3,16 @@
 It holds no data: each step asks for the joint sum at given coefficients and solves from what comes back. It ends when
 the next step is below ``tolerance`` standard errors. A step that does not lower the penalised deviance is halved.
 Where the likelihood stops to change while the coefficients still move, they have no finite value: ``Separated``.
+
+Parties that run the same iteration must come to the same requests, and a factorisation may differ in its last digit
+between machines. So everything that follows from a factor is yielded as a ``Proposal``, answered by the numbers of one
+party, which each of the others tests on its own factor. All else is arithmetic that IEEE 754 leaves no choice in.
 """
 
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +30,8 @@ _STALLED = 1e-6
 _APART = 1.3
 _STILL_MOVING = 0.01
 _NO_DEVIANCE = 1e-7  # per unit of weight: all outcomes are predicted without error
+_EXCUSED = 1024.0  # units of rounding in the normal equations of another party's coefficients
+_ROUGH = 1e-6  # of the length of a step, which another party measured
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,6 +45,7 @@ class Request:
     gram: bool
     constant_only: bool = False  # the model with a constant and no features
     scale: float = 1.0
+    most: float = math.inf  # with a larger deviance the step is halved, and no Gram matrix is needed
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +62,34 @@ class Answer:
 
     factor: Float | None
     totals: Mapping[str, float]
+
+
+_TAIL = 4  # numbers of a proposal after its coefficients: length, rounding, whether they move, rank
+
+
+@dataclass(frozen=True, repr=False)
+class Proposal:
+    """What follows from a factor: the coefficients of the whole step, its length, what of it is rounding, the rank."""
+
+    numbers: Float  # (q + 4,)
+    problem: Triangle
+    since: Float | None  # the coefficients that the step starts from
+
+    def accepts(self, numbers: Float) -> bool:
+        """Whether these numbers, of another party, are those of our own factor but for rounding."""
+        if numbers.shape != self.numbers.shape or numbers[-1] != self.numbers[-1]:
+            return False
+        problem, w = self.problem, self.problem.scale * numbers[:-_TAIL]
+        size = float(np.linalg.norm(problem.A))
+        reach = float(np.linalg.norm(problem.B)) + size * float(np.linalg.norm(w))
+        normal = problem.A.T @ (problem.B[:, 0] - problem.A @ w)
+        allowed = _EXCUSED * math.sqrt(len(w)) * EPS
+        if not float(np.linalg.norm(normal)) <= allowed * size * reach:
+            return False
+        length, rounding = _length(problem, numbers[:-_TAIL], self.since), float(self.numbers[1 - _TAIL])
+        if not abs(float(numbers[1 - _TAIL]) - rounding) <= _ROUGH * rounding:
+            return False
+        return self.since is None or abs(length - float(numbers[-_TAIL])) <= _ROUGH * length + allowed * reach
 
 
 @dataclass(frozen=True)
@@ -96,6 +132,17 @@ def combined(request: Request, parts: Sequence[Contribution]) -> Answer:
     return Answer(factor, dict(zip(request.totals, map(float, sums), strict=True)))
 
 
+Steps = Generator[Request | Proposal, Answer | Float, Any]
+"""A fit: a ``Request`` is answered by an ``Answer``, a ``Proposal`` by the numbers that all parties take."""
+
+
+def asked(request: Request) -> Steps:
+    """The ``Answer`` to one request."""
+    answer = yield request
+    assert isinstance(answer, Answer)
+    return answer
+
+
 def iterate(
     start: Answer,
     limits: Limits,
@@ -104,8 +151,8 @@ def iterate(
     *,
     free: int = 0,
     constant_only: bool = False,
-) -> Generator[Request, Answer, Fit]:
-    """From the answer to the first request to the end; ``||penalty @ beta||^2`` is added to the deviance.
+) -> Steps:
+    """From the answer to the first request to the end, a ``Fit``; ``||penalty @ beta||^2`` is added to the deviance.
 
     ``totals`` are asked for at each step: the deviance, and ``pearson`` where a scale is estimated.
 
@@ -116,64 +163,86 @@ def iterate(
     before = np.zeros_like(errors)
     purpose = "null" if constant_only else "step"
     point: _Point | None = None
-    halvings, step, moving = 0, math.inf, False
+    halvings, step, moving = 0, math.inf, 0.0
     for iteration in range(1, limits.max_iterations + 2):
         problem = triangle(_factor(point.answer if point else start), 1, limits.n, penalty)
-        target = problem.solve(free)[:, 0]
+        proposal = _proposal(problem, point, free, step, before, errors)
+        numbers = yield proposal
+        assert isinstance(numbers, np.ndarray)
+        target, (step, rounding, moving, _) = numbers[:-_TAIL], map(float, numbers[-_TAIL:])
         if point is not None:
-            move = target - point.beta
-            last, step = step, float(np.linalg.norm(problem.A @ (problem.scale * move)))
-            usual = before * max(0.5, _APART * step / last)
-            moving = bool(np.any(np.abs(move) > np.maximum(usual, _STILL_MOVING * (np.abs(point.beta) + errors))))
-            before = np.abs(move)
+            before = np.abs(target - point.beta)
             unit = _unit(limits, problem, point.answer.totals)
             if penalty is None and moving and step <= _STALLED * unit:
                 raise _separated()
-            if step <= max(limits.tolerance * unit, 64.0 * EPS * float(np.linalg.norm(problem.B))):
+            if step <= max(limits.tolerance * unit, rounding):
                 return Fit(target, problem, point.answer.totals, iteration - 1, halvings)
             if penalty is None and limits.outcomes and point.objective <= _NO_DEVIANCE * limits.weight:
                 raise _separated()
         if iteration > limits.max_iterations:
             break
-        point, halved = yield from _advance(
-            point,
-            target,
-            step,
-            penalty,
-            Request(purpose, iteration, target, totals, gram=True, constant_only=constant_only),
-        )
+        request = Request(purpose, iteration, target, totals, gram=True, constant_only=constant_only)
+        point, halved = yield from _advance(point, target, step, penalty, request)
         halvings += halved
     if moving and penalty is None:
         raise _separated()
-    raise NotConverged(
-        f"{limits.max_iterations} iterations ended {step:.1e} standard errors from the next coefficients",
-        "allow more iterations, standardise the features, or add a ridge penalty",
-    )
+    raise not_converged(limits.max_iterations)
 
 
-def _advance(
-    point: _Point | None, target: Float, step: float, penalty: Float | None, request: Request
-) -> Generator[Request, Answer, tuple[_Point, int]]:
-    """The first point on the way back from ``target`` whose objective has fallen enough (Armijo's rule).
+def _proposal(
+    problem: Triangle, point: _Point | None, free: int, last: float, before: Float, errors: Float
+) -> Proposal:
+    """The step that a factor asks for."""
+    target = problem.solve(free)[:, 0]
+    length, moving = math.inf, False
+    if point is not None:
+        length = _length(problem, target, point.beta)
+        usual = before * max(0.5, _APART * length / last)
+        least = _STILL_MOVING * (np.abs(point.beta) + errors)
+        moving = bool(np.any(np.abs(target - point.beta) > np.maximum(usual, least)))
+    rounding = 64.0 * EPS * float(np.linalg.norm(problem.B))
+    numbers = np.concatenate((target, (length, rounding, float(moving), float(problem.rank))))
+    return Proposal(numbers, problem, None if point is None else point.beta)
+
+
+def _length(problem: Triangle, target: Float, since: Float | None) -> float:
+    """The length of a step in the metric of the weighted problem."""
+    return math.inf if since is None else float(np.linalg.norm(problem.A @ (problem.scale * (target - since))))
+
+
+def _advance(point: _Point | None, target: Float, step: float, penalty: Float | None, request: Request) -> Steps:
+    """The first point on the way back from ``target`` whose objective has fallen enough (Armijo's rule); halvings.
 
     Along the whole step the objective falls at first at a rate of twice the square of its length.
     """
     for halved in range(_MOST_HALVINGS + 1):
         beta = target if point is None else point.beta + (target - point.beta) / 2.0**halved
-        answer = yield replace(request, beta=beta)
-        objective = answer.totals["deviance"]
-        if penalty is not None:
-            objective += float(np.sum(np.square(penalty @ beta)))
+        more = 0.0 if penalty is None else _squares(penalty, beta)
         bar = math.inf
         if point is not None:
             bar = point.objective - _LEAST_FALL * 2.0 * step**2 / 2.0**halved + _SLACK * (abs(point.objective) + EPS)
-        if math.isfinite(objective) and objective <= bar:
-            return _Point(beta, answer, objective), halved
+        answer = yield from asked(replace(request, beta=beta, most=bar - more))
+        deviance = answer.totals["deviance"]
+        if math.isfinite(deviance) and deviance <= bar - more:
+            return _Point(beta, answer, deviance + more), halved
         if point is None:
             raise DataError("the first coefficients have no finite deviance", "standardise the features")
     raise NotConverged(
         f"the deviance does not fall after {_MOST_HALVINGS} halvings of a step",
         "standardise the features, or add a ridge penalty",
+    )
+
+
+def _squares(penalty: Float, beta: Float) -> float:
+    """``||penalty @ beta||^2``, rounded the same way on every machine."""
+    return math.fsum(math.fsum((row * beta).tolist()) ** 2 for row in penalty)
+
+
+def not_converged(iterations: int) -> NotConverged:
+    """The same text whatever the data is."""
+    return NotConverged(
+        f"the coefficients still move after {iterations} iterations",
+        "allow more iterations, standardise the features, or add a ridge penalty",
     )
 
 

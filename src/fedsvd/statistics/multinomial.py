@@ -8,7 +8,6 @@ The ridge penalty is that of scikit-learn: on all K coefficient vectors of the s
 """
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy import special
 
 from fedsvd.errors import ConfigError, DataError, ShapeError
 from fedsvd.statistics.distributions import wald
-from fedsvd.statistics.irls import Answer, Contribution, Fit, Limits, Request, iterate
+from fedsvd.statistics.irls import Contribution, Fit, Limits, Request, Steps, asked, iterate
 from fedsvd.statistics.undefined import PENALISED, RANK_LOST, Number, Numbers, is_array
 from fedsvd.types import Float
 
@@ -106,12 +105,12 @@ def fit(
     tolerance: float = 1e-9,
     max_iterations: int = 50,
     level: float = 0.95,
-) -> Generator[Request, Answer, MultinomialInference]:
-    """The whole fit, as a generator: see ``glm.fit``; ``alpha`` is scikit-learn's ``1 / C``."""
+) -> Steps:
+    """The whole fit, a ``MultinomialInference``: see ``glm.fit``; ``alpha`` is scikit-learn's ``1 / C``."""
     if classes < 3:
         raise ConfigError(f"{classes} classes are no multinomial model", "use the binomial family for two")
     names = tuple(f"class {k}" for k in range(classes))
-    start = yield Request("step", 0, None, ("rows", "weight", *names), gram=True)
+    start = yield from asked(Request("step", 0, None, ("rows", "weight", *names), gram=True))
     counts = np.array([start.totals[name] for name in names])
     if not np.all(counts > 0.0):
         raise DataError("a class has no row in the joint data", "leave it out of the classes of the study")

@@ -1,152 +1,102 @@
-"""Iterative refinement of coefficients against an exact Gram matrix of integers.
+"""Regression to the last digits of float64, from one more look at the rows through a transform that makes them even.
 
-A factor of float64 knows the Gram matrix G to 53 bits; the joint sum of a study knows it exactly. Residuals of the
-normal equations taken in integers correct the coefficients until they no longer change:
+A factor R of float64 knows the features to eps of their norms, and coefficients and standard errors to eps times their
+condition: at a condition of 1e10 (a polynomial of tenth degree) six digits are left. With ``T = R^-1``, put on a grid
+so that all parties have the same numbers, rows ``z = (x - m) T`` are nearly orthonormal. What parties compute of them
+in more digits than float64 (``linalg.extended``), and add up, is
 
-    w <- w + (A^T A)^-1 (g - G w),    A the triangle of a float64 factor
+    K = sum z^T z,      g = sum [1, x - m]^T e,      s = sum e^2,      e = y - m_y - (x - m) w
 
-Each round gains the digits that A has, so that also Wampler's and Filip's problems end at full float64 accuracy. The
-sum of squared residuals comes from the same integers, without cancellation.
+and then, K being close to the identity, nothing is lost that an inverse would make larger:
+
+    (X^T X)^-1 = T K^-1 T^T,    w + T K^-1 T^T g,    s - g^T T K^-1 T^T g
+
+are the inverse Gram matrix, the coefficients and the sum of squared residuals.
 """
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from fedsvd.errors import PrecisionLost, ShapeError
-from fedsvd.statistics.triangle import EPS, Triangle
+from fedsvd.errors import VerificationFailed
 from fedsvd.types import Float
 
-Integers = NDArray[np.object_]
-_MOST_ROUNDS = 60
+LEAST_CONDITION, MOST_CONDITION = 2.0**9, 2.0**38
+"""Of the scaled features: below, float64 has the digits; above, the columns are dependent for all that is known."""
 
-
-@dataclass(frozen=True, repr=False)
-class ExactGram:
-    """A symmetric Gram matrix ``entries[i, j] 2^(exponents[i] + exponents[j])`` of Python integers, (c, c)."""
-
-    entries: Integers
-    exponents: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        c = len(self.exponents)
-        if self.entries.shape != (c, c) or self.entries.dtype != np.object_:
-            raise ShapeError(f"{c} exponents need integers of shape {(c, c)}, got {self.entries.shape}")
-
-    def __repr__(self) -> str:
-        return f"ExactGram(columns={len(self.exponents)})"
-
-    @classmethod
-    def of_words(cls, words: NDArray[np.uint64], unit_bits: int, exponents: tuple[int, ...]) -> "ExactGram":
-        """From the upper triangle by rows as a study sums it, of columns divided by ``2^exponents``.
-
-        Words, (c (c + 1) / 2, 2), are the low and the high 64 bits of signed integers in units of ``2^-unit_bits``,
-        which is even: half of it belongs to each column.
-        """
-        c = len(exponents)
-        if words.shape != (c * (c + 1) // 2, 2) or unit_bits % 2:
-            raise ShapeError(f"{c} columns need {c * (c + 1) // 2} words of an even unit, got {words.shape}")
-        low, high = words[:, 0].astype(np.object_), words[:, 1].view(np.int64).astype(np.object_)
-        entries = np.zeros((c, c), dtype=np.object_)
-        entries[np.triu_indices(c)] = low + high * (1 << 64)
-        lower = np.tril_indices(c, -1)
-        entries[lower] = entries.T[lower]
-        return cls(entries, tuple(e - unit_bits // 2 for e in exponents))
+_FAR = 2.0**-4  # of T^T G T from the identity: what the condition and the grid can make of it is less
 
 
 @dataclass(frozen=True, repr=False)
 class Refined:
-    """Coefficients and sums of squares of each target, the latter correctly rounded for these coefficients."""
+    """Of each target coefficients (an intercept first) and sum of squared residuals; and a root of the inverse Gram."""
 
-    w: Float  # (q, targets)
+    coefficients: Float  # (q, targets)
     residual: Float  # (targets,)
-    total: Float  # (targets,), around the mean where the first column is the constant
+    root: Float  # (q, q)
+
+    def in_units(self, features: Float, targets: Float) -> "Refined":
+        """The same for features and targets that were multiplied by these powers of two."""
+        first = self.coefficients.shape[0] - len(features)
+        unit = np.concatenate((np.ones(first), features))
+        coefficients = self.coefficients * unit[:, None] / targets
+        return Refined(coefficients, self.residual / targets**2, self.root * unit[:, None])
 
 
-@dataclass(frozen=True, repr=False)
-class _Wide:
-    """Numbers ``digits[j] 2^exponents[j]`` of some 120 bits."""
-
-    digits: Integers
-    exponents: tuple[int, ...]
-
-    def floats(self) -> Float:
-        return np.array([float(_scaled(d, e)) for d, e in zip(self.digits, self.exponents, strict=True)])
-
-    def plus(self, step: Float) -> "_Wide":
-        moved = [int(Fraction(float(v)) / _scaled(1, e)) for v, e in zip(step, self.exponents, strict=True)]
-        return _Wide(self.digits + np.array(moved, dtype=np.object_), self.exponents)
+def transform_of(R_x: Float) -> Float | None:
+    """T, upper triangular, with ``R_x T`` orthonormal; None where it is not needed, or where there is none."""
+    values = np.linalg.svd(R_x, compute_uv=False)
+    if not values[-1] > 0.0 or not LEAST_CONDITION <= values[0] / values[-1] <= MOST_CONDITION:
+        return None
+    T: Float = solve_triangular(np.linalg.qr(R_x, mode="r"), np.eye(R_x.shape[1]))
+    return T
 
 
-def refined(problem: Triangle, gram: ExactGram, intercept: bool) -> Refined:
-    """The solution of the normal equations of ``gram``, whose last columns are the targets; needs full rank."""
-    q = problem.scale.shape[0]
-    start = problem.solve()
-    targets = range(start.shape[1])
-    solutions = [_refine(problem, gram, start[:, k], q + k) for k in targets]
-    return Refined(
-        np.stack([wide.floats() for wide in solutions], axis=1),
-        np.array([_squares(gram, solutions[k], q + k) for k in targets]),
-        np.array([_total(gram, q + k, intercept) for k in targets]),
-    )
+def expect_transform(R_x: Float, T: Float) -> None:
+    """Raise ``VerificationFailed`` unless T makes these features nearly orthonormal: it must not enlarge others."""
+    Z = R_x @ T
+    expect_near_identity(Z.T @ Z)
 
 
-def _refine(problem: Triangle, gram: ExactGram, w: Float, target: int) -> _Wide:
-    # No coefficient is held to less than 2^-120 of what the largest one contributes: rounding w to float64 at each
-    # round would leave errors that an ill-conditioned A makes larger.
-    largest = float(np.max(np.abs(w) * problem.scale, initial=0.0)) or 1.0
-    exponents = tuple(int(np.frexp(largest / scale)[1]) - 120 for scale in problem.scale)
-    wide = _Wide(np.zeros(w.shape[0], dtype=np.object_), exponents).plus(w)
-    before = np.inf
-    for _ in range(_MOST_ROUNDS):
-        left = _normal_residual(gram, wide, target) / problem.scale
-        step = solve_triangular(problem.A, solve_triangular(problem.A, left, trans="T")) / problem.scale
-        wide = wide.plus(step)
-        size = float(np.max(np.abs(step) * problem.scale))
-        if np.all(np.abs(step) <= EPS / 4.0 * np.abs(wide.floats())) or size <= EPS**2 * largest:
-            return wide
-        if size > before / 2.0:
-            break
-        before = size
-    raise PrecisionLost(
-        "the coefficients cannot be refined: the columns are dependent up to rounding",
-        "leave out a column, or use the coefficients of the factor",
-    )
+def expect_near_identity(K: Float) -> None:
+    """Raise ``VerificationFailed`` unless K differs from the identity by no more than rounding explains."""
+    if not np.max(np.abs(K - np.eye(K.shape[0])), initial=0.0) <= _FAR:
+        raise VerificationFailed("a transform does not make the joint features orthonormal", "nothing is released")
 
 
-def _normal_residual(gram: ExactGram, w: _Wide, target: int) -> Float:
-    """``g - G w``, each entry rounded once."""
-    columns, digits, exponent = _combination(gram, w, target)
-    sums: Any = gram.entries[np.ix_(columns[:-1], columns)] @ digits
-    return np.array([float(_scaled(total, exponent + gram.exponents[i])) for i, total in enumerate(sums)])
+def refined(
+    T: Float, K: Float, w: Float, gradient: Float, squares: Float, *, weight: float, mean: Float | None
+) -> Refined:
+    """The joint result; w, (f, targets), is what residuals were taken at, mean, (f + targets,), of what was centred.
+
+    gradient, (q, targets), has the sum of residuals first where there is an intercept; ``weight`` is the number of rows
+    or the sum of their weights.
+    """
+    expect_near_identity(K)
+    f = w.shape[0]
+    upper = np.linalg.cholesky(K).T
+    whole = T
+    if mean is not None:
+        whole = np.zeros((f + 1, f + 1))
+        whole[0, 0], whole[1:, 1:] = 1.0 / math.sqrt(weight), T
+    along = solve_triangular(upper, whole.T @ gradient, trans="T")
+    root = solve_triangular(upper, whole.T, trans="T").T
+    step = root @ along
+    residual = np.maximum(squares - np.einsum("ij,ij->j", along, along), 0.0)
+    if mean is None:
+        return Refined(w + step, residual, root)
+    found = np.empty((f + 1, w.shape[1]))
+    found[1:] = w + step[1:]
+    root[0] -= mean[:f] @ root[1:]
+    for k in range(w.shape[1]):
+        # Exactly: the terms may be many digits larger than the intercept itself.
+        moved = (_sum(m, a, b) for m, a, b in zip(mean[:f], w[:, k], step[1:, k], strict=True))
+        found[0, k] = float(Fraction(float(mean[f + k])) + Fraction(float(step[0, k])) - sum(moved))
+    return Refined(found, residual, root)
 
 
-def _squares(gram: ExactGram, w: _Wide, target: int) -> float:
-    """``||y - X w||^2`` for exactly these coefficients, rounded once."""
-    columns, digits, exponent = _combination(gram, w, target)
-    return float(_scaled(digits @ (gram.entries[np.ix_(columns, columns)] @ digits), 2 * exponent))
-
-
-def _total(gram: ExactGram, target: int, intercept: bool) -> float:
-    square = _scaled(gram.entries[target, target], 2 * gram.exponents[target])
-    if intercept and gram.entries[0, 0]:
-        along = _scaled(gram.entries[0, target], gram.exponents[0] + gram.exponents[target])
-        square -= along * along / _scaled(gram.entries[0, 0], 2 * gram.exponents[0])
-    return float(square)
-
-
-def _combination(gram: ExactGram, w: _Wide, target: int) -> tuple[list[int], Integers, int]:
-    """``y - X w`` as whole multiples of the integer columns of gram, in units of ``2^exponent``."""
-    columns = [*range(len(w.exponents)), target]
-    shifts = [e + gram.exponents[j] for j, e in zip(columns, (*w.exponents, 0), strict=True)]
-    least = min(shifts)
-    digits = [d << (s - least) for d, s in zip((*-w.digits, 1), shifts, strict=True)]
-    return columns, np.array(digits, dtype=np.object_), least
-
-
-def _scaled(value: int, exponent: int) -> Fraction:
-    return Fraction(value) * (Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent))
+def _sum(m: float, a: float, b: float) -> Fraction:
+    return Fraction(float(m)) * (Fraction(float(a)) + Fraction(float(b)))

@@ -1,15 +1,15 @@
 """Standard errors that do not assume equal variances: HC0 to HC3, and cluster-robust ones.
 
-    covariance = B (sum_i M_i^T M_i) B,    B = (X^T W X)^-1
+    covariance = A (sum_i M_i^T M_i) A^T,    A A^T = (X^T W X)^-1
 
-The middle matrix is a sum over rows, and so over parties: each makes the rows M_i from its own rows, the coefficients
-and B (``score_rows`` or ``cluster_rows``), and their Gram matrix is summed as that of the data was. A cluster must lie
-within one party; otherwise the scores of a cluster must be summed over parties before they are squared.
+A is the root of the model, in whose coordinates columns are orthonormal: units of measurement and the condition do not
+enter the sum. The middle matrix is a sum over rows, and so over parties: each makes the rows M_i from its own rows, the
+coefficients and A (``score_rows``, summed over each cluster by ``ClusterSums``). A cluster must lie within one party;
+otherwise the scores of a cluster must be summed over parties before they are squared.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,40 +25,32 @@ KINDS = ("HC0", "HC1", "HC2", "HC3")
 CLUSTER = "cluster"
 
 
-@dataclass(frozen=True, repr=False)
-class ClusterRows:
-    """The summed scores of a party's clusters, (clusters, q), and how many there are."""
+class ClusterSums:
+    """The sums of scores over each of a party's clusters, which no other party has rows of; row by row in ``rows``."""
 
-    rows: Float
-    clusters: int
+    def __init__(self, groups: ArrayLike, q: int) -> None:
+        _, self._place = np.unique(np.asarray(groups), return_inverse=True)
+        self.rows: Float = np.zeros((int(self._place.max(initial=-1)) + 1, q))
+
+    def add(self, place: slice, scores: Float) -> None:
+        """The scores of these rows of the party's table."""
+        own = self._place[place]
+        if own.shape != scores.shape[:1]:
+            raise ShapeError(f"{len(scores)} rows need as many cluster labels, got {len(own)}")
+        np.add.at(self.rows, own, scores)
 
 
 def score_rows(X: Float, y: Float, model: LinearInference, kind: str = "HC1", *, weights: Float | None = None) -> Float:
-    """A party's rows M_i, (n_i, q): its scores ``x e``, divided as HC2 and HC3 ask; X is without the intercept."""
+    """A party's rows M_i, (n_i, q): its scores ``A^T x e``, divided as HC2 and HC3 ask; X is without the intercept."""
     if kind not in KINDS:
         raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join(KINDS)}")
     rows, residuals = _weighted(X, y, model, weights)
+    Z = rows @ _root(model)
     if kind in ("HC2", "HC3"):
-        Z = rows @ _root(model)
         left = 1.0 - np.einsum("ij,ij->i", Z, Z)
         residuals = residuals / (np.sqrt(left) if kind == "HC2" else left)
-    scores: Float = rows * residuals[:, None]
+    scores: Float = Z * residuals[:, None]
     return scores
-
-
-def cluster_rows(
-    X: Float, y: Float, groups: ArrayLike | Sequence[str], model: LinearInference, *, weights: Float | None = None
-) -> ClusterRows:
-    """A party's rows M_i with one row for each of its clusters, which no other party has rows of."""
-    labels = np.asarray(groups)
-    if labels.shape != (X.shape[0],):
-        raise ShapeError(f"{X.shape[0]} rows need as many cluster labels, got {labels.shape}")
-    rows, residuals = _weighted(X, y, model, weights)
-    _, place = np.unique(labels, return_inverse=True)
-    clusters = int(place.max(initial=-1)) + 1
-    sums = np.zeros((clusters, rows.shape[1]))
-    np.add.at(sums, place, rows * residuals[:, None])
-    return ClusterRows(sums, clusters)
 
 
 def robust(
@@ -66,17 +58,19 @@ def robust(
 ) -> LinearInference:
     """The same model with robust errors; ``factor``, (any, q), has the summed ``M^T M`` as its Gram matrix.
 
+    A model without standard errors has no robust ones, and keeps its reason.
+
     Corrections for small samples are statsmodels': ``n / (n - q)`` for HC1, ``G / (G - 1) (n - 1) / (n - q)`` for G
     clusters. Tests use the normal law, or with ``use_t`` Student's t with n - q (clusters: G - 1) degrees of freedom.
     F becomes the Wald test of all features.
     """
-    if isinstance(model.root, Undefined):
+    if isinstance(model.root, Undefined) or isinstance(model.covariance, Undefined):
         return replace(model, kind=kind)
     if kind == CLUSTER and clusters < 2:
         raise ConfigError(f"{clusters} clusters do not show how clusters differ", "name a column of two or more")
     if kind not in (*KINDS, CLUSTER):
         raise ConfigError(f"{kind!r} is not a kind of robust error", f"choose one of {', '.join((*KINDS, CLUSTER))}")
-    M = factor @ model.root @ model.root.T * math.sqrt(_correction(model, kind, clusters))
+    M = factor @ model.root.T * math.sqrt(_correction(model, kind, clusters))
     covariance: Float = M.T @ M
     errors = np.sqrt(np.einsum("ij,ij->j", M, M))
     freedom = clusters - 1 if kind == CLUSTER else model.df_residual
@@ -94,6 +88,13 @@ def robust(
         distribution="t" if use_t else "normal",
         kind=kind,
     )
+
+
+def root_of(gram: Float) -> Float:
+    """A factor of a Gram matrix of nearly unit size, singular ones too: where clusters are fewer than coefficients."""
+    values, vectors = np.linalg.eigh(gram)
+    factor: Float = (vectors * np.sqrt(np.maximum(values, 0.0))).T
+    return factor
 
 
 def _correction(model: LinearInference, kind: str, clusters: int) -> float:

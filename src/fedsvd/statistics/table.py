@@ -45,7 +45,8 @@ def columns(model: LinearInference, features: Sequence[str]) -> dict[str, list[A
 
 def at_level(model: LinearInference, level: float) -> LinearInference:
     """The same table with confidence intervals of another level."""
-    tests = wald(model.coefficients, model.standard_errors, level, model.df_residual)
+    freedom = model.df_residual if model.distribution == "t" else None
+    tests = wald(model.coefficients, model.standard_errors, level, freedom)
     return replace(model, intervals=tests.intervals, level=level)
 
 
@@ -61,6 +62,8 @@ def values(model: LinearInference) -> dict[str, Any]:
         "total_squares": sums.total,
         "condition": _finite(model.condition),
         "level": model.level,
+        "kind": model.kind,
+        "distribution": model.distribution,
         "not_defined": {name: part.reason for name, part in reasons.items()},
     }
 
@@ -80,9 +83,10 @@ def model_from(
     errors = array("standard_errors", None if covariance is None else np.sqrt(np.diag(covariance)))
     sigma = number("sigma")
     root: Numbers = Undefined(reasons["covariance"]) if covariance is None else np.full_like(covariance, np.nan)
-    if covariance is not None and isinstance(sigma, float) and sigma > 0.0:
+    kind, distribution = said.get("kind", "nonrobust"), said.get("distribution", "t")
+    if covariance is not None and kind == "nonrobust" and isinstance(sigma, float) and sigma > 0.0:
         root = _root(covariance) / sigma
-    tests = wald(w, errors, said["level"], said["df_residual"])
+    tests = wald(w, errors, said["level"], said["df_residual"] if distribution == "t" else None)
     residual, total = said["residual_squares"], said["total_squares"]
     return LinearInference(
         coefficients=w,
@@ -100,6 +104,8 @@ def model_from(
         condition=math.inf if said["condition"] is None else said["condition"],
         level=said["level"],
         root=root,
+        kind=kind,
+        distribution=distribution,
     )
 
 

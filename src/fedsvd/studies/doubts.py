@@ -37,13 +37,13 @@ def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = 
     for text, who in found.items():
         more = f" and {len(who) - 3} more" if len(who) > 3 else ""
         yield f"{', '.join(f'party {index}' for index in who[:3])}{more}: {text}", DataWarning
-    for text in of_labels(parties, targets):
+    for text in of_labels(parties, targets) if study.task is Task.LR else ():
         yield text, DataWarning
 
 
 def of_own(task: Task, party: PartyData, targets: Sequence[str] = ()) -> list[str]:
     """What an owner should know of its own data before it agrees to a study."""
-    return [*of_table(task, party.table), *of_labels([party], targets)]
+    return [*of_table(task, party.table), *(of_labels([party], targets) if task is Task.LR else ())]
 
 
 def of_table(task: Task, table: MatrixSource) -> Iterator[str]:
@@ -81,7 +81,8 @@ def of_labels(parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iter
             yield (
                 f"{what} is 0 or 1 in every row, so this is a linear probability model: a coefficient is the change of "
                 "the probability of a 1 for one unit more, good in the middle of the data; predictions may lie below 0 "
-                "or above 1, and R^2 is low even for a good model. A logistic regression is not part of this version"
+                "or above 1, and R^2 is low even for a good model. On split rows task glm fits a logistic regression "
+                "(FederatedLogisticRegression)"
             )
 
 

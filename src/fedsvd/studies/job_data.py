@@ -8,8 +8,9 @@ integers and from another as text or as floats are the same ids.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,21 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import HomeReport, as_remembered, by_text, prepared_at_home, renamed, under_own_names
+from fedsvd.prepare.at_home import (
+    HomeReport,
+    HomeRule,
+    as_remembered,
+    by_text,
+    prepared_at_home,
+    renamed,
+    under_own_names,
+)
 from fedsvd.prepare.derived import names_of
-from fedsvd.protocol.tasks import Ids, Split, Write
+from fedsvd.protocol.tasks import Ids, Split, Task, Write
 from fedsvd.studies.job_faults import near
-from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.job_file import Job, StudySection, study_of
 from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
+from fedsvd.studies.party_rows import in_order, without_zero_weights
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -42,6 +52,7 @@ class Prepared:
     id: str | None = None
     write: Write = Write.NPY
     prepare: tuple[str, ...] = ()  # what every party does to its table first
+    about: Mapping[str, Any] = field(default_factory=dict)  # what a result says of its model
 
     @property
     def label_holder(self) -> str | None:
@@ -62,7 +73,7 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
     for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
-                labels = job.study.label if not vertical(job) or holder == i else ()
+                labels = job.study.label_columns if not vertical(job) or holder == i else ()
                 data = job_party_data(job, sources[party.name], labels)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
@@ -85,6 +96,7 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         job.study.id,
         job.study.write,
         tuple(job.prepare.description()),
+        about=job.study.about,
     )
 
 
@@ -104,17 +116,31 @@ def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
     )
 
 
-def party_data(source: MatrixSource, labels: Sequence[str], id: str | None, sort: bool = False) -> PartyData:
-    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked."""
-    ids = None if id is None else row_ids(source, id)
-    aside = (*labels, *(() if id is None else (id,)))
+def party_data(
+    source: MatrixSource,
+    labels: Sequence[str],
+    id: str | None,
+    sort: bool = False,
+    classes: Sequence[str] = (),
+    *,
+    cluster: str | None = None,
+    weights: str | None = None,
+    offset: str | None = None,
+) -> PartyData:
+    """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
+
+    Where the first label is one of these classes, it becomes the number of its class. Labels are less their offset.
+    """
+    aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
-    y = labels_in(source, labels) if labels else None
-    if ids is not None and sort:
-        order = np.argsort(ids, kind="stable")
-        table, ids = table.reordered(order), ids[order]
-        y = None if y is None else y[order]
-    return PartyData(table, y, ids)
+    y = labels_in(source, labels, classes) if labels else None
+    if y is not None and offset is not None:
+        y = y - labels_in(source, (offset,))
+    ids = None if id is None else row_ids(source, id)
+    groups = None if cluster is None else row_ids(source, cluster)
+    prior = None if weights is None else labels_in(source, (weights,))[:, 0]
+    found = PartyData(table, y, ids, row_weights=prior, clusters=groups)
+    return in_order(found, np.argsort(ids, kind="stable")) if ids is not None and sort else found
 
 
 def job_party_data(
@@ -125,13 +151,21 @@ def job_party_data(
     ``own_names`` are those of the same columns at the site, where it remembers its studies.
     """
     study, words = job.study, job.prepare
+    beside: dict[str, Any] = {}
+    if study.task is Task.LR:
+        _expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
+        labels = tuple(name for name in labels if name in study.label)
+        beside = {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if labels else None}
     table, report = prepared_for(job, source, labels)
-    data = replace(party_data(table, labels, study.id, study.sort_by_id), prepared=report)
+    classes = tuple(map(str, range(len(study.classes)))) if _coded(job, source, labels) else study.classes
+    data = replace(party_data(table, labels, study.id, study.sort_by_id, classes, **beside), prepared=report)
+    data = without_zero_weights(data)
     if own_names is None or not (words.rename or words.ordinal or words.constant):
         return data
     own = dict(zip(names_of(source), own_names, strict=True))
-    table = prepared_at_home(source, as_remembered(words.rule), labels, study.id, vertical(job), by_text).table
-    memory = party_data(table, labels, study.id, study.sort_by_id)
+    rule, needed = as_remembered(_with_classes(job, source, labels)), _needed(study, source, labels)
+    table = prepared_at_home(source, rule, needed, _texts(study), vertical(job), by_text).table
+    memory = without_zero_weights(party_data(table, labels, study.id, study.sort_by_id, **beside))
     return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
 
 
@@ -139,8 +173,42 @@ def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple
     """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
     if job.prepare.asks_nothing:
         return source, None
-    home = prepared_at_home(source, job.prepare.rule, labels, job.study.id, vertical(job))
+    rule, needed = _with_classes(job, source, labels), _needed(job.study, source, labels)
+    home = prepared_at_home(source, rule, needed, _texts(job.study), vertical(job))
     return home.table, home.report
+
+
+def _expect_columns(source: MatrixSource, names: Sequence[str]) -> None:
+    lacking = [name for name in names if name not in (source.names or ())]
+    if lacking:
+        fix = "every party needs it; rename what is called otherwise ([prepare] rename)"
+        raise ConfigError(f"there is no column {lacking[0]!r} here", fix)
+
+
+def _needed(study: StudySection, source: MatrixSource, labels: Sequence[str]) -> tuple[str, ...]:
+    """Columns of numbers that are no features: labels, and where this table has them an offset and weights."""
+    held = set(names_of(source))
+    return (*labels, *(name for name in study.at_side if name not in labels and name in held))
+
+
+def _texts(study: StudySection) -> tuple[str, ...]:
+    """Columns that may hold text and are no features: ids and clusters."""
+    return tuple(name for name in (study.id, study.cluster) if name is not None)
+
+
+def _coded(job: Job, source: MatrixSource, labels: Sequence[str]) -> bool:
+    """Whether preparation turns a label of text into the numbers of its classes."""
+    if not (job.study.classes and labels) or job.prepare.asks_nothing:
+        return False
+    return labels[0] in names_of(source) and source.column(labels[0]).dtype.kind not in "iuf"
+
+
+def _with_classes(job: Job, source: MatrixSource, labels: Sequence[str]) -> HomeRule:
+    """What ``[prepare]`` asks for; a label of text has its classes as an ordinal map."""
+    rule = job.prepare.rule
+    if not _coded(job, source, labels):
+        return rule
+    return replace(rule, ordinal=(*rule.ordinal, (labels[0], job.study.classes)))
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -151,9 +219,21 @@ def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
     return column.astype(np.str_)
 
 
-def labels_in(source: MatrixSource, names: Sequence[str]) -> Float:
-    """The label columns of these names, (rows, targets)."""
-    return np.column_stack([_numbers(source, name) for name in names])
+def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = ()) -> Float:
+    """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
+    first = [_codes(source, names[0], classes)] if classes else []
+    return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
+
+
+def _codes(source: MatrixSource, name: str, classes: Sequence[str]) -> Float:
+    """The class of every row as a number from 0, in the order of the study's classes."""
+    text = row_ids(source, name)
+    place = {spelt: code for code, spelt in enumerate(classes)}
+    unknown = int(sum(value not in place for value in text.tolist()))
+    if unknown:
+        fault = f"the label column {name!r} has other values than the study's classes in {unknown} rows"
+        raise DataError(fault, "name all classes in the study, or leave these rows out")
+    return np.array([place[value] for value in text.tolist()], dtype=np.float64)
 
 
 def feature_names(table: MatrixSource) -> Sequence[str]:

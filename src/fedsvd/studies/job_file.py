@@ -30,6 +30,8 @@ from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Wr
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
 from fedsvd.studies.job_values import TASKS, Bytes, Column, Columns, Components, Count, Name, Text, scheme_of
+from fedsvd.studies.linear_section import LinearKeys
+from fedsvd.studies.model_section import ModelKeys, model_of
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
 
@@ -38,9 +40,12 @@ MOST_PARTIES = 500
 # Keys that are no option of the study itself, and the tasks that heed them.
 _ONLY_HERE = {
     "label_party": (Task.LR,),
-    "intercept": (Task.LR,),
+    "intercept": (Task.LR, Task.GLM),
     "inference": (Task.LR,),
     "write": (Task.SVD, Task.PCA, Task.LSA),
+    **dict.fromkeys(ModelKeys.model_fields, (Task.GLM,)),
+    **dict.fromkeys(LinearKeys.model_fields, (Task.LR,)),
+    **dict.fromkeys(("weights", "offset"), (Task.LR, Task.GLM)),
 }
 _OF_SPLIT_ROWS = (Task.PCA, Task.PCR)
 
@@ -60,7 +65,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
-class StudySection(_Section):
+class StudySection(_Section, LinearKeys, ModelKeys):
     """``[job]``: what is computed, from which columns, and what is released."""
 
     name: Name
@@ -102,12 +107,19 @@ class StudySection(_Section):
         return self.components if isinstance(self.components, str) else ""
 
     @property
+    def label_columns(self) -> tuple[str, ...]:
+        """Columns that are no features: the label, and an offset and weights next to it."""
+        return (*self.label, *self.at_side)
+
+    @property
     def asked(self) -> tuple[Item, ...] | None:
         """What is asked to be released: ``inference = true``, or a rule, is short for its place in ``release``."""
-        more = (Item.INFERENCE,) if self.inference else ()
-        if self.rule and self.task is Task.PCA and Item.SPECTRUM not in (self.release or ()):
+        more = (*((Item.INFERENCE,) if self.inference else ()), *self.more_released)
+        if self.rule and self.task is Task.PCA:
             more = (*more, Item.SPECTRUM)
-        return (*(self.release or released(self.task, None)), *more) if more else self.release
+        if not more:
+            return self.release
+        return tuple(dict.fromkeys((*(self.release or released(self.task, None)), *more)))
 
 
 class MasksSection(_Section):
@@ -223,17 +235,22 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
         release=released(study.task, study.asked),
-        centre=study.intercept if study.task is Task.LR else None,
+        centre=study.intercept if study.task in (Task.LR, Task.GLM) else None,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         alpha=study.alpha,
-        targets=len(study.label),
+        alphas=study.alphas,
+        chosen_by=study.choose_by,
+        weighted=study.weights is not None and study.task is Task.LR,
+        robust=study.robust,
+        targets=len(study.label) + (len(study.at_side) if study.task is Task.GLM else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
         check_ids=study.id is not None and vertical and study.ids is Ids.COMPARE,
         trust_rows=study.ids is Ids.TRUST,
         check=study.verify,
+        glm=model_of(study) if study.task is Task.GLM else None,
     )
 
 
@@ -272,7 +289,8 @@ def submitted_file(job: Job) -> dict[str, Any]:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    for text in (*study.label, study.id or "", study.device or "", study.engine or "", *job.prepare.texts):
+    texts = (*study.label, *study.model_texts, study.cluster or "", study.id or "", *job.prepare.texts)
+    for text in (*texts, study.device or "", study.engine or ""):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")
@@ -308,8 +326,16 @@ def _check_keys(study: StudySection) -> None:
     vertical = study.split is Split.VERTICAL
     if study.task is Task.LSA and study.components is None:
         raise ConfigError("task 'lsa' needs a number of components", "components = 100, say")
-    if len(set(study.label)) < len(study.label) or study.id in study.label:
-        raise ConfigError("one column is named twice among label and id", "name different columns")
+    named = [name for name in (*study.label, *study.at_side, study.cluster, study.id) if name is not None]
+    if len(set(named)) < len(named):
+        raise ConfigError(
+            "one column is named twice among label, weights, offset, cluster and id", "name different ones"
+        )
+    study.expect_fits()
+    if study.offset is not None and vertical:
+        raise ConfigError(
+            "an offset is subtracted from labels where rows are split", "subtract it from the label column"
+        )
     if study.label_party is not None and not vertical:
         raise ConfigError("label_party is for columns split over the parties", "leave it out: every party has labels")
     if study.sort_by_id and (study.id is None or not vertical):

@@ -13,7 +13,7 @@ from fedsvd.protocol.parties import NAME
 from fedsvd.protocol.tasks import RENAMED, Rule, Scheme, Task, is_rule
 from fedsvd.studies.job_faults import one_of
 
-TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.CCA, Task.PCR)
+TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM, Task.CCA, Task.PCR)
 SCHEMES = ("auto", *Scheme)
 _MOST_LABELS = 1000
 _LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them

@@ -72,6 +72,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         id=prepared.id,
         why=outcome.why,
         agreement=outcome.agreement,
+        facts=prepared.about,
     )
     users = zip(outcome.plan.users, outcome.parties, prepared.parties, strict=True)
     roles = [party for party in outcome.plan.parties if party not in outcome.plan.users]

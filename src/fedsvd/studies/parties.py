@@ -20,10 +20,12 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Stacked
-from fedsvd.errors import ConfigError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
+from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import LABELLED, Split, Task
+from fedsvd.protocol.tasks import JOINED, LABELLED, Robust, Split, Task
+from fedsvd.statistics.families import family_named
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -81,6 +83,8 @@ class PartyData:
     labels: Float | None = None  # (samples, targets)
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # to predict with: (features, targets), (targets,)
+    row_weights: Float | None = None  # (samples,), above 0, where the study is of weighted rows
+    clusters: NDArray[Any] | None = None  # (samples,), where errors are robust to clusters
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
     remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
@@ -93,7 +97,8 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     """X_i, (m, n_i): the table as it is when columns are split, transposed when rows are."""
     if study.split is Split.VERTICAL:
         return party.table
-    if study.task in LABELLED:
+    # Labels of a generalised linear model are no rows: weights are made of them.
+    if study.task in JOINED:
         if party.labels is None:
             raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
         return Stacked(party.table, party.labels).T
@@ -117,6 +122,10 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
         try:
             if study.task in LABELLED:
                 _expect_labels(study, index, party)
+            if study.task is Task.LR:
+                _expect_rows(study, index, party)
+            if study.glm is not None:
+                _expect_target(study.glm, index, party)
             if study.task is Task.PREDICT:
                 _expect_weights(index, party)
             if study.check_ids:
@@ -257,6 +266,49 @@ def _expect_labels(study: Study, index: int, party: PartyData) -> None:
             f"{missing} of party {index}'s {party.labels.size} labels are missing, NaN or infinite",
             "fill in or remove these rows before the study; every party must treat them alike",
         )
+
+
+def _expect_target(about: ModelPlan, index: int, party: PartyData) -> None:
+    """Refuse a target that its family does not have, and weights that are none; this needs no other party."""
+    assert party.labels is not None
+    try:
+        expect_target(about, party.labels)
+    except FedSVDError as error:
+        error.fault = f"party {index}: {error.fault}"
+        raise
+
+
+def expect_target(about: ModelPlan, labels: Float) -> None:
+    """Raise ``DataError`` unless these labels fit the model: its target, and weights where it has some."""
+    y = labels[:, 0]
+    if about.classes:
+        whole = np.all((y == np.floor(y)) & (y >= 0) & (y < about.classes))
+        if not whole:
+            raise DataError("a row has another class than those of the study", "name all of them: classes = [...]")
+    else:
+        family_named(str(about.family), about.link).expect(y)
+    if about.weighted and not np.all(labels[:, -1] > 0.0):
+        raise DataError("a weight is not above 0", "leave out rows without weight")
+
+
+def _expect_rows(study: Study, index: int, party: PartyData) -> None:
+    """Refuse weights and clusters that are not there, or are none."""
+    rows = party.table.shape[0]
+    if study.weighted != (party.row_weights is not None):
+        fault = "brings weights that the study does not have" if party.row_weights is not None else "has no weights"
+        raise ConfigError(f"party {index} {fault}", "name the column of weights for all parties, or for none")
+    if party.row_weights is not None:
+        expect_row_weights(party.row_weights, f"party {index}", rows)
+    if study.robust is Robust.CLUSTER and (party.clusters is None or party.clusters.shape != (rows,)):
+        raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
+
+
+def expect_row_weights(weights: Float, who: str, rows: int) -> None:
+    """Raise unless there is a finite weight above 0 for each row: rows of weight 0 are left out before."""
+    if weights.shape != (rows,):
+        raise ShapeError(f"{who} has weights of shape {weights.shape} for {rows} rows", "give one for each row")
+    if not (np.isfinite(weights).all() and np.all(weights > 0.0)):
+        raise NotFinite(f"{who} has weights that are missing, not finite or not above 0", "leave these rows out")
 
 
 def _expect_weights(index: int, party: PartyData) -> None:

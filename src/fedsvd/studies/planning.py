@@ -10,7 +10,19 @@ from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import FACTORS, LABELLED, RELEASED_BY_DEFAULT, Item, Mode, Rule, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import (
+    FACTORS,
+    LABELLED,
+    RELEASED_BY_DEFAULT,
+    ChosenBy,
+    Item,
+    Mode,
+    Rule,
+    Scheme,
+    Split,
+    Task,
+    Trust,
+)
 from fedsvd.protocol.upload import expect_route
 from fedsvd.studies.study import Study, expect_legal
 from fedsvd.types import SessionId, byte_size, enough_bytes
@@ -84,6 +96,10 @@ def _session_plan(
         targets=study.targets,
         label_user=study.label_user,
         alpha=study.alpha,
+        alphas=study.alphas,
+        chosen_by=str(study.chosen_by or ChosenBy.LOO) if study.alphas else "",
+        weighted=study.weighted,
+        robust=str(study.robust or ""),
         left=Form.BLOCKS if paper else Form.HAAR,
         right=Form.BLOCKS if paper else Form.HAAR,
         block=study.block_size,
@@ -92,6 +108,7 @@ def _session_plan(
         trust_rows=study.trust_rows,
         check=study.check,
         certain_bound=study.certain_bound,
+        glm=study.glm,
         memory=memory,
     )
 
@@ -142,7 +159,7 @@ def other_family(study: Study, planned: Planned) -> Planned | None:
     """The same study in the other family, for comparison; None where only one of them can do it."""
     plan = planned.plan
     other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
-    if other is None or plan.task is Task.PREDICT or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
+    if other is None or plan.task in (Task.PREDICT, Task.GLM) or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
         return None
     try:
         return plan_study(replace(study, scheme=str(other), mode=None), plan.m, plan.counts, plan.session)
@@ -212,11 +229,15 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
         if study.mode is not None:
             raise ConfigError(f"mode = {str(study.mode)!r}, and this plan is not of the sum family", "leave mode out")
         return None, ""
+    if study.task is Task.GLM:
+        return Mode.A, "the parties open one Gram matrix to each iteration, and weight their rows for the next by it"
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
     if study.task is Task.PCR:
         return Mode.A, "components of any number follow from the joint Gram matrix, so the parties open the sum"
     if Item.INFERENCE in release:
         return Mode.A, "standard errors determine the joint Gram matrix, so the parties open the sum themselves"
+    if Item.RIDGE_PATH in release:
+        return Mode.A, "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves"
     most = min(m, sum(counts))
     factors = study.task in FACTORS and study.task is not Task.CCA and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)

@@ -75,7 +75,8 @@ def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
     known = table.names or ()
     ids = row_ids(table, model.id) if model.id in known else None
-    labels = labels_in(table, model.targets) if model.targets and set(model.targets) <= set(known) else None
+    present = bool(model.targets) and set(model.targets) <= set(known) and model.task is not Task.GLM
+    labels = labels_in(table, model.targets) if present else None
     features = table if model.features is None else with_features(table, model.features)
     return PartyData(features, labels, ids)
 

@@ -28,7 +28,7 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import LABELLED, Split, Trust
+from fedsvd.protocol.tasks import JOINED, Split, Trust
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
@@ -132,7 +132,7 @@ def _prekey(secret: Seed, me: Party) -> AgreementKey:
 
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
     m = matrices[0].shape[0]
-    if study.task in LABELLED and study.split is Split.HORIZONTAL:
+    if study.task in JOINED and study.split is Split.HORIZONTAL:
         m -= study.targets  # labels stand below the features
     return m, tuple(matrix.shape[1] for matrix in matrices)
 
@@ -185,9 +185,11 @@ def assemble(
             source=oriented(study, party),
             identity=keys[me],
             secret=secret.derive("secret", i + 1),
-            labels=party.labels if plan.stacks_labels else None,
+            labels=party.labels if plan.labels_apart else None,
             ids=party.ids,
             weights=party.weights,
+            row_weights=party.row_weights,
+            clusters=party.clusters,
             prekey=_prekey(secret, me) if plan.trust is Trust.AUTHORITY else None,
             sink=own.sink,
             checkpoint=own.checkpoint,

@@ -9,14 +9,17 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import (
     FACTORS,
     LABELLED,
     RELEASED_BY_DEFAULT,
     RENAMED,
     Check,
+    ChosenBy,
     Item,
     Mode,
+    Robust,
     Rule,
     Scheme,
     Split,
@@ -29,7 +32,8 @@ ON_REQUEST = {
     Task.SVD: (),
     Task.LSA: (),
     Task.PCA: (Item.SPECTRUM,),
-    Task.LR: (Item.SCORE, Item.INFERENCE),
+    Task.LR: (Item.SCORE, Item.INFERENCE, Item.ROBUST, Item.RIDGE_PATH),
+    Task.GLM: (),
     Task.PREDICT: (),
     Task.CCA: (),
     Task.PCR: (),
@@ -41,9 +45,13 @@ ONLY_FOR = {
     "unit_variance": (Task.PCA, Task.PCR),
     "full_matrices": (Task.SVD,),
     "label": (*LABELLED, Task.PREDICT),
-    "alpha": (Task.LR,),
-    "intercept": (Task.LR, Task.PCA),
+    "alpha": (Task.LR, Task.GLM),
+    "alphas": (Task.LR,),
+    "weights": (Task.LR,),
+    "cov_type": (Task.LR,),
+    "intercept": (Task.LR, Task.GLM, Task.PCA),
     "verify": (Task.SVD, Task.LSA),
+    "family": (Task.GLM,),
 }
 """Options, by their names in a job file, and the tasks that heed them."""
 
@@ -64,6 +72,10 @@ class Study:
     unit_variance: bool = False
     full_matrices: bool = False
     alpha: float = 0.0
+    alphas: tuple[float, ...] = ()  # penalties to choose among
+    chosen_by: ChosenBy | None = None  # how, where there are some; None: by leaving out each row
+    weighted: bool = False  # every party brings weights of its rows
+    robust: Robust | None = None  # standard errors that do not assume equal variances
     targets: int = 0
     label_user: int = 0
     block_size: int = 0
@@ -72,6 +84,7 @@ class Study:
     trust_rows: bool = False
     check: Check = Check.NONE
     certain_bound: bool = False
+    glm: ModelPlan | None = None  # the family, the link, what parties bring
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -83,6 +96,11 @@ class Study:
         if self.mode is not None and self.mode not in tuple(Mode):
             raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
         object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
+        for name, choices in (("robust", Robust), ("chosen_by", ChosenBy)):
+            value = getattr(self, name)
+            if value is not None and value not in tuple(choices):
+                raise ConfigError(f"{name} is {value!r}", f"one of {', '.join(choices)}, or leave it out")
+            object.__setattr__(self, name, None if value is None else choices(value))
 
 
 def released(task: Task, asked: tuple[Item, ...] | None) -> tuple[Item, ...]:
@@ -98,6 +116,8 @@ def expect_legal(study: Study) -> None:
     _expect_matching(study)
     _expect_release(study)
     _expect_inference(study)
+    expect_rows_split(study)
+    _expect_model(study)
     _expect_rule(study)
     _expect_columns(study)
 
@@ -134,8 +154,12 @@ def _expect_heeded(study: Study) -> None:
         "full_matrices": study.full_matrices,
         "label": study.targets > 0,
         "alpha": study.alpha > 0,
+        "alphas": bool(study.alphas),
+        "weights": study.weighted,
+        "cov_type": study.robust is not None,
         "intercept": study.centre is not None,
         "verify": study.check is not Check.NONE,
+        "family": study.glm is not None,
     }
     for option, tasks in ONLY_FOR.items():
         if asked[option] and study.task not in tasks:
@@ -185,8 +209,13 @@ def _expect_inference(study: Study) -> None:
     On split columns the label holder of a study that releases a score has what follows from its own labels and the
     fitted values: R2, sigma, F and the log-likelihood.
     """
-    if Item.INFERENCE not in (study.release or ()):
+    if study.task is not Task.LR or Item.INFERENCE not in (study.release or ()):
         return
+    if study.alphas:
+        raise ConfigError(
+            "a ridge shrinks the coefficients, so that their usual standard errors do not describe them",
+            "leave inference or alphas out",
+        )
     if study.split is Split.VERTICAL:
         raise ConfigError(
             "inference on split columns needs the inverse Gram matrix of all columns, which no party may have",
@@ -242,4 +271,62 @@ def _expect_columns(study: Study) -> None:
         raise ConfigError(
             "PCR follows from the joint Gram matrix of features and labels, which the parties open",
             'leave scheme and mode out (scheme "sum", mode "A")',
+        )
+
+
+def expect_rows_split(study: Study) -> None:
+    """Refuse weights, robust errors and the choice of a ridge where they cannot be had without showing more."""
+    vertical = study.split is Split.VERTICAL
+    if study.weighted and study.scheme == Scheme.PAPER:
+        raise ConfigError("the paper's scheme has no weights", "leave weights out, or set another scheme")
+    released_here = study.release or ()
+    if (Item.ROBUST in released_here) != (study.robust is not None):
+        raise ConfigError("robust errors are released where cov_type or cluster names them, and nowhere else")
+    if study.robust is not None and Item.INFERENCE not in released_here:
+        raise ConfigError("robust errors are those of a regression table", "set inference = true")
+    if (Item.RIDGE_PATH in released_here) != bool(study.alphas):
+        raise ConfigError("a ridge path is released where alphas names its penalties, and nowhere else")
+    if not study.alphas:
+        if study.chosen_by is not None:
+            raise ConfigError("choose_by says how one of several penalties is chosen", "name them: alphas = [...]")
+        return
+    if not all(0.0 < alpha < math.inf for alpha in study.alphas) or len(set(study.alphas)) < len(study.alphas):
+        raise ConfigError("alphas are different finite numbers above 0", "alphas = [0.1, 1.0, 10.0], say")
+    if study.alpha:
+        raise ConfigError("alpha is one penalty, alphas are several to choose among", "leave one of them out")
+    if vertical:
+        raise ConfigError(
+            "to choose a ridge on split columns the CSP would learn how much of the labels lies along every singular "
+            "vector of the features, for the blinding of the labels holds for one penalty at a time",
+            "leave alphas out: run one study for each alpha and compare them by release score",
+        )
+    if study.scheme == Scheme.PAPER or study.mode is Mode.B:
+        raise ConfigError(
+            "a ridge is chosen from the joint Gram matrix, which the parties open",
+            'leave mode and scheme out (scheme "sum", mode "A")',
+        )
+
+
+def _expect_model(study: Study) -> None:
+    """Refuse a generalised linear model where its iterations would show more than sums over rows."""
+    if study.task is not Task.GLM:
+        return
+    if study.split is Split.VERTICAL:
+        raise ConfigError(
+            "task 'glm' is of split rows: on split columns every iteration would show each party one more combination "
+            "of its partners' columns, and after as many iterations as they have columns, all of them",
+            'set split = "horizontal"; task lr fits a linear model of split columns',
+        )
+    if study.glm is None:
+        raise ConfigError("task 'glm' needs a family", 'family = "binomial", say')
+    if study.targets != study.glm.labels:
+        raise ConfigError("task 'glm' has one target", "name one label column")
+    if study.scheme not in ("auto", Scheme.SUM):
+        raise ConfigError(
+            "task 'glm' adds up Gram matrices, one to each iteration", 'set scheme = "sum", or leave it out'
+        )
+    if study.mode is Mode.B:
+        raise ConfigError(
+            "the parties of task 'glm' open the sum of each iteration, to weight their rows for the next",
+            'leave mode out (mode "A")',
         )

@@ -220,4 +220,4 @@ def test_a_zero_one_outcome_gets_a_hint_with_its_name(fedsvd, customers):
     said = fedsvd(*LR, *lay(yes), "--ids", "trust")
     (hint,) = (notice for notice in said.json["notices"] if "linear probability model" in notice)
     assert hint.startswith("the outcome 'score' is 0 or 1 in every row")
-    assert "logistic regression is not part of this version" in hint
+    assert "task glm fits a logistic regression" in hint

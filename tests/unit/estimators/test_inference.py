@@ -12,8 +12,8 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.tolerances import STATISTIC_BAR, TEN_DIGITS, assert_close, assert_each_close, digits_lost
-from tests.unit.statistics.certified import longley_set, wampler_set
+from tests.tolerances import SEVEN_DIGITS, STATISTIC_BAR, TEN_DIGITS, assert_close, assert_each_close, digits_lost
+from tests.unit.statistics.certified import exactly_fitted, filip_set, longley_set, wampler_set
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
 from fedsvd import FederatedLinearRegression
@@ -38,6 +38,10 @@ SETS = {
 }
 
 
+def thirds(*arrays):
+    return [np.array_split(array, 3) for array in arrays]
+
+
 def fit(X, y, shares=DIVISIONS["three"], **options):
     ends = np.cumsum([len(part) for part in cut(np.asarray(X), shares, 0)])
     rows = [slice(start, stop) for start, stop in pairwise([0, *ends])]
@@ -56,13 +60,53 @@ def test_three_parties_have_the_table_of_statsmodels_on_the_joint_data(name):
     assert_vif_of(model, X)
 
 
-def test_longley_has_ten_certified_digits_and_wampler_its_standard_errors():
-    for data in (longley_set(), wampler_set(3), wampler_set(4), wampler_set(5)):
-        (model,) = fit(data.X, data.y).inference_
+@pytest.mark.parametrize("data", [longley_set(), *map(wampler_set, range(1, 6))], ids=["longley", *"12345"])
+def test_longley_and_wampler_have_ten_certified_digits(data):
+    (model,) = fit(data.X, data.y).inference_
+    assert_each_close(model.coefficients, data.coefficients, TEN_DIGITS)
+    if data.f is None:
+        assert np.max(model.standard_errors) < TEN_DIGITS
+        assert model.r2 == 1.0
+    else:
         assert_each_close(model.standard_errors, data.errors, TEN_DIGITS)
         assert_each_close([model.sigma, model.r2, model.f], [data.sigma, data.r2, data.f], TEN_DIGITS)
-    (model,) = fit(longley_set().X, longley_set().y).inference_
-    assert_each_close(model.coefficients, longley_set().coefficients, TEN_DIGITS)
+
+
+def test_filip_has_seven_certified_digits_and_all_that_its_float64_numbers_have():
+    data = filip_set()
+    regression = fit(data.X, data.y)
+    (model,) = regression.inference_
+    assert_each_close(model.coefficients, data.coefficients, SEVEN_DIGITS)
+    assert_each_close(model.standard_errors, data.errors, SEVEN_DIGITS)
+    assert_each_close([model.sigma, model.r2, model.f], [data.sigma, data.r2, data.f], SEVEN_DIGITS)
+    # Powers of x are rounded to float64 before anyone sees them; on these numbers rational arithmetic has no error.
+    coefficients, errors = exactly_fitted(data.X, data.y)
+    assert_each_close(model.coefficients, coefficients, digits_lost(4))
+    assert_each_close(model.standard_errors, errors, digits_lost(4))
+    np.testing.assert_array_equal(regression.coef_, model.coefficients[1:])
+    assert regression.intercept_ == model.coefficients[0]
+
+
+def test_weights_and_means_far_from_zero_are_refined_as_well():
+    data, weights = filip_set(), np.random.default_rng(1).uniform(0.1, 3.0, 82)
+    model = FederatedLinearRegression(inference=True).fit(*thirds(data.X, data.y), thirds(weights)[0]).inference_[0]
+    coefficients, errors = exactly_fitted(data.X, data.y, weights)
+    assert_each_close(model.coefficients, coefficients, digits_lost(5))
+    assert_each_close(model.standard_errors, errors, digits_lost(5))
+    years = np.arange(2000.0, 2060.0)[:, None] ** np.arange(1, 5)
+    target = np.cos(years[:, 0])
+    (model,) = fit(years, target).inference_
+    coefficients, errors = exactly_fitted(years, target)
+    assert_each_close(model.coefficients, coefficients, digits_lost(5))
+    assert_each_close(model.standard_errors, errors, digits_lost(5))
+
+
+def test_twenty_thousand_rows_of_fifty_features_have_the_table_of_statsmodels():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(20_000, 50)) * np.geomspace(0.1, 10.0, 50) + rng.normal(size=50)
+    y = X @ (0.02 * rng.normal(size=50)) + rng.normal(size=20_000)
+    (model,) = fit(X, y).inference_
+    assert_table_of(model, fitted(X, y))
 
 
 @pytest.mark.parametrize("division", DIVISIONS)

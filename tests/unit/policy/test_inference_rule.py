@@ -69,3 +69,56 @@ def test_the_rule_is_a_line_of_the_policy_file(tmp_path):
     policy = read_policy(tmp_path / "policy.toml")
     assert policy.least_freedom == 50
     assert "freedom" in rules(planned(260), policy)
+
+
+def ledger(**options):
+    return "\n".join(what_each_role_learns(planned(**options)))
+
+
+def test_clusters_ask_for_four_parties():
+    release = (*INFERENCE, Item.ROBUST)
+    three, four = (planned(counts=(100,) * k, release=release, robust="cluster") for k in (3, 4))
+    assert rules(three) == {"clusters"}
+    assert rules(four) == set()
+    assert rules(three, Policy(parties_for_clusters=3)) == set()
+    assert "clusters" not in rules(planned(release=release, robust="HC3"))
+    with pytest.raises(ReleaseRefused, match="three parties compute each other's sums of scores"):
+        guard(three, Policy(enforce=True))
+
+
+def test_the_ledger_says_what_robust_errors_open():
+    release = (*INFERENCE, Item.ROBUST)
+    text = ledger(release=release, robust="HC1")
+    assert "the joint sum of squared scores (21 x 21)" in text
+    assert "a record whose residual e dwarfs all others shows its features" in text
+    assert "how many there are; names of clusters are not sent" in ledger(release=release, robust="cluster")
+
+
+def test_the_ledger_says_what_weights_and_refinement_open():
+    assert "the sum of all weights, and of their logarithms" in ledger(weighted=True)
+    assert "Where features are nearly dependent, two sums" in ledger()
+    assert "nearly dependent" not in ledger(features=2000, counts=(2000, 2000, 2000)), (
+        "beyond 1,024 features none is planned"
+    )
+    columns = planned(counts=(3, 4), features=500, release=None, split="vertical", label_user=1, weighted=True)
+    assert "Every party has the weights of all rows" in "\n".join(what_each_role_learns(columns))
+
+
+@pytest.mark.parametrize(
+    ("by", "said"), [("loo", "squared errors of rows left out for each"), ("gcv", "penalties from")]
+)
+def test_a_ridge_path_asks_for_consent_to_hold_the_gram_matrix(by, said):
+    release = (*RELEASED_BY_DEFAULT[Task.LR], Item.RIDGE_PATH)
+    plan = planned(release=release, alphas=(0.1, 1.0), chosen_by=by)
+    (finding,) = findings(plan, Policy())
+    assert (finding.rule, plan.mode) == ("mode", Mode.A)
+    assert "a ridge is chosen among 2" in finding.text
+    assert findings(plan, Policy(consent_to_gram=True)) == ()
+    text = "\n".join(what_each_role_learns(plan))
+    assert "the coefficients of all 2 penalties" in text
+    assert said in text
+
+
+def test_clusters_are_a_line_of_the_policy_file(tmp_path):
+    (tmp_path / "policy.toml").write_text("parties_for_clusters = 6\n")
+    assert read_policy(tmp_path / "policy.toml").parties_for_clusters == 6

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.windows import Form
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Check, Family, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
@@ -43,6 +44,10 @@ OTHER = {
     "targets": 1,
     "label_user": 1,
     "alpha": 0.5,
+    "alphas": (0.1, 1.0),
+    "chosen_by": "gcv",
+    "weighted": True,
+    "robust": "HC3",
     "left": Form.MIXING,
     "right": Form.BLOCKS,
     "block": 3,
@@ -58,6 +63,7 @@ OTHER = {
     "column_names": "ee" * 32,
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
+    "glm": ModelPlan(Family.BINOMIAL, "logit", classes=3),
     "protocol": 99,
 }
 
@@ -68,8 +74,34 @@ def regression(**changes):
 
 def test_every_field_is_in_the_digest():
     assert set(OTHER) == {field.name for field in fields(SessionPlan)}
-    digests = {name: replace(PLAN, **{name: value}).digest for name, value in OTHER.items()}
-    assert len({PLAN.digest, *digests.values()}) == len(OTHER) + 1
+    digests = {name: replace(PLAN, **{name: value}).digest for name, value in OTHER.items() if name != "glm"}
+    assert len({PLAN.digest, *digests.values()}) == len(OTHER)
+
+
+def test_every_field_of_a_model_is_in_the_digest_of_its_plan():
+    model = OTHER["glm"]
+    plan = replace(PLAN, task=Task.GLM, split=Split.HORIZONTAL, glm=model)
+    other = {
+        "family": Family.MULTINOMIAL,
+        "link": "probit",
+        "classes": 4,
+        "offset": True,
+        "weighted": True,
+        "tolerance": 1e-6,
+        "max_iterations": 7,
+        "least_class": 5,
+        "least_events": 2,
+    }
+    assert set(other) == {field.name for field in fields(ModelPlan)}
+    digests = {replace(plan, glm=replace(model, **{name: value})).digest for name, value in other.items()}
+    assert len({plan.digest, *digests}) == len(other) + 1
+
+
+def test_a_model_belongs_to_its_task_and_no_other():
+    with pytest.raises(ConfigError, match="another task"):
+        replace(PLAN, glm=OTHER["glm"])
+    with pytest.raises(ConfigError, match="another task"):
+        replace(PLAN, task=Task.GLM)
 
 
 def test_the_digest_is_that_of_equal_plans_everywhere():

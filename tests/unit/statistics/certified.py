@@ -146,11 +146,25 @@ def wampler_set(number: int) -> Certified:
     )
 
 
-def exact_integers(M: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The Gram matrix of M as Python integers, and the exponents of its columns, without any rounding."""
-    exponents = tuple(int(np.frexp(np.abs(column[column != 0]))[1].min()) - 53 for column in M.T)
-    whole = np.array(
-        [[int(Fraction(float(v)) * (Fraction(2) ** -e)) for v, e in zip(row, exponents, strict=True)] for row in M],
-        dtype=object,
-    )
-    return whole.T @ whole, exponents
+def exactly_fitted(X: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients, an intercept first, and standard errors: rational arithmetic on the float64 numbers as they are."""
+    n, q = len(y), X.shape[1] + 1
+    w = [Fraction(1)] * n if weights is None else [Fraction(float(v)) for v in weights]
+    A = [[Fraction(1), *(Fraction(float(v)) for v in row)] for row in X]
+    b = [Fraction(float(v)) for v in y]
+    G = [
+        [sum(w[r] * A[r][i] * A[r][j] for r in range(n)) for j in range(q)]
+        + [sum(w[r] * A[r][i] * b[r] for r in range(n))]
+        + [Fraction(int(i == j)) for j in range(q)]
+        for i in range(q)
+    ]
+    for i in range(q):
+        pivot = G[i][i]
+        G[i] = [value / pivot for value in G[i]]
+        for k in range(q):
+            if k != i:
+                G[k] = [a - G[k][i] * c for a, c in zip(G[k], G[i], strict=True)]
+    found = [G[i][q] for i in range(q)]
+    squares = sum(w[r] * (b[r] - sum(a * v for a, v in zip(A[r], found, strict=True))) ** 2 for r in range(n))
+    errors = [float(squares / (n - q) * G[i][q + 1 + i]) ** 0.5 for i in range(q)]
+    return np.array([float(v) for v in found]), np.array(errors)

@@ -6,10 +6,12 @@ from statsmodels.stats.outliers_influence import variance_inflation_factor
 from tests.tolerances import IMPOSSIBLE, STATISTIC_BAR, assert_close, assert_each_close
 
 
-def fitted(X, y, intercept=True):
-    """statsmodels on the joint table, by QR of columns as they are."""
+def fitted(X, y, intercept=True, weights=None, **robust):
+    """statsmodels on the joint table, by QR of columns as they are; ``robust`` as its ``fit`` takes it."""
     design = np.column_stack((np.ones(len(X)), X)) if intercept else np.asarray(X)
-    return sm.OLS(y, design, hasconst=intercept).fit(method="qr")
+    if weights is None:
+        return sm.OLS(y, design, hasconst=intercept).fit(method="qr", **robust)
+    return sm.WLS(y, design, weights=weights, hasconst=intercept).fit(method="qr", **robust)
 
 
 def assert_table_of(model, expected, bar=STATISTIC_BAR):

@@ -7,7 +7,7 @@ from tests.tolerances import STATISTIC_BAR, assert_close, assert_each_close
 
 from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.statistics.inference import infer, predict
-from fedsvd.statistics.robust import cluster_rows, robust, score_rows
+from fedsvd.statistics.robust import ClusterSums, robust, root_of, score_rows
 from fedsvd.statistics.undefined import RANK_LOST, Undefined
 
 KINDS = ("HC0", "HC1", "HC2", "HC3")
@@ -29,6 +29,12 @@ def plain(X, y, weights=None):
     return infer(np.linalg.qr(np.column_stack((design(X), y)) * root[:, None], mode="r"), len(y))[0]
 
 
+def clustered(X, y, groups, model):
+    sums = ClusterSums(groups, len(model.coefficients))
+    sums.add(slice(0, len(y)), score_rows(X, y, model, "HC0"))
+    return sums.rows
+
+
 def assert_same(model, expected):
     assert_each_close(model.standard_errors, expected.bse, STATISTIC_BAR)
     assert_each_close(model.t, expected.tvalues, STATISTIC_BAR)
@@ -46,7 +52,8 @@ def test_heteroscedastic_errors_are_statsmodels(kind, use_t, weighted):
     w = weights if weighted else np.ones(len(y))
     model = plain(X, y, w)
     parts = [score_rows(X[i], y[i], model, kind, weights=w[i]) for i in np.array_split(np.arange(len(y)), 3)]
-    found = robust(model, np.concatenate(parts), kind, use_t=use_t)
+    factor = root_of(sum(part.T @ part for part in parts))
+    found = robust(model, factor, kind, use_t=use_t)
     expected = sm.WLS(y, design(X), weights=w).fit(method="qr", cov_type=kind, use_t=use_t)
     assert_same(found, expected)
     if use_t:
@@ -59,11 +66,9 @@ def test_clusters_within_parties_are_statsmodels(use_t):
     order = np.argsort(groups, kind="stable")
     X, y, groups = X[order], y[order], groups[order]
     model = plain(X, y)
-    parts = [
-        cluster_rows(X[i], y[i], groups[i], model) for i in (groups < 4, (groups >= 4) & (groups < 7), groups >= 7)
-    ]
-    clusters = sum(part.clusters for part in parts)
-    found = robust(model, np.concatenate([part.rows for part in parts]), "cluster", clusters=clusters, use_t=use_t)
+    parts = [clustered(X[i], y[i], groups[i], model) for i in (groups < 4, (groups >= 4) & (groups < 7), groups >= 7)]
+    clusters = sum(len(part) for part in parts)
+    found = robust(model, np.concatenate(parts), "cluster", clusters=clusters, use_t=use_t)
     expected = sm.OLS(y, design(X)).fit(
         method="qr", cov_type="cluster", cov_kwds={"groups": groups, "df_correction": True}, use_t=use_t
     )
@@ -74,10 +79,19 @@ def test_clusters_within_parties_are_statsmodels(use_t):
 def test_labels_of_clusters_may_be_text():
     X, y, _, groups = drawn()
     model = plain(X, y)
-    as_text = cluster_rows(X, y, [f"ward {g}" for g in groups], model)
-    as_numbers = cluster_rows(X, y, groups, model)
-    assert as_text.clusters == as_numbers.clusters
-    assert_close(as_text.rows.T @ as_text.rows, as_numbers.rows.T @ as_numbers.rows, STATISTIC_BAR)
+    as_text = clustered(X, y, [f"ward {g}" for g in groups], model)
+    as_numbers = clustered(X, y, groups, model)
+    assert len(as_text) == len(as_numbers)
+    assert_close(as_text.T @ as_text, as_numbers.T @ as_numbers, STATISTIC_BAR)
+
+
+def test_clusters_may_come_in_panels():
+    X, y, _, groups = drawn()
+    model = plain(X, y)
+    sums, scores = ClusterSums(groups, 4), score_rows(X, y, model, "HC0")
+    for rows in (slice(0, 40), slice(40, 90)):
+        sums.add(rows, scores[rows])
+    assert_close(sums.rows, clustered(X, y, groups, model), STATISTIC_BAR)
 
 
 def test_confidence_intervals_of_means_use_the_robust_covariance():
@@ -91,8 +105,8 @@ def test_confidence_intervals_of_means_use_the_robust_covariance():
 def test_fewer_clusters_than_features_have_no_joint_test():
     X, y, _, groups = drawn()
     model = plain(X, y)
-    part = cluster_rows(X, y, groups % 2, model)
-    assert isinstance(robust(model, part.rows, "cluster", clusters=2).f, Undefined)
+    part = clustered(X, y, groups % 2, model)
+    assert isinstance(robust(model, part, "cluster", clusters=2).f, Undefined)
 
 
 def test_lost_rank_stays_undefined():
@@ -113,6 +127,6 @@ def test_what_cannot_be_used_is_refused():
     with pytest.raises(ConfigError, match="1 clusters"):
         robust(model, np.ones((3, 4)), "cluster", clusters=1)
     with pytest.raises(ShapeError):
-        cluster_rows(X, y, groups[:5], model)
+        ClusterSums(groups[:5], 4).add(slice(0, 90), score_rows(X, y, model, "HC0"))
     with pytest.raises(ShapeError):
         score_rows(X[:, :2], y, model)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedsvd.protocol.tasks import LABELLED, Item, Split, Task
-from fedsvd.results.report import charts, components, regression, svg
+from fedsvd.protocol.tasks import JOINED, Item, Split, Task
+from fedsvd.results.report import charts, components, model, regression, ridge, svg
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -33,8 +33,10 @@ def findings(result: PartyResult) -> Iterator[Section]:
     if samples is not None:
         yield _samples(result, samples)
     yield from components.outliers(result)
-    if result.plan.task in LABELLED and ("coefficients" in result.arrays or "intercept" in result.arrays):
+    if result.plan.task in JOINED and ("coefficients" in result.arrays or "intercept" in result.arrays):
         yield _regression(result)
+    if result.plan.task is Task.GLM and result.facts.get("models"):
+        yield model.model_section(result)
 
 
 def _spectrum(result: PartyResult) -> Section:
@@ -195,8 +197,8 @@ def _regression(result: PartyResult) -> Section:
             figures.append(Figure(charts.bars([(names[i], float(w[i])) for i in order], title), caption))
     elif result.plan.releases(Item.COEFFICIENTS):
         words.append("Each party alone holds the coefficients of its own columns.")
-    figures += _residuals(result)
-    words += regression.notes(result)
+    figures += [*ridge.figures(result), *_residuals(result), *_leverage(result)]
+    words += [*ridge.words(result), *regression.notes(result)]
     grids = (*regression.tables(result), *components.regression_tables(result))
     return Section("regression", "Regression", tuple(words), tuple(figures), grids)
 
@@ -211,4 +213,22 @@ def _residuals(result: PartyResult) -> list[Figure]:
         title = f"Residuals of {target}"
         picture = charts.scatter(points, [], [], title, ("fitted", "label minus fitted"))
         drawn.append(Figure(picture, f"{title} against the fitted values{charts.thinned_in_words(len(points))}."))
+    return drawn
+
+
+def _leverage(result: PartyResult) -> list[Figure]:
+    """How much each own row pulls the joint fit towards itself, against how far it lies from it."""
+    leverage, standardised = result.arrays.get("leverage"), result.arrays.get("standardised_residuals")
+    if leverage is None or standardised is None:
+        return []
+    drawn = []
+    for j, target in enumerate(result.targets):
+        points = np.column_stack([leverage, standardised[:, j]])
+        title = f"Leverage of your own rows, {target}"
+        picture = charts.scatter(points, [], [], title, ("leverage", "residual in standard deviations"))
+        caption = (
+            f"{title}{charts.thinned_in_words(len(points))}: rows far to the right decide the joint fit the most; one "
+            "that also lies beyond 3 deviations is worth a look. Only you hold these numbers."
+        )
+        drawn.append(Figure(picture, caption))
     return drawn

@@ -14,7 +14,7 @@ from fedsvd.errors import MissingExtra
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import LABELLED, Item, Mode, Split, Task, Trust, share_in
+from fedsvd.protocol.tasks import JOINED, Item, Mode, Split, Task, Trust, share_in
 from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
@@ -96,10 +96,17 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
         rows.append(("components taken", f"{result.facts['choice']['count']}, by the rule {plan.rule}"))
     if plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
-    if plan.task in LABELLED:
+    if plan.task in JOINED:
         rows.append(("target", ", ".join(result.targets)))
     if plan.task is Task.LR:
         rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (ordinary least squares)"))
+    if plan.glm is not None and not result.of_a_role:
+        classes = result.facts.get("classes") or ()
+        rows.append(("target", ", ".join(result.targets) + (f" ({', '.join(classes)})" if classes else "")))
+        rows += [(key, name) for key, name in (result.facts.get("columns") or {}).items()]
+    if plan.glm is not None:
+        rows.append(("family", f"{plan.glm.family}, link {plan.glm.link}"))
+        rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (maximum likelihood)"))
     if result.label_holder:
         rows.append(("labels held by", result.label_holder))
     constant = result.facts.get("constant_columns") or []
@@ -127,6 +134,12 @@ def certificate(result: PartyResult) -> Section:
 
 def _verified(plan: SessionPlan) -> str:
     """What residual and orthogonality are measured of, and by whom."""
+    if plan.glm is not None:
+        return (
+            "For each iteration every party opened the same sum, factorised it and tested the coefficients that party "
+            "1 sent to all on its own factor: the residual is how far the last factor is from the exact sum, relative "
+            "to that sum."
+        )
     if plan.mode is Mode.A:
         return (
             "Every party opened the same sum, factorised it and tested the result that was sent to all on its own "
@@ -175,11 +188,20 @@ def job_file(result: PartyResult) -> str:
     if plan.components is not None or plan.rule:
         keys["components"] = share_in(plan.rule) or plan.rule or plan.components
     keys["release"] = [str(item) for item in plan.release if item is not Item.OWN_PART]
-    if plan.task in LABELLED:
+    if plan.task in JOINED:
         keys["label"] = list(result.targets)
         keys |= {"label_party": result.label_holder} if result.label_holder else {}
         keys |= {"alpha": plan.alpha} if plan.alpha else {}
         keys |= {} if plan.centre else {"intercept": False}
+    if plan.glm is not None:
+        keys |= {"label": list(result.targets), "family": str(plan.glm.family), "link": plan.glm.link}
+        classes = result.facts.get("classes") or []
+        keys |= {"classes": list(classes)} if classes else {}
+        keys |= dict(result.facts.get("columns") or {})
+        keys |= {"alpha": plan.alpha} if plan.alpha else {}
+        keys |= {} if plan.centre else {"intercept": False}
+        for name in ("tolerance", "max_iterations", "least_class", "least_events"):
+            keys[name] = getattr(plan.glm, name)
     keys |= {"id": result.id} if result.id else {}
     keys |= {"ids": "trust"} if plan.trust_rows else {}
     keys |= {"unit_variance": True} if plan.unit_variance else {}

@@ -16,6 +16,7 @@ TASKS = {
     Task.PCA: "Principal component analysis",
     Task.LSA: "Latent semantic analysis",
     Task.LR: "Linear regression",
+    Task.GLM: "Generalised linear model",
     Task.PREDICT: "Prediction",
     Task.CCA: "Canonical correlation analysis",
     Task.PCR: "Principal component regression",

@@ -133,7 +133,8 @@ class ServiceProvider(Machine):
         self._relays[sender] += 1
         others = [party for party in self.plan.users if party != sender]
         to = others if message.to == ALL else [party for party in others if party == message.to]
-        if not to or self._relays[sender] > self.plan.k + 8 + self.plan.relay_bytes // (1 << 26):
+        most = self.plan.k + 8 + self.plan.evaluations + self.plan.relay_bytes // (1 << 26)
+        if not to or self._relays[sender] > most:
             raise UnexpectedMessage(f"a sealed message from {sender} to {message.to}")
         relayed = Relayed(self.plan.digest, sender, message.sealed)
         return self.state, tuple(Send(party, relayed) for party in to)

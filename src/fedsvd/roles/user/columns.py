@@ -34,19 +34,21 @@ class Columns:
     def of(cls, work: Work) -> "Columns":
         """One or two passes over the columns: means, then energies about them, and what the means are off."""
         plan, m = work.plan, work.plan.m
+        weight = float(m) if work.row_weights is None else float(np.sum(work.row_weights))
         sums, mean = np.zeros(work.n_i), np.zeros(work.n_i)
         if plan.centre and not plan.biased:
-            for _, X in work.row_panels("columns"):
-                sums += to_numpy(namespace(X).sum(X, axis=0))
-            mean = sums / m
+            for place, X in work.row_panels("columns"):
+                sums += to_numpy(namespace(X).sum(_weighted(work, X, place, 2), axis=0))
+            mean = sums / weight
         energy, rest = np.zeros(work.n_i), np.zeros(work.n_i)
         about = work.put(mean)
-        for _, X in work.row_panels("columns"):
-            energy += _energy(X - about)
-            rest += to_numpy(namespace(X).sum(X - about, axis=0))
-        rest = rest / m if plan.centre and not plan.biased else np.zeros(work.n_i)
-        energy = np.maximum(_expect_finite(energy) - m * rest**2, 0.0)
-        deviation = unit_scales(energy, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
+        for place, X in work.row_panels("columns"):
+            energy += _energy(_weighted(work, X - about, place, 1))
+            rest += to_numpy(namespace(X).sum(_weighted(work, X - about, place, 2), axis=0))
+        rest = rest / weight if plan.centre and not plan.biased else np.zeros(work.n_i)
+        energy = np.maximum(_expect_finite(energy) - weight * rest**2, 0.0)
+        usual = energy * (m / weight)
+        deviation = unit_scales(usual, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
         inverse = inverse_powers(penalised(deviation, plan.alpha, m))
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
         if plan.biased and work.i == plan.k - 1:
@@ -54,7 +56,11 @@ class Columns:
             rest = np.append(rest, 0.0)
         label_mean, label_scale = np.zeros(t), np.zeros(t)
         if work.labels is not None:
-            label_mean = work.labels.mean(axis=0) if plan.centre and not plan.biased else label_mean
+            label_mean = (
+                np.average(work.labels, axis=0, weights=work.row_weights)
+                if plan.centre and not plan.biased
+                else label_mean
+            )
             with np.errstate(over="ignore"):
                 deviation = np.sqrt(_expect_finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
             label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
@@ -78,7 +84,7 @@ class Columns:
         scaled = X - self._mean
         scaled -= self._rest
         scaled *= self._inverse
-        return scaled
+        return _weighted(self.work, scaled, slice(start, stop), 1)
 
     @cached_property
     def _mean(self) -> Array:
@@ -126,8 +132,17 @@ class Columns:
         work = self.work
         y_i = self.times(a_i) if np.any(a_i) else np.zeros((work.plan.M, work.plan.targets))
         if work.labels is not None:
-            y_i[: work.plan.m] += (work.labels - self.label_mean) / self.label_scale
+            y = (work.labels - self.label_mean) / self.label_scale
+            y_i[: work.plan.m] += y if work.row_weights is None else y * np.sqrt(work.row_weights)[:, None]
         return y_i
+
+
+def _weighted(work: Work, X: Array, rows: slice, power: int) -> Array:
+    """Rows times the root of their weights, or this power of it; all users have the same weights."""
+    if work.row_weights is None:
+        return X
+    root = np.sqrt(work.row_weights[rows, None])
+    return X * work.put(root if power == 1 else root * root)
 
 
 def _expect_finite(energy: Float) -> Float:

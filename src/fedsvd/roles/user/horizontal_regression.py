@@ -2,8 +2,10 @@
 
 In mode B the CSP opens the sum under ``P = [[P_f, 0], [a^T, I]]``, a from the mask seed: it solves for w', and all
 users take ``w = P_f^T w' - a``. In mode A the users open it, and user 1 sends w to all; where inference is released,
-every user computes it locally from its factor, without a message. A ridge is columns ``[sqrt(lambda) I; 0]`` that user
-1 folds into its factor.
+every user computes it locally from its factor; two sums refine it where the table is ill-conditioned
+(``refinement.py``), two more make standard errors robust (``robust_errors.py``). A ridge is columns
+``[sqrt(lambda) I; 0]`` that user 1 folds into its factor; one that is chosen by cross-validation is not in the sum, and
+follows from the factor (``ridge_choice.py``). Rows may have weights: all sums are then of weighted rows.
 """
 
 import math
@@ -22,13 +24,17 @@ from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.user.checks import ROUNDING, check_solution
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import joint_factor, rest_in_zeros, upload_gram
-from fedsvd.roles.user.prediction import RegressionResult, lasting_directions
+from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_directions
+from fedsvd.roles.user.refinement import ScaledRows, Transform, proposal, read_proposal, refine
 from fedsvd.roles.user.requests import Common, Local, Script
+from fedsvd.roles.user.ridge_choice import Curve, error_curve, unchosen
+from fedsvd.roles.user.robust_errors import robust_errors
 from fedsvd.roles.user.statistics import Prepared, centred, in_common_unit, joint_energy, uncentred, with_norm
 from fedsvd.roles.user.upload import entry_bound, masked_upload, panels_of_operand
 from fedsvd.roles.user.work import Dense, Work
 from fedsvd.statistics.centred import infer_centred
 from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.refine import Refined
 from fedsvd.types import Array, Float
 
 
@@ -38,10 +44,21 @@ class _Rows:
 
     inverse: Float  # (f + t,)
     a: Float  # (f, t): what blinds the label rows; zero in mode A
+    about: Prepared | None = None  # the rows before they were scaled
 
     @property
     def f(self) -> int:
         return int(self.a.shape[0])
+
+
+@dataclass(frozen=True, repr=False)
+class _Found:
+    """A solution on scaled rows; in mode A with the factor of these and what user 1 sent besides w."""
+
+    fit: Fit
+    R: Float | None = None
+    transform: Transform | None = None
+    path: ChosenRidge | None = None
 
 
 def script(work: Work) -> Script:
@@ -62,25 +79,41 @@ def script(work: Work) -> Script:
         about.A_i.drop()  # scaled, it is in ``prepared``
     prepared = yield from with_norm(work, prepared)
     routes = {Mode.A: _by_users, Mode.B: _by_provider, None: _under_masks}
-    fit, R = yield from routes[plan.mode](work, prepared, rows)
-    scale = 1.0 / np.where(rows.inverse > 0, rows.inverse, 1.0)
+    found: _Found = yield from routes[plan.mode](work, prepared, replace(rows, about=about))
+    fit, scale = found.fit, 1.0 / np.where(rows.inverse > 0, rows.inverse, 1.0)
     w = fit.w * rows.inverse[:f, None] * scale[f:]
     w[:, deviation[f:] == 0] = 0.0  # constant labels are fitted by the intercept alone
     constant = tuple(int(j) for j in np.flatnonzero(deviation[:f] == 0))
-    inference: tuple[LinearInference, ...] = ()
-    if plan.releases(Item.INFERENCE):
-        # A constant column holds nothing but the noise of its sum.
-        in_data_units = R * np.where(rows.inverse > 0, np.ldexp(scale, about.E), 0.0)
-        inference = yield Local("inference", lambda: _inference(work, about, in_data_units, w, fit.rank))
-    return RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant, inference=inference)
+    result = RegressionResult(w.T, _intercept(work, about, w), fit.rank, fit.residual, constant, path=found.path)
+    if not plan.releases(Item.INFERENCE):
+        return result
+    assert found.R is not None
+    better: Refined | None = None
+    if plan.refines:
+        powers, mean = np.ldexp(1.0 / scale, -about.E), about.mean
+        scaled = ScaledRows(powers, None if mean is None else mean * powers, about.weight)
+        better = yield from refine(work, scaled, found.transform, fit.w)
+        better = None if better is None else better.in_units(powers[:f], powers[f:])
+    # A constant column holds nothing but the noise of its sum.
+    R = found.R * np.where(rows.inverse > 0, np.ldexp(scale, about.E), 0.0)
+    models = yield Local("inference", lambda: _inference(work, about, R, w, fit.rank, better))
+    if better is not None:
+        first = int(plan.centre)
+        intercept = better.coefficients[0] if first else result.intercept
+        result = replace(result, coefficients=better.coefficients[first:].T, intercept=intercept)
+    if plan.robust:
+        models = yield from robust_errors(work, models)
+    return replace(result, inference=models)
 
 
 def _deviations(work: Work, about: Prepared, energy: Float) -> Float:
     """The joint deviation of every row, in units of 2^E; zero where a row is constant."""
     energy = np.where(energy < 2.0**-1000, 0.0, energy)
+    n = work.plan.n
+    energy = energy * (n / about.weight) if work.plan.weighted else energy
     if about.mean is None:
-        return np.sqrt(energy / work.plan.n)
-    return unit_scales(energy, work.plan.n, np.ldexp(about.mean, -about.E))
+        return np.sqrt(energy / n)
+    return unit_scales(energy, n, np.ldexp(about.mean, -about.E))
 
 
 def _scales(work: Work, about: Prepared, energy: Float, deviation: Float) -> _Rows:
@@ -149,7 +182,7 @@ def _under_masks(work: Work, prepared: Prepared, rows: _Rows) -> Script:
     w = to_numpy(unmask_left(work.put(solution.w_masked), work.masks.P)) - rows.a
     if solution.null_masked.shape[1]:
         w = _least_norm(rows, to_numpy(unmask_left(work.put(solution.null_masked), work.masks.P)), w)
-    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual), None
+    return _Found(Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual))
 
 
 def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:
@@ -161,39 +194,53 @@ def _by_provider(work: Work, prepared: Prepared, rows: _Rows) -> Script:
         null = to_numpy(unit.left_t(work.put(solution.null_masked)))
         w = _least_norm(rows, null, w)
     yield from check_solution(work, prepared, w + rows.a, rows.f)
-    return Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual), None
+    return _Found(Fit(w, np.zeros((rows.f, 0)), solution.rank, solution.residual))
 
 
 def _by_users(work: Work, prepared: Prepared, rows: _Rows) -> Script:
     """Mode A: user 1 solves on the joint factor and sends w; every other user tests it on its own factor."""
     plan, f, t = work.plan, rows.f, work.plan.targets
     joint, unit = yield from joint_factor(work, prepared)
-    R = to_numpy(joint.R)
+    R = np.ldexp(to_numpy(joint.R), prepared.E) * unit.F
+    curve: Curve | None = None
+    if plan.alphas:
+        assert rows.about is not None
+        curve = yield from error_curve(work, rows.about, R, rows.inverse)
 
     def solved() -> bytes:
+        if curve is not None:
+            return curve.answer().astype("<f8").tobytes()
         fit = least_squares(R[:, :f], R[:, f:], plan.m, plan.n)
         w = _least_norm(rows, fit.null, fit.w) if fit.null.shape[1] else fit.w
-        return np.append(w.ravel(), float(fit.rank)).astype("<f8").tobytes()
+        more = proposal(R, w, fit.rank) if plan.refines else np.zeros(0)
+        return np.concatenate((w.ravel(), [float(fit.rank)], more)).astype("<f8").tobytes()
 
     content: bytes = yield Common("answer", solved, _answer_bytes(work))
     if len(content) != _answer_bytes(work):
         raise UnexpectedMessage("user 1's answer has another length than the plan says")
     numbers = np.frombuffer(content, "<f8").astype(np.float64)
-    w, found = numbers[:-1].reshape(f, t), int(numbers[-1])
-    residual: float = yield Local("acceptance", lambda: _expect_normal_equations(R, w, f))
-    return Fit(w, np.zeros((f, 0)), found, residual), np.ldexp(R, prepared.E) * unit.F
+    w, found, more = numbers[: f * t].reshape(f, t), int(numbers[f * t]), numbers[f * t + 1 :]
+    path = None if curve is None else curve.chosen(more)
+    ridge = np.zeros(f) if path is None else path.alpha * np.ldexp(rows.inverse[:f], -_exponent(rows)) ** 2
+    residual: float = yield Local("acceptance", lambda: _expect_normal_equations(R, w, f, ridge))
+    transform = read_proposal(plan, more, R) if plan.refines else None
+    return _Found(Fit(w, np.zeros((f, 0)), found, residual), R, transform, path)
+
+
+def _exponent(rows: _Rows) -> int:
+    return 0 if rows.about is None else rows.about.E
 
 
 def _answer_bytes(work: Work) -> int:
-    """Of user 1's answer in mode A: w and its rank."""
-    return 8 * (work.plan.m * work.plan.targets + 1)
+    """Of user 1's answer in mode A."""
+    return 8 * work.plan.answer_numbers
 
 
-def _expect_normal_equations(R: Float, w: Float, f: int) -> float:
-    """``||R_x^T (r - R_x w)||`` relative to what rounding excuses; beyond that is ``VerificationFailed``."""
+def _expect_normal_equations(R: Float, w: Float, f: int, ridge: Float) -> float:
+    """``||R_x^T (r - R_x w) - ridge w||`` relative to what rounding excuses; beyond is ``VerificationFailed``."""
     X, Y = R[:, :f], R[:, f:]
-    residual = norm(X.T @ (Y - X @ w))
-    allowed = 64 * math.sqrt(R.shape[0]) * ROUNDING * norm(R) ** 2 * (1.0 + norm(w))
+    residual = norm(X.T @ (Y - X @ w) - ridge[:, None] * w)
+    allowed = 64 * math.sqrt(R.shape[0]) * ROUNDING * (norm(R) ** 2 * (1.0 + norm(w)) + norm(ridge[:, None] * w))
     if not residual <= allowed:
         raise VerificationFailed(
             "the coefficients that user 1 sent do not solve the joint problem", "nothing is released"
@@ -220,13 +267,18 @@ def _without_features(work: Work, about: Prepared, deviation: Float) -> Regressi
     inference: tuple[LinearInference, ...] = ()
     if plan.releases(Item.INFERENCE):
         inference = _inference(work, about, np.zeros((plan.M, plan.M)), w, 0)
-    return RegressionResult(w.T, _intercept(work, about, w), 0, 0.0, constant, inference=inference)
+        inference = tuple(replace(model, kind=plan.robust or model.kind) for model in inference)
+    path = unchosen(plan) if plan.alphas else None
+    return RegressionResult(w.T, _intercept(work, about, w), 0, 0.0, constant, inference=inference, path=path)
 
 
-def _inference(work: Work, about: Prepared, R: Float, w: Float, rank: int) -> tuple[LinearInference, ...]:
+def _inference(
+    work: Work, about: Prepared, R: Float, w: Float, rank: int, better: Refined | None = None
+) -> tuple[LinearInference, ...]:
     """The regression table of every target, from a factor in the data's own units."""
-    plan = work.plan
-    return infer_centred(R, plan.n, w, mean=about.mean, rank=rank, alpha=plan.alpha)
+    plan, weight = work.plan, about.weight or float(work.plan.n)
+    weights = {"weight": weight, "log_weights": about.log_weights}
+    return infer_centred(R, plan.n, w, mean=about.mean, rank=rank, alpha=plan.alpha, better=better, **weights)
 
 
 def _intercept(work: Work, about: Prepared, w: Float) -> Float:

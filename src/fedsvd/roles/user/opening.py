@@ -94,10 +94,11 @@ def rest_in_zeros(work: Work, after: str, answer: int) -> Script:
     if work.plan.mode is not Mode.A:
         return
     planned = planned_sums(work.plan)
-    place = [each.name for each in planned].index(after) + 1
-    for each in planned[place:]:
+    names = [each.name for each in planned]
+    last = "left out" if "left out" in names else "gram"
+    for each in planned[names.index(after) + 1 :]:
         yield Sum(each.name, partial(_zeros, each))
-        if each.name == "gram":
+        if each.name == last:
             yield Common("answer", lambda: bytes(answer), max(answer, work.plan.relay_bytes))
 
 

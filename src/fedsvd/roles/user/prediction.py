@@ -20,6 +20,17 @@ from fedsvd.types import Float
 
 
 @dataclass(frozen=True, repr=False)
+class ChosenRidge:
+    """How a penalty was chosen: the error of each, and the coefficients of each, (alphas, features, targets)."""
+
+    alphas: Float
+    errors: Float  # mean squared errors, the mean over targets
+    alpha: float
+    method: str  # "loo" or "gcv"
+    coefficients: Float
+
+
+@dataclass(frozen=True, repr=False)
 class RegressionResult:
     """What a user holds: coefficients (targets, features), its own when columns are split; intercept (targets,)."""
 
@@ -30,6 +41,7 @@ class RegressionResult:
     constant: tuple[int, ...]  # own columns without variance, whose coefficients are zero
     fitted: Float | None = None  # the label holder's: fitted values on the training rows
     inference: tuple[LinearInference, ...] = ()  # to each target, where the plan releases it
+    path: ChosenRidge | None = None  # where a ridge was chosen by cross-validation
 
     def __repr__(self) -> str:
         return f"RegressionResult(coefficients={self.coefficients.shape}, rank={self.rank})"

@@ -31,7 +31,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import cca, pca, pcr, prediction, regression, svd
+from fedsvd.roles.user import cca, glm, pca, pcr, prediction, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -63,6 +63,7 @@ _SCRIPTS = {
     "lsa": svd.script,
     "pca": pca.script,
     "lr": regression.script,
+    "glm": glm.script,
     "predict": prediction.script,
     "cca": cca.script,
     "pcr": pcr.script,
@@ -99,6 +100,8 @@ class Inputs:
     labels: Float | None = None
     ids: NDArray[Any] | None = None
     weights: tuple[Float, Float] | None = None  # coefficients and intercept, to predict with
+    row_weights: Float | None = None  # of the records, where the plan is of weighted rows
+    clusters: NDArray[Any] | None = None  # of the records, where errors are robust to clusters
     prekey: AgreementKey | None = None  # for the TA's message, where a TA deals
     sink: Sink | None = None  # where its own part of the result is written; None: memory
     checkpoint: Checkpoint | None = None  # of its compression
@@ -186,6 +189,8 @@ class Seeding(Machine, ABC):
             checks=seeds["users"].derive("checks"),
             labels=inputs.labels,
             weights=inputs.weights,
+            row_weights=inputs.row_weights,
+            clusters=inputs.clusters,
             checkpoint=inputs.checkpoint,
             sink=inputs.sink,
             progress=inputs.progress,
@@ -194,6 +199,9 @@ class Seeding(Machine, ABC):
             allocate=inputs.allocate,
             memo=inputs.memo,
         )
+        if plan.stacks_labels and inputs.row_weights is not None:
+            # In the digest, which all users compare: weights of split columns are the same at all of them.
+            self._group.witness("weights", inputs.row_weights)
         if not plan.check_ids:
             return work, None
         hashed = hashed_ids(inputs.ids, seeds["users"])

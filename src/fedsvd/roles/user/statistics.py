@@ -41,17 +41,21 @@ class Prepared:
     energy: Float | None = None  # of every row, all users together, in the data's own units squared
     scales: Float | None = None
     zero: bool = False  # all users' data is zero
+    weight: float = 0.0  # of all records together: their number, or the sum of their weights
+    log_weights: float = 0.0  # the sum of the logarithms of all weights
 
 
 def centred(work: Work) -> Script:
     """A_i about the joint mean, in the data's own units."""
     plan = work.plan
     if plan.compress:
+        weight: _JointWeight = yield from _joint_weight(work)
         shift = yield Local("first mean", lambda: own_shift(work.source))
         reduced: Reduced = yield Local("compress", lambda: work.reduce(shift))
         _expect_squares(_exponent_of([reduced.L_i]))
-        mean, offset = yield from _joint_mean(work, reduced)
-        return Prepared(Dense(at_offset(reduced, offset)), mean=mean)
+        mean, offset = yield from _joint_mean(work, reduced, weight)
+        A_i = Dense(at_offset(reduced, offset))
+        return Prepared(A_i, mean=mean, weight=weight.total, log_weights=weight.logs)
     own: _OwnMean = yield Local("means", lambda: _own_mean(work))
     total = yield from _summed_means(work, own)
     mean = wide.rounded(total, plan.n)
@@ -63,19 +67,42 @@ def centred(work: Work) -> Script:
 def uncentred(work: Work) -> Script:
     """A_i as it is: the factor of the data, or the data."""
     if work.plan.compress:
+        weight: _JointWeight = yield from _joint_weight(work)
         reduced: Reduced = yield Local("compress", work.reduce)
-        return Prepared(Dense(reduced.L_i))
+        return Prepared(Dense(reduced.L_i), weight=weight.total, log_weights=weight.logs)
     return Prepared(Streamed(work.source, device=work.device))
 
 
-def _joint_mean(work: Work, reduced: Reduced) -> Script:
+@dataclass(frozen=True, repr=False)
+class _JointWeight:
+    """What a mean is divided by: the number of all records, or the sum of their weights, as an exact number."""
+
+    units: int  # of 2^-1074
+    total: float
+    logs: float  # the sum of the logarithms of all weights
+
+
+def _joint_weight(work: Work) -> Script:
+    if work.row_weights is None:
+        return _JointWeight(work.plan.n << wide.LOWEST, float(work.plan.n), 0.0)
+    with np.errstate(divide="ignore"):
+        logs = np.log(work.row_weights)
+    # Where a weight is zero the likelihood of a row is not defined, and inference is refused before it comes here.
+    own = np.array([math.fsum(work.row_weights), math.fsum(logs) if np.isfinite(logs).all() else 0.0])
+    widths = [noise.value_width(value) for value in own.tolist()]
+    weight, joint_logs = yield from wide_sum("weights", wide.integers(own), widths, work.own)
+    return _JointWeight(weight, float(wide.rounded([weight])[0]), float(wide.rounded([joint_logs])[0]))
+
+
+def _joint_mean(work: Work, reduced: Reduced, weight: _JointWeight) -> Script:
     """The joint mean, and ``mean_i - mean``, formed exactly and rounded once."""
     assert reduced.shift is not None
     assert reduced.offset_i is not None
-    own, n = _OwnMean(reduced.shift, reduced.offset_i, deviations(reduced)), work.plan.n
+    own, W = _OwnMean(reduced.shift, reduced.offset_i, deviations(reduced)), weight.units
     total = yield from _summed_means(work, own)
-    offset = wide.rounded([n * value - joint for value, joint in zip(own.exact(), total, strict=True)], n)
-    return wide.rounded(total, n), offset
+    joint = [value << wide.LOWEST for value in total]
+    offset = wide.rounded([W * value - each for value, each in zip(own.exact(), joint, strict=True)], W)
+    return wide.rounded(joint, W), offset
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,10 +119,18 @@ class _OwnMean:
 
 
 def _summed_means(work: Work, own: _OwnMean) -> Script:
-    """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2)."""
-    n_i, spread = work.n_i, zip(own.deviation.tolist(), own.offset.tolist(), strict=True)
-    widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
-    return (yield from wide_sum("mean", [n_i * value for value in own.exact()], widths, work.own))
+    """``sum_i n_i mean_i``, exact but for noise in each user's last digit (specification, section 2).
+
+    With weights n_i is the sum of this user's own.
+    """
+    n_i, spread = work.n_i, [*zip(own.deviation.tolist(), own.offset.tolist(), strict=True)]
+    if work.row_weights is None:
+        widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
+        return (yield from wide_sum("mean", [n_i * value for value in own.exact()], widths, work.own))
+    weight = math.fsum(work.row_weights)
+    widths = [noise.mean_width(1, weight * deviation, weight * delta) for deviation, delta in spread]
+    (units,) = wide.integers(np.array([weight]))
+    return (yield from wide_sum("mean", [units * value >> wide.LOWEST for value in own.exact()], widths, work.own))
 
 
 def in_common_unit(work: Work, prepared: Prepared) -> Script:

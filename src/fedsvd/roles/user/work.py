@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.compress.reduce import (
@@ -90,6 +91,8 @@ class Work:
     checks: Seed  # the users': the secret vectors of step 7
     labels: Float | None = None  # (samples, targets)
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
+    row_weights: Float | None = None  # (n_i,), of our records, where the plan is of weighted rows
+    clusters: NDArray[Any] | None = None  # (n_i,), to which group each record belongs, where errors are robust to it
     checkpoint: Checkpoint | None = None
     sink: Sink | None = None  # where what is as large as the data is written; None: memory
     progress: Progress | None = None
@@ -112,6 +115,10 @@ class Work:
         content = self.source.content_digest()
         if content and self.labels is not None:
             content += hashlib.sha256(np.ascontiguousarray(self.labels, "<f8").data).digest()
+        if content and self.row_weights is not None:
+            content += hashlib.sha256(np.ascontiguousarray(self.row_weights, "<f8").data).digest()
+        if content and self.clusters is not None:
+            content += hashlib.sha256(repr(self.clusters.astype(np.str_).tolist()).encode()).digest()
         return hashlib.sha256(commitment_salt(self.own) + repr(self.source.shape).encode() + content).digest()
 
     def once(self, words: Ring, work: Callable[[], Any]) -> Any:
@@ -135,6 +142,7 @@ class Work:
             progress=report,
             device=self.device,
             spread=self.spread,
+            weights=self.row_weights,
         )
 
     def panel(self, across: int) -> int:

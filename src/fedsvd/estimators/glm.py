@@ -1,0 +1,193 @@
+"""Generalised linear models over samples that several parties hold."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_consistent_length
+
+from fedsvd.errors import ConfigError, DataError
+from fedsvd.estimators.base import documented, one_of
+from fedsvd.estimators.models import FederatedModel
+from fedsvd.estimators.rows import joint_labels
+from fedsvd.estimators.tables import are_parties, parts_like_fitted
+from fedsvd.policy.rules import Policy
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import LINKS, Family
+from fedsvd.statistics.families import Family as Distribution
+from fedsvd.statistics.families import family_named
+from fedsvd.types import Float
+
+
+@documented
+class FederatedGLM(RegressorMixin, FederatedModel):  # type: ignore[misc]
+    """A generalised linear model over samples that stay with their parties.
+
+    The result is that of ``statsmodels.api.GLM`` or of R's ``glm`` on the joint table, to rounding: coefficients,
+    standard errors, Wald tests, deviance, AIC. It is found by iteratively reweighted least squares with one exact sum
+    for each iteration. All parties hold the joint weighted Gram matrix of every iteration; split features are not
+    possible, because the iterations would show a party its partners' columns. All roles run in this process.
+
+    Parameters
+    ----------
+    family : {"gaussian", "binomial", "poisson", "gamma"}, default="gaussian"
+        The distribution of the target. A binomial target is 0 or 1, or a share with the number of trials as weight;
+        for labels of classes there is ``FederatedLogisticRegression``.
+    link : str, default=None
+        None for the family's usual link: identity, logit, log, log. A binomial family also has "probit".
+    alpha : float, default=0.0
+        Strength of a ridge, ``alpha ||w||^2 / 2`` next to minus the log-likelihood; the intercept is not penalised.
+        With a ridge there are no standard errors.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    tolerance : float, default=1e-9
+        The iteration ends when the next step is below so many standard errors.
+    max_iterations : int, default=25
+        Beyond, the fit ends in ``NotConverged``.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    intercept_ : float
+        0.0 without an intercept.
+    inference_ : tuple of GLMInference
+        Of length one: covariance, deviance, null deviance, AIC, BIC, scale, ...
+    n_iter_ : int
+        How many iterations it took.
+    rank_ : int
+        Of the features, beyond the intercept.
+    target_name_ : str
+        The name of y where it has one, else "y".
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedGLM
+    >>> rng = np.random.default_rng(0)
+    >>> tables = [rng.normal(size=(n, 2)) for n in (300, 500, 400)]
+    >>> counts = [rng.poisson(np.exp(0.5 + X @ [0.3, -0.2])) for X in tables]
+    >>> glm = FederatedGLM("poisson").fit(tables, counts)
+    >>> glm.summary_frame().round(2)[["coef", "se"]].values.tolist()
+    [[0.52, 0.02], [0.29, 0.02], [-0.19, 0.02]]
+    """
+
+    def __init__(
+        self,
+        family: str = "gaussian",
+        *,
+        link: str | None = None,
+        alpha: float = 0.0,
+        fit_intercept: bool = True,
+        tolerance: float = 1e-9,
+        max_iterations: int = 25,
+        trust: str = "peers",
+        memory: int | None = None,
+        n_parties: int = 2,
+        policy: Policy | None = None,
+        random_state: int | None = None,
+        id: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.family = family
+        self.link = link
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.trust = trust
+        self.memory = memory
+        self.n_parties = n_parties
+        self.policy = policy
+        self.random_state = random_state
+        self.id = id
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.family in ("poisson", "gamma")
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, or one table of shape (n_samples, n_features)
+            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table is
+            divided evenly among ``n_parties``.
+        y : array-like of shape (n_samples,), or a list of one per party
+        sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
+            Prior weights, 0 or more (R's ``weights``, statsmodels' ``var_weights``); a text names a column of every
+            table, which is then no feature.
+        offset : str, array-like of shape (n_samples,), or a list of one per party, default=None
+            What is added to the linear predictor: the logarithm of the exposure, say.
+
+        Returns
+        -------
+        self
+        """
+        about = ModelPlan(*self._family(), **self._iterations())
+        self.offset_ = offset if isinstance(offset, str) else None
+        found = self._fit(X, y, y, sample_weight, offset, about)
+        self.coef_ = found.coefficients[0]
+        self.intercept_ = float(found.intercept[0]) if self.plan_.centre else 0.0
+        return self
+
+    def predict(self, X: Any, offset: Any = None) -> Float:
+        """The expected target of samples; nothing is sent.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
+            A list is read as in ``fit``: one part of the joint table per party.
+        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        self._expect_fitted()
+        eta = self._linear(X, self.offset_ if offset is None else offset)[:, 0]
+        return self._distribution().evaluate(eta, np.ones_like(eta)).mu
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the deviance that ``predict(X)`` explains; R^2 for the gaussian family.
+
+        Parameters
+        ----------
+        X : as in ``predict``
+        y : array-like of shape (n_samples,), or a list of one per party
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        eta = self._linear(X, self.offset_)[:, 0]
+        counts = [part.source.shape[0] for part in parts_like_fitted(self, X)] if are_parties(X) else [len(eta)]
+        y = joint_labels(y, counts).reshape(-1)
+        weights = np.ones_like(y) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        check_consistent_length(y, weights)
+        family = self._distribution()
+        family.expect(y)
+        mean = float(weights @ y / weights.sum())
+        try:
+            constant = family.link(mean)
+        except ValueError:
+            raise DataError("all targets are 0", "there is nothing to explain") from None
+        null = float(weights @ family.evaluate(np.full_like(y, constant), y).deviance)
+        own = float(weights @ family.evaluate(eta, y).deviance)
+        return 1.0 - own / null if null > 0.0 else float(own <= 0.0)
+
+    def _distribution(self) -> Distribution:
+        return family_named(*map(str, self._family()))
+
+    def _family(self) -> tuple[Family, str]:
+        allowed = tuple(str(family) for family in Family if family is not Family.MULTINOMIAL)
+        family = Family(one_of("family", self.family, allowed))
+        link = LINKS[family][0] if self.link is None else self.link
+        if link not in LINKS[family]:
+            raise ConfigError(f"link is {link!r}", f"one of {', '.join(LINKS[family])} for family {str(family)!r}")
+        return family, link

@@ -1,0 +1,252 @@
+"""Logistic regression, of two classes or several, over samples that several parties hold."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d
+
+from fedsvd.errors import ConfigError, DataError
+from fedsvd.estimators.base import documented, one_of
+from fedsvd.estimators.models import FederatedModel
+from fedsvd.policy.rules import Policy
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import LINKS, Family
+from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.types import Float
+
+
+@documented
+class FederatedLogisticRegression(ClassifierMixin, FederatedModel):  # type: ignore[misc]
+    """Logistic regression over samples that stay with their parties.
+
+    The result is the optimum that ``sklearn.linear_model.LogisticRegression`` approaches on the joint table, with
+    standard errors and tests as ``statsmodels`` and R's ``glm`` give them. It is found by iteratively reweighted least
+    squares with one exact sum for each iteration. All parties hold the joint weighted Gram matrix of every iteration;
+    split features are not possible, because the iterations would show a party its partners' columns. All roles run in
+    this process.
+
+    Parameters
+    ----------
+    alpha : float, default=0.0
+        Strength of a ridge on the coefficients, scikit-learn's ``1 / C``; the intercept is not penalised. 0 for none.
+        With a ridge there are no standard errors. Without one, classes that a combination of features separates have no
+        finite coefficients (``Separated``).
+    multi_class : {"multinomial", "ovr"}, default="multinomial"
+        Three classes or more: one model of all, or one of each against the rest.
+    link : {"logit", "probit"}, default="logit"
+        Of two classes, or of each against the rest.
+    fit_intercept : bool, default=True
+        Whether the model has an intercept.
+    tolerance : float, default=1e-9
+        The iteration ends when the next step is below so many standard errors.
+    max_iterations : int, default=50
+        Beyond, the fit ends in ``NotConverged``.
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Of a multinomial model, those of all classes, which sum to 0.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    inference_ : tuple of GLMInference or MultinomialInference
+        One model, or one for each class against the rest: covariance, deviance, AIC, ... A multinomial model has the
+        first class as its reference.
+    n_iter_ : int
+        How many iterations it took.
+    rank_ : int
+        Of the features, beyond the intercept.
+    target_name_ : str
+        The name of y where it has one, else "y".
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> tables = [rng.normal(size=(n, 2)) for n in (300, 500, 400)]
+    >>> outcomes = [rng.random(len(X)) < 1 / (1 + np.exp(-X @ [1.0, -2.0])) for X in tables]
+    >>> logistic = FederatedLogisticRegression().fit(tables, outcomes)
+    >>> logistic.coef_.round(1).tolist()
+    [[1.0, -1.9]]
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.0,
+        *,
+        multi_class: str = "multinomial",
+        link: str = "logit",
+        fit_intercept: bool = True,
+        tolerance: float = 1e-9,
+        max_iterations: int = 50,
+        trust: str = "peers",
+        memory: int | None = None,
+        n_parties: int = 2,
+        policy: Policy | None = None,
+        random_state: int | None = None,
+        id: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.multi_class = multi_class
+        self.link = link
+        self.fit_intercept = fit_intercept
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.trust = trust
+        self.memory = memory
+        self.n_parties = n_parties
+        self.policy = policy
+        self.random_state = random_state
+        self.id = id
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, or one table of shape (n_samples, n_features)
+            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table is
+            divided evenly among ``n_parties``.
+        y : array-like of shape (n_samples,), or a list of one per party
+            Classes, as numbers or texts.
+        sample_weight : str, array-like of shape (n_samples,), or a list of one per party, default=None
+            Prior weights, 0 or more; a text names a column of every table, which is then no feature.
+        offset : str, array-like of shape (n_samples,), or a list of one per party, default=None
+            What is added to the linear predictor of two classes.
+
+        Returns
+        -------
+        self
+        """
+        labels = _labels(y)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError("the labels have one class", "a classifier needs two classes or more")
+        about = self._about(len(self.classes_))
+        self.offset_ = offset if isinstance(offset, str) else None
+        found = self._fit(X, codes.astype(np.float64), y, sample_weight, offset, about)
+        self.coef_ = found.coefficients
+        self.intercept_ = found.intercept
+        return self
+
+    def decision_function(self, X: Any, offset: Any = None) -> Float:
+        """The linear predictor of samples: the log-odds of each class, or of the second of two.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
+            A list is read as in ``fit``: one part of the joint table per party.
+        offset : as in ``fit``; None takes the column of that name again where ``fit`` had one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        self._expect_fitted()
+        eta = self._linear(X, self.offset_ if offset is None else offset)
+        return eta[:, 0] if eta.shape[1] == 1 else eta
+
+    def predict_proba(self, X: Any, offset: Any = None) -> Float:
+        """The probability of each class.
+
+        Parameters
+        ----------
+        X : as in ``decision_function``
+        offset : as in ``decision_function``
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Of models of each class against the rest, their probabilities divided by the sum.
+        """
+        eta = self.decision_function(X, offset)
+        if isinstance(self.inference_[0], MultinomialInference):
+            return np.asarray(special.softmax(eta, axis=1))
+        distribution = special.ndtr if self.inference_[0].family.link_name == "probit" else special.expit
+        if eta.ndim == 1:
+            return np.column_stack((distribution(-eta), distribution(eta)))
+        shares: Float = distribution(eta)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
+
+    def predict_log_proba(self, X: Any, offset: Any = None) -> Float:
+        """The logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : as in ``decision_function``
+        offset : as in ``decision_function``
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return np.log(self.predict_proba(X, offset))
+
+    def predict(self, X: Any, offset: Any = None) -> NDArray[Any]:
+        """The most probable class.
+
+        Parameters
+        ----------
+        X : as in ``decision_function``
+        offset : as in ``decision_function``
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        eta = self.decision_function(X, offset)
+        chosen = (eta > 0).astype(np.int64) if eta.ndim == 1 else np.argmax(eta, axis=1)
+        found: NDArray[Any] = self.classes_[chosen]
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of samples whose class is predicted.
+
+        Parameters
+        ----------
+        X : as in ``decision_function``
+        y : array-like of shape (n_samples,), or a list of one per party
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        return float(super().score(X, _labels(y), sample_weight))
+
+    def _about(self, classes: int) -> ModelPlan:
+        """The model for so many classes."""
+        link = one_of("link", self.link, LINKS[Family.BINOMIAL])
+        several = one_of("multi_class", self.multi_class, ("multinomial", "ovr"))
+        family = Family.MULTINOMIAL if classes > 2 and several == "multinomial" else Family.BINOMIAL
+        if family is Family.MULTINOMIAL and link != "logit":
+            raise ConfigError(
+                "several classes in one model have the link 'logit'", 'multi_class="ovr", or link="logit"'
+            )
+        return ModelPlan(family, link, classes=classes, **self._iterations())
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """All labels in one array, (n,); a list of arrays is one for each party."""
+    if y is None:
+        raise ConfigError("a classifier requires y to be passed, but the target y is None", "give y to fit")
+    if isinstance(y, list | tuple) and len(y) and all(np.ndim(part) > 0 for part in y):
+        return np.concatenate([_one(part) for part in y])
+    return _one(y)
+
+
+def _one(y: Sequence[Any] | Any) -> NDArray[Any]:
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    check_array(labels, ensure_2d=False, dtype=None, input_name="y")
+    check_classification_targets(labels)
+    return labels

@@ -1,0 +1,174 @@
+"""What the estimators of generalised linear models share: columns by name, the study, the linear predictor.
+
+An offset and weights are arrays, lists of one array per party, or the name of a column that every party's table has.
+Rows of weight 0 are left out at the party that has them, before anything is sent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+
+from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError, DataError, ShapeError, warn_caller
+from fedsvd.estimators.base import Federated, projected, whole_number
+from fedsvd.estimators.inference import names_of_targets
+from fedsvd.estimators.model_table import ModelTable
+from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
+from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
+from fedsvd.policy.rules import Policy
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.tasks import Task
+from fedsvd.roles.user.glm import GLMResult
+from fedsvd.studies.parties import PartyData, expect_target
+from fedsvd.types import Float
+
+
+class FederatedModel(Federated, ModelTable):
+    """An estimator that fits a generalised linear model on split rows."""
+
+    split = "horizontal"
+    scheme = "auto"
+    mode = None
+    block_size = None
+    device = None
+    engine = None
+    alpha: float
+    fit_intercept: bool
+    tolerance: float
+    max_iterations: int
+    coef_: Float
+    intercept_: Any
+
+    def _fit(self, X: Any, y: Any, given: Any, sample_weight: Any, offset: Any, about: ModelPlan) -> GLMResult:
+        """Run the study; ``given`` is y as it was given, for its name and its index."""
+        X, extra = _by_name(X, {"offset": offset, "weights": sample_weight})
+        tables, y = self._tables(X, y)
+        if not tables.rehearsed:
+            expect_labels_fit(given, [source.row_labels() for source in tables.sources], tables.split, 0)
+        self.target_name_ = names_of_targets(given, 1)[0]
+        labels = [_one_column(joint_labels(y, tables.counts))]
+        labels += [_flat(joint_labels(extra[key], tables.counts)) for key in extra if extra[key] is not None]
+        about = replace(about, offset=extra["offset"] is not None, weighted=extra["weights"] is not None)
+        parties = tables.parties(cut(np.column_stack(labels), tables.edges))
+        if about.weighted:
+            parties = [_weighted(party) for party in parties]
+        joint = np.concatenate([part for party in parties if (part := party.labels) is not None])
+        if about.classes and len(np.unique(joint[:, 0])) < 2:
+            raise DataError("the rows with weight have one class", "a classifier needs two classes or more")
+        expect_target(about, joint)
+        return self._model_study(tables, parties, about)
+
+    def _model_study(self, tables: Tables, parties: Sequence[PartyData], about: ModelPlan) -> GLMResult:
+        policy = self.policy
+        if policy is not None:
+            about = replace(about, least_class=policy.least_class, least_events=policy.least_events)
+        elif not tables.rehearsed:
+            self._warn_of_few(parties, about)
+            policy = replace(Policy(), least_class=0, least_events=0)
+        study = self._study(
+            Task.GLM, tables, alpha=self._alpha(), centre=bool(self.fit_intercept), targets=about.labels, glm=about
+        )
+        outcome = self._run(study, parties, tables.rehearsed, policy)
+        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        found: GLMResult = outcome.parties[0]
+        self.inference_, self.rank_ = found.models, found.rank
+        self.n_iter_ = max(model.iterations for model in found.models)
+        return found
+
+    def _warn_of_few(self, parties: Sequence[PartyData], about: ModelPlan) -> None:
+        """The default policy warns; how many events there are is known here, where all parties are."""
+        if not about.counts_outcomes:
+            return
+        y = np.concatenate([part[:, 0] for party in parties if (part := party.labels) is not None])
+        counts = np.bincount(y.astype(np.int64)) if about.classes else np.array([np.sum(y), np.sum(1.0 - y)])
+        fewest = float(np.sum(y)) if not about.classes and "poisson" in about.family else float(counts.min())
+        p, asked = self.n_features_in_ + int(bool(self.fit_intercept)), Policy()
+        if fewest < max(asked.least_class, asked.least_events * p):
+            warn_caller(
+                f"events: {fewest:g} events or rows of the smallest class for {p} coefficients, {asked.least_class} "
+                f"and {asked.least_events} for each coefficient are asked for: such a model follows single records"
+            )
+
+    def _linear(self, X: Any, offset: Any = None) -> Float:
+        """The linear predictor, (n, models)."""
+        self._expect_fitted()
+        if isinstance(offset, str):
+            X, extra = _by_name(X, {"offset": offset})
+            offset = extra["offset"]
+        parts = parts_like_fitted(self, X)
+        products = [projected(part.source, np.atleast_2d(self.coef_).T) for part in parts]
+        eta: Float = np.concatenate(products) + self.intercept_
+        if offset is not None:
+            counts = [part.source.shape[0] for part in parts]
+            eta += _flat(joint_labels(offset, counts if are_parties(X) else [len(eta)]))[:, None]
+        return eta
+
+    def _alpha(self) -> float:
+        if not isinstance(self.alpha, Real) or not 0 <= self.alpha < np.inf:
+            raise ConfigError(f"alpha is {self.alpha!r}", "a number of at least 0")
+        return float(self.alpha)
+
+    def _iterations(self) -> dict[str, Any]:
+        if not isinstance(self.tolerance, Real) or not 0 < self.tolerance < 1:
+            raise ConfigError(f"tolerance is {self.tolerance!r}", "a number between 0 and 1")
+        return {
+            "tolerance": float(self.tolerance),
+            "max_iterations": whole_number("max_iterations", self.max_iterations, 1),
+        }
+
+
+def _by_name(X: Any, asked: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The tables without the columns that are named, and what these hold; arrays stay as they are."""
+    named = {key: value for key, value in asked.items() if isinstance(value, str)}
+    if not named:
+        return X, asked
+    one = not are_parties(X)
+    sources = [open_source(table) for table in ([X] if one else X)]
+    for key, name in named.items():
+        lacking = [str(i) for i, source in enumerate(sources, start=1) if name not in (source.names or ())]
+        if lacking:
+            raise ConfigError(f"{key} = {name!r}: no such column at party {', '.join(lacking)}", "name a column of all")
+    found = {key: [_numbers(source, name) for source in sources] for key, name in named.items()}
+    rest = [source.without(list(named.values())) for source in sources]
+    joined = {key: np.concatenate(columns) for key, columns in found.items()}
+    return rest[0] if one else rest, asked | joined
+
+
+def _numbers(source: MatrixSource, name: str) -> Float:
+    column = source.column(name)
+    if column.dtype.kind not in "iuf":
+        raise DataError(f"the column {name!r} holds text, not numbers", "encode it as numbers")
+    return column.astype(np.float64)
+
+
+def _weighted(party: PartyData) -> PartyData:
+    """A party without its rows of weight 0."""
+    assert party.labels is not None
+    weights = party.labels[:, -1]
+    if np.any(weights < 0.0):
+        raise DataError("a weight is below 0", "weights are 0 or more")
+    present = np.flatnonzero(weights > 0.0)
+    if len(present) == len(weights):
+        return party
+    if not len(present):
+        raise DataError("the weight of all rows of a party is zero", "leave the party out")
+    ids = None if party.ids is None else party.ids[present]
+    return replace(party, table=party.table.reordered(present), labels=party.labels[present], ids=ids)
+
+
+def _one_column(y: Float) -> Float:
+    """y as scikit-learn takes it: a column is flattened, with its warning."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        warn_caller("A column-vector y was passed when a 1d array was expected", DataConversionWarning)
+    return _flat(y)
+
+
+def _flat(labels: Float) -> Float:
+    if labels.ndim > 1 and labels.shape[1] != 1:
+        raise ShapeError(f"y has {labels.shape[1]} targets, expected one", "fit one model to each target")
+    return labels.reshape(-1)

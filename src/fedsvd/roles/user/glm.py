@@ -1,0 +1,261 @@
+"""A generalised linear model on split rows: iteratively reweighted least squares by exact sums (mode A).
+
+A session plays ``statistics.glm.fit``: for each request every user makes one pass over its own rows, the users add up
+totals and one Gram matrix of weighted rows, all factorise the sum, and user 1 sends what follows from its factor. The
+others test it on theirs (``Proposal.accepts``) before they evaluate the model there, since coefficients that user 1 is
+free to choose would weight single rows. How many sums follow, and how a session ends, is decided by opened sums and by
+user 1's numbers alone, so it is decided alike at every user. A step that is to be halved needs no Gram matrix.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from fedsvd.compress.reduce import column_panels
+from fedsvd.errors import LocalProtocolError, NumericalError, ReleaseRefused, UnexpectedMessage, VerificationFailed
+from fedsvd.linalg.backend import column_norms, to_numpy
+from fedsvd.linalg.streaming_factor import StreamingFactor
+from fedsvd.linalg.wide_factor import WideFactor, factor
+from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Family
+from fedsvd.roles.user.models import Model, models
+from fedsvd.roles.user.requests import Common, Local, Script, Sum
+from fedsvd.roles.user.share import batches_of, common_unit, share
+from fedsvd.roles.user.sums import wide_sum_of_floats
+from fedsvd.roles.user.work import Work
+from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.irls import Answer, Proposal, Request, not_converged
+from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.types import Float, Ring
+
+_MOST = 2.0**1000  # what a user sends for a number beyond it; 500 of them are a float64
+_OVERFLOW = 2.0**990
+_NOTHING = 2.0**-1000  # noise of a column of zeros is below
+
+
+@dataclass(frozen=True, repr=False)
+class GLMResult:
+    """What every user holds: one model, or one to each class against the rest."""
+
+    models: tuple[GLMInference | MultinomialInference, ...]
+    coefficients: Float  # (1 or classes, features)
+    intercept: Float  # (1 or classes,)
+    rank: int
+    residual: float  # of the last factor, from the exact sum
+
+    def __repr__(self) -> str:
+        return f"GLMResult(coefficients={self.coefficients.shape}, rank={self.rank})"
+
+
+def script(work: Work) -> Script:
+    """All models of the plan, one after the other."""
+    if work.labels is None or work.plan.glm is None:
+        raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
+    session, found = _Session(work), []
+    for model in models(work.plan):
+        found.append((yield from session.play(model)))
+    first = int(work.plan.centre)
+    if isinstance(found[0], MultinomialInference):
+        W = found[0].symmetric()
+    else:
+        W = np.stack([model.coefficients for model in found])
+    intercept = W[:, 0] if first else np.zeros(len(W))
+    return GLMResult(tuple(found), W[:, first:], intercept, found[0].rank - first, session.residual)
+
+
+@dataclass(frozen=True, repr=False)
+class _Pass:
+    """One user's part of an evaluation: totals in the order asked for, a factor of its weighted rows, its energies."""
+
+    totals: Float
+    L_i: Float  # (M, p)
+    energy: Float  # (M,)
+
+
+class _Session:
+    """The evaluations of one session, numbered through all of its models."""
+
+    def __init__(self, work: Work) -> None:
+        assert work.plan.glm is not None
+        self._work, self._plan, self._about = work, work.plan, work.plan.glm
+        self._evaluations, self._proposals = count(1), count(1)
+        self.residual = 0.0
+
+    def play(self, model: Model) -> Script:
+        """The fit of one model, by what all users open and what user 1 proposes."""
+        steps = model.fit()
+        asked = next(steps)
+        while True:
+            if isinstance(asked, Proposal):
+                answer: Answer | Float = yield from self._agree(asked)
+            else:
+                answer = yield from self._evaluate(model, asked)
+            try:
+                asked = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+
+    def _agree(self, own: Proposal) -> Script:
+        """User 1's numbers, once they are those of our own factor but for rounding."""
+        length = own.numbers.nbytes
+        content: bytes = yield Common(f"answer {next(self._proposals)}", own.numbers.astype("<f8").tobytes, length)
+        if len(content) != length:
+            raise UnexpectedMessage("user 1's answer has another length than the plan says")
+        numbers: Float = np.frombuffer(content, "<f8").astype(np.float64)
+        accepted: bool = yield Local("acceptance", lambda: own.accepts(numbers))
+        if not accepted:
+            raise VerificationFailed(
+                "the coefficients that user 1 sent do not solve the joint problem", "nothing is released"
+            )
+        return numbers
+
+    def _evaluate(self, model: Model, request: Request) -> Script:
+        """The joint sums at given coefficients; no Gram matrix where none is needed."""
+        number, plan = next(self._evaluations), self._plan
+        if number > plan.evaluations:
+            raise not_converged(self._about.max_iterations)
+        made: _Pass = yield Local("evaluate", lambda: _own_pass(self._work, model, request))
+        padded = np.concatenate((made.totals, np.zeros(self._about.totals - len(made.totals)), made.energy))
+        summed: Float = yield from wide_sum_of_floats(f"totals {number}", padded, self._work.own)
+        totals = dict(zip(request.totals, _unbounded(summed).tolist(), strict=False))
+        expect_counts(plan, totals)
+        energy = _unbounded(summed[self._about.totals :])
+        if not request.gram or totals.get("deviance", 0.0) > request.most:
+            return Answer(None, totals)
+        if not np.isfinite(energy).all():
+            if request.beta is None:
+                raise NumericalError("the squared norm of a column leaves the range of float64", "scale the data down")
+            return Answer(None, totals | {"deviance": math.inf})
+        R = yield from self._joint_factor(made.L_i, energy, f"gram {number}")
+        return Answer(R[:, [0, -1]] if request.constant_only else R, totals)
+
+    def _joint_factor(self, L_i: Float, energy: Float, name: str) -> Script:
+        """R of all users' weighted rows, in their own units; columns are scaled by powers of two for the sum."""
+        work, present = self._work, energy > _NOTHING
+        _, powers = np.frexp(np.sqrt(np.where(present, energy, 1.0)))
+        inverse = np.where(present, np.ldexp(1.0, -powers), 0.0)
+        F1 = math.sqrt(math.fsum((energy * inverse * inverse).tolist()))
+        if F1 == 0.0:
+            return np.zeros((self._plan.M, self._plan.M))
+        unit = common_unit(work, F1)
+
+        def made() -> object:
+            return batches_of(work, share(work, work.put(L_i * inverse[:, None]), F1, unit, name))
+
+        batches = yield Local("share", made)
+        words: Ring = yield Sum(name, batches)
+        found: WideFactor = yield Local("factorise", lambda: work.once(words, lambda: factor(words)))
+        self.residual = found.residual
+        R: Float = to_numpy(found.R) * np.where(present, np.ldexp(unit.F, powers), 0.0)
+        return R
+
+
+def expect_counts(plan: SessionPlan, totals: dict[str, float]) -> None:
+    """Refuse to open a Gram matrix where a class, or the number of events, is below what the plan asks for.
+
+    All users learn the counts, and all end here. The text is the same whatever the counts are.
+    """
+    about = plan.glm
+    if about is None or "weight" not in totals:
+        return
+    counts = _counts(about, totals)
+    coefficients = plan.m + int(plan.centre)
+    if counts and min(counts) < max(about.least_class, about.least_events * coefficients):
+        raise ReleaseRefused(
+            "a class of the target, or its events for each coefficient, are fewer than this study asks for",
+            "choose fewer features, join classes, or agree on a lower least_class or least_events",
+        )
+
+
+def _counts(about: ModelPlan, totals: dict[str, float]) -> list[float]:
+    """Of each class, or the events of a count; empty where the target is measured."""
+    if about.family is Family.MULTINOMIAL:
+        return [value for name, value in totals.items() if name.startswith("class ")]
+    if about.family is Family.BINOMIAL:
+        return [totals["target"], totals["weight"] - totals["target"]]
+    return [totals["target"]] if about.family is Family.POISSON else []
+
+
+def _unbounded(totals: Float) -> Float:
+    """Opened totals, infinite where a user's own was."""
+    found: Float = np.where(np.abs(totals) >= _OVERFLOW, np.copysign(np.inf, totals), totals)
+    return found
+
+
+def _own_pass(work: Work, model: Model, request: Request) -> _Pass:
+    """One pass over this user's rows at the coefficients of a request, in panels that fit the memory."""
+    M, width = work.plan.M, 2 if request.constant_only else work.plan.M
+    parts: list[tuple[float, ...]] = []
+    rows = _Rows(width) if request.gram else None
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is sent as a number beyond all others
+        for place, X in _panels(work, request):
+            part = model.contribution(request, X, work.labels[place])  # type: ignore[index]
+            parts.append(part.totals)
+            if rows is not None and part.rows is not None:
+                rows.add(part.rows)
+        totals = _bounded(np.array([math.fsum(column) for column in zip(*parts, strict=True)]))
+        L, energy = np.zeros((width, 0)), np.zeros(width)
+        if rows is not None:
+            L, energy = rows.factor()
+        energy = _bounded(energy)
+    if not request.constant_only:
+        return _Pass(totals, L, energy)
+    # The model with a constant has two columns: those of the intercept and of the working target.
+    wide, wide_energy = np.zeros((M, L.shape[1])), np.zeros(M)
+    wide[[0, -1]], wide_energy[[0, -1]] = L, energy
+    return _Pass(totals, wide, wide_energy)
+
+
+def _panels(work: Work, request: Request) -> Iterator[tuple[slice, Float]]:
+    """Rows of X_i, samples first; without features where the model has none."""
+    rows, n_i = work.source.shape
+    step = work.panel(rows)
+    if request.constant_only:
+        for start in range(0, n_i, step):
+            place = slice(start, min(start + step, n_i))
+            yield place, np.empty((place.stop - place.start, 0))
+        return
+    for place, X in column_panels(work.source, step, None):  # weights are special functions, which the host has
+        yield place, X.T
+
+
+def _bounded(values: Float) -> Float:
+    """What can be summed: a number that is not finite as one beyond all others."""
+    cut: Float = np.clip(np.nan_to_num(values, nan=_MOST, posinf=_MOST, neginf=-_MOST), -_MOST, _MOST)
+    return cut
+
+
+class _Rows:
+    """The factor of weighted rows; columns are divided by powers of two near the norms of the first panel.
+
+    Columns of one size let the running factor take its fast route, and powers of two change no digit.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._factor = StreamingFactor(width)
+        self._powers: Float | None = None
+        self._overflow = False
+
+    def add(self, rows: Float) -> None:
+        """One more panel, (rows, width), which is scaled in place."""
+        if self._powers is None:
+            norms = np.linalg.norm(rows, axis=0)
+            _, powers = np.frexp(np.where(np.isfinite(norms), norms, 1.0))
+            self._powers = np.ldexp(1.0, powers)
+        if not math.isfinite(float(np.sum(rows))):
+            self._overflow = True
+        if not self._overflow:
+            rows /= self._powers
+            self._factor.update(rows)
+
+    def factor(self) -> tuple[Float, Float]:
+        """L, (width, p), with ``L L^T`` the Gram matrix, and the energies of the columns."""
+        if self._overflow or self._powers is None:
+            return np.zeros((self._factor.width, 0)), np.full(self._factor.width, np.inf)
+        R = self._factor.factor()
+        L: Float = R.T * self._powers[:, None]
+        return L, np.square(column_norms(R) * self._powers)

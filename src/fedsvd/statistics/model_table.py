@@ -1,0 +1,104 @@
+"""The table of a generalised linear model as plain columns and values, for data frames and files, and the model again.
+
+Columns are ``term, coef, se, z, p, low, high``, with ``class`` first where a model has one equation to each class. A
+value that is not defined is NaN in a column and None among the values, where ``not_defined`` has the reason.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fedsvd.errors import ShapeError
+from fedsvd.statistics.distributions import wald
+from fedsvd.statistics.families import family_named
+from fedsvd.statistics.glm import GLMInference
+from fedsvd.statistics.multinomial import MultinomialInference
+from fedsvd.statistics.table import terms
+from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
+from fedsvd.types import Float
+
+COLUMNS = ("term", "coef", "se", "z", "p", "low", "high")
+GLModel = GLMInference | MultinomialInference
+_COUNTS = ("n", "rank", "iterations")
+_NUMBERS = ("log_likelihood", "aic", "bic")
+_GLM_COUNTS = ("df_residual", "df_null", "halvings")
+_GLM_NUMBERS = ("scale",)
+_KNOWN = ("deviance", "null_deviance", "alpha", "level")
+
+
+def columns(model: GLModel, features: Sequence[str], classes: Sequence[str] = ()) -> dict[str, list[Any]]:
+    """One row for each coefficient, an intercept first; the classes but the first one after the other."""
+    names, w = terms(features, model.intercept), np.atleast_2d(model.coefficients)
+    if w.shape[1] != len(names):
+        raise ShapeError(f"{w.shape[1]} coefficients need as many names, got {len(names)} with the intercept")
+
+    def flat(values: Numbers) -> list[float]:
+        return [float(x) for x in np.ravel(values)] if is_array(values) else [math.nan] * w.size
+
+    low = model.intervals[..., 0] if is_array(model.intervals) else model.intervals
+    high = model.intervals[..., 1] if is_array(model.intervals) else model.intervals
+    numbers = (model.coefficients, model.standard_errors, model.z, model.p, low, high)
+    found: dict[str, list[Any]] = {"term": names * len(w)}
+    found |= {name: flat(values) for name, values in zip(COLUMNS[1:], numbers, strict=True)}
+    if isinstance(model, GLMInference):
+        return found
+    return {"class": [name for name in classes[1:] for _ in names]} | found
+
+
+def at_level(model: GLModel, level: float) -> GLModel:
+    """The same model with confidence intervals of another level."""
+    if level == model.level:
+        return model
+    errors = np.ravel(model.standard_errors) if is_array(model.standard_errors) else model.standard_errors
+    intervals = wald(np.ravel(model.coefficients), errors, level).intervals
+    if is_array(intervals):
+        intervals = intervals.reshape(*model.coefficients.shape, 2)
+    return replace(model, intervals=intervals, level=level)
+
+
+def values(model: GLModel) -> dict[str, Any]:
+    """All that is said of the model as one: for JSON."""
+    own = isinstance(model, GLMInference)
+    numbers = {name: getattr(model, name) for name in (*_NUMBERS, *(_GLM_NUMBERS if own else ()))}
+    arrays = {"standard_errors": model.standard_errors, "z": model.z, "covariance": model.covariance}
+    reasons = {name: part.reason for name, part in (numbers | arrays).items() if isinstance(part, Undefined)}
+    said: dict[str, Any] = {name: getattr(model, name) for name in (*_COUNTS, *_KNOWN, *(_GLM_COUNTS if own else ()))}
+    said |= {name: _finite(number) for name, number in numbers.items()}
+    if isinstance(model, GLMInference):
+        said |= {"family": model.family.name, "link": model.family.link_name, "pearson": model.pearson}
+    else:
+        said |= {"family": "multinomial", "link": "logit", "class_counts": [float(x) for x in model.counts]}
+    return said | {"not_defined": reasons}
+
+
+def model_from(said: Mapping[str, Any], w: Float, intercept: bool, covariance: Float | None) -> GLModel:
+    """The model that ``values`` describes: w is (q,), or (classes - 1, q) of a multinomial model."""
+    reasons = said["not_defined"]
+
+    def number(name: str) -> Number:
+        return Undefined(reasons[name]) if name in reasons else float(said[name])
+
+    matrix: Numbers = Undefined(reasons["covariance"]) if covariance is None else covariance
+    errors: Numbers = np.sqrt(np.diag(matrix)) if is_array(matrix) else matrix
+    tests = wald(np.ravel(w), errors, said["level"])
+
+    def shaped(part: Numbers, *more: int) -> Numbers:
+        return part.reshape(*w.shape, *more) if is_array(part) else part
+
+    common: dict[str, Any] = {name: said[name] for name in (*_COUNTS, *_KNOWN)}
+    common |= {name: number(name) for name in _NUMBERS}
+    common |= {"coefficients": w, "intercept": intercept, "covariance": matrix}
+    common |= {"standard_errors": shaped(tests.errors), "z": shaped(tests.statistic), "p": shaped(tests.p)}
+    common |= {"intervals": shaped(tests.intervals, 2)}
+    if said["family"] == "multinomial":
+        return MultinomialInference(counts=np.array(said["class_counts"]), **common)
+    family = family_named(said["family"], said["link"])
+    more = {name: said[name] for name in _GLM_COUNTS}
+    return GLMInference(family=family, scale=number("scale"), pearson=said["pearson"], **more, **common)
+
+
+def _finite(value: Number) -> float | None:
+    return None if isinstance(value, Undefined) or not math.isfinite(value) else float(value)
