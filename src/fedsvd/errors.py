@@ -18,7 +18,8 @@
     │  ├─ RowsDiffer                         FSVD-208  Parties hold different rows, or in another order
     │  ├─ RepeatedIds                        FSVD-209  Row ids that occur more than once
     │  ├─ ConstantData                       FSVD-210  No column of the joint table varies
-    │  └─ SourceChanged                      FSVD-211  The data changed since the job was approved
+    │  ├─ SourceChanged                      FSVD-211  The data changed since the job was approved
+    │  └─ TooFewCommon                       FSVD-212  Fewer records are common to all parties than were asked for
     ├─ NumericalError (ArithmeticError)      FSVD-300  A computation ended in numbers that cannot be released
     │  ├─ FixedPointOverflow                 FSVD-301  An entry is larger than the bound of the fixed point
     │  ├─ PrecisionLost                      FSVD-303  A route would lose more digits than it promises
@@ -171,6 +172,10 @@ class ConstantData(DataError, code="FSVD-210"):
 
 class SourceChanged(DataError, code="FSVD-211"):
     """The data changed since the job was approved."""
+
+
+class TooFewCommon(DataError, code="FSVD-212"):
+    """Fewer records are common to all parties than were asked for."""
 
 
 class NumericalError(FedSVDError, ArithmeticError, code="FSVD-300"):

@@ -108,7 +108,7 @@ def partners_grams(monkeypatch, parts):
     """The other party's permuted Gram matrices, as user 1 of two computes them: the totals less its own share."""
     opened = Opened(monkeypatch)
     release = (*RELEASED_BY_DEFAULT[Task.PCA], Item.SPECTRUM)
-    federation = Federation(parts, Task.PCA, Split.HORIZONTAL, rule="parallel", release=release)
+    federation = Federation(parts, Task.PCA, Split.HORIZONTAL, components_by="parallel", release=release)
     federation.run()
     m = parts[0].shape[1]
     total, own = (

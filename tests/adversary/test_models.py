@@ -8,7 +8,7 @@ from fedsvd import FederatedLogisticRegression
 from fedsvd.errors import ConfigError, ReleaseRefused
 from fedsvd.policy.learned import what_each_role_learns
 from fedsvd.policy.rules import Policy, findings
-from fedsvd.protocol.messages import Relay, SumShare
+from fedsvd.protocol.messages import Message, Relay, SumShare
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Family, Split, Task
@@ -44,7 +44,7 @@ def test_the_csps_view_of_a_model_is_a_function_of_the_plan_and_of_the_number_of
     for scale in (1.0, 1000.0):  # the same iterations, other data
         federation = session(*drawn(scale=scale))
         federation.run()
-        seen = federation.views.of(CSP)
+        seen = federation.views.of(CSP, Message)
         views.append([(origin, type(message).__name__, _shapes(message)) for origin, message in seen])
     assert sorted(map(repr, views[0])) == sorted(map(repr, views[1]))
 

@@ -9,7 +9,7 @@ from tests.docs.snippets import DOCS, ROOT
 from fedsvd.studies.job_file import read_job
 
 EXAMPLES = ROOT / "examples"
-STUDIES = {"hospitals": "pca", "bank-and-telco": "lr", "genotypes": "pca", "films": "lsa"}
+STUDIES = {"hospitals": "pca", "bank-and-telco": "lr", "outcome": "glm", "genotypes": "pca", "films": "lsa"}
 OTHERS = sorted(STUDIES.keys() - {"hospitals"})
 
 
@@ -26,7 +26,7 @@ def stored(name):
     return pytest.importorskip("nbformat").read(EXAMPLES / name / "notebook.ipynb", as_version=4)
 
 
-def test_there_are_four_each_with_a_job_a_script_and_a_notebook():
+def test_there_are_five_each_with_a_job_a_script_and_a_notebook():
     assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == set(STUDIES)
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     for name, task in STUDIES.items():

@@ -74,7 +74,7 @@ def test_a_federation_in_five_commands_as_typed(tmp_path):
         assert (found / "report.html").is_file()
 
 
-@pytest.mark.parametrize("name", ["genotypes", "ratings", "regression-table"])
+@pytest.mark.parametrize("name", ["genotypes", "ratings", "regression-table", "outcome"])
 def test_a_how_to_as_typed(name, tmp_path):
     said = typed(page(f"howto/{name}.md"), tmp_path)
     assert said
@@ -93,9 +93,41 @@ def test_the_job_of_the_bank_and_the_telco_runs_where_policies_are_enforced(tmp_
 
 def test_the_how_to_of_messy_tables_as_typed(tmp_path):
     said = typed(page("howto/messy-tables.md"), tmp_path)
-    assert float(re.search(r"largest difference: (\S+)", said)[1]) < STATISTIC_BAR
+    differences = [float(number) for number in re.findall(r"largest difference: (\S+)", said)]
+    assert len(differences) == 2
+    assert max(differences) < STATISTIC_BAR
+    assert "joint mean" in (tmp_path / "results" / "formula" / "manifest.json").read_text(encoding="utf-8")
     assert "rows with a missing entry are left out" in said
     assert list(tmp_path.glob("results/two-hospitals/parties/*/report.html"))
+
+
+def test_the_messy_study_as_typed(tmp_path):
+    said = typed(page("howto/messy-study.md"), tmp_path)
+    components, regression = map(float, re.findall(r"largest difference: (\S+)", said))
+    assert components < RESULT_BAR
+    assert regression < STATISTIC_BAR
+    assert "missing entries become the joint mean of their column" in said
+    assert len(list(tmp_path.glob("results/components/parties/*/report.html"))) == 3
+
+
+def test_the_how_to_of_single_cells_as_typed(tmp_path):
+    said = typed(page("howto/single-cells.md"), tmp_path)
+    assert float(re.search(r"largest difference: (\S+)", said)[1]) < RESULT_BAR
+    before, by_site, by_combat = map(float, re.findall(r"sites apart by (\S+)", said))
+    assert before > 1 > 10 * max(by_site, by_combat)
+
+
+def test_the_how_to_of_parts_and_queries_as_typed(tmp_path):
+    said = typed(page("howto/duckdb.md"), tmp_path)
+    spectrum, coefficients = map(float, re.findall(r"largest difference: (\S+)", said))
+    assert max(spectrum, coefficients) < STATISTIC_BAR
+
+
+def test_the_how_to_of_matching_records_as_typed(tmp_path):
+    said = typed(page("howto/matching.md"), tmp_path)
+    assert float(re.search(r"largest difference: (\S+)", said)[1]) < RESULT_BAR
+    assert "230 of 260 records are common to all parties" in said
+    assert list(tmp_path.glob("results/three-parties/parties/*/report.html"))
 
 
 @pytest.mark.slow

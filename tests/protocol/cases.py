@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
+from fedsvd.prepare.rule import CategoryRule, Rule
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.tasks import LINKS, Check, Family, Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import LINKS, Align, Check, Family, Item, Mode, Split, Task, Trust
 from fedsvd.testing.federation import Federation
 from fedsvd.types import Float
 
@@ -76,6 +78,24 @@ def pcr(k: int = 2, **asked) -> Federation:
     return Federation(D, Task.PCR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
 
 
+def lr_table(k: int = 2, robust: str | None = None) -> Federation:
+    """Weighted rows and nearly dependent features, so that the table is refined; each user has two clusters."""
+    rng = np.random.default_rng(9)
+    D = [rng.normal(size=(5 + i, 2)) @ [[1.0, 1.0], [0.0, 1e-4]] for i in range(k)]
+    release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE, *((Item.ROBUST,) if robust else ()))
+    asked = {"labels": [rng.normal(size=len(D_i)) for D_i in D], "release": release, "robust": robust}
+    rows = {
+        "row_weights": [np.linspace(1.0, 2.0, len(D_i)) for D_i in D],
+        "clusters": [np.arange(len(D_i)) % 2 for D_i in D],
+    }
+    return Federation(D, Task.LR, H, **asked, **rows, weighted=True)
+
+
+def ridge(k: int = 2, chosen_by: str = "loo") -> Federation:
+    release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.RIDGE_PATH)
+    return lr_horizontal(k, alphas=(0.1, 1.0, 10.0), chosen_by=chosen_by, release=release)
+
+
 def glm(k: int = 2, family: Family = Family.BINOMIAL, classes: int = 0, **asked) -> Federation:
     """Few rows, whose outcome no feature separates: the same row with each outcome."""
     rng = np.random.default_rng(9)
@@ -93,8 +113,24 @@ def predict(k: int = 2, **asked) -> Federation:
     return Federation(X, Task.PREDICT, V, weights=weights, targets=1, label_user=1, **asked)
 
 
+def prepared(k: int = 2, **asked) -> Federation:
+    """Gaps, a category and a covariate: every kind of sum that a preparation has."""
+    rng = np.random.default_rng(9)
+    tables = [pd.DataFrame({"a": rng.normal(size=6), "b": rng.normal(size=6), "g": list("ffmmxx")}) for _ in range(k)]
+    tables[0].loc[1, "a"] = np.nan
+    rule = Rule(mean=True, indicators=True, categories=(CategoryRule("g"),), covariates=("b",), most_levels=4)
+    return Federation(tables, Task.PREPARE, H, components_by=rule, **asked)
+
+
 def row_ids(k: int = 2, **asked) -> Federation:
     return svd(k, ids=[np.arange(M)] * k, check_ids=True, **asked)
+
+
+def match(align: Align, k: int = 2, **asked) -> Federation:
+    """Sets of 4, 5, 6 ... ids, all of which have three of them in common."""
+    sets = [[f"{who} {row}" if row > 2 else f"all {row}" for row in range(4 + who)][::-1] for who in range(k)]
+    tables = [np.zeros((len(ids), 1)) for ids in sets]
+    return Federation(tables, Task.MATCH, V, ids=sets, align=align, least_overlap=3, **asked)
 
 
 CASES: dict[str, Callable[..., Federation]] = {
@@ -121,12 +157,12 @@ CASES: dict[str, Callable[..., Federation]] = {
     ),
     "pca opened by the users": lambda k=2: pca(k, mode=Mode.A),
     "pca under masks": lambda k=2: pca(k, scheme="mask"),
-    "pca by a share of variance": lambda k=2: chosen(k, rule="0.9"),
-    "pca by parallel analysis": lambda k=2: chosen(k, rule="parallel", unit_variance=True),
+    "pca by a share of variance": lambda k=2: chosen(k, components_by="0.9"),
+    "pca by parallel analysis": lambda k=2: chosen(k, components_by="parallel", unit_variance=True),
     "cca": cca,
     "cca opened by the CSP": lambda k=2: cca(k, scheme="sum", components=1),
     "pcr": lambda k=2: pcr(k, components=2),
-    "pcr by likelihood": lambda k=2: pcr(k, rule="mle", unit_variance=True),
+    "pcr by likelihood": lambda k=2: pcr(k, components_by="mle", unit_variance=True),
     "lr vertical": lr_vertical,
     "lr vertical with score": lambda k=2: lr_vertical(k, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)),
     "lr vertical ridge": lambda k=2: lr_vertical(k, alpha=0.5),
@@ -143,8 +179,19 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr horizontal opened by the users": lambda k=2: lr_horizontal(k, mode=Mode.A),
     "lr horizontal as published": lambda k=2: lr_horizontal(k, scheme="paper", block_size=3),
     "lr horizontal ridge": lambda k=2: lr_horizontal(k, alpha=0.5),
+    "lr horizontal with a weighted, refined table": lr_table,
+    "lr horizontal with robust errors": lambda k=2: lr_table(k, "HC3"),
+    "lr horizontal with clusters": lambda k=2: lr_table(k, "cluster"),
+    "lr horizontal, a ridge by leaving out rows": ridge,
+    "lr horizontal, a ridge by generalised cross-validation": lambda k=2: ridge(k, "gcv"),
     "glm": glm,
     "glm of three classes": lambda k=2: glm(k, Family.MULTINOMIAL, 3),
     "predict": predict,
+    "preparation": prepared,
+    "preparation dealt by the TA": lambda k=2: prepared(k, trust=Trust.AUTHORITY),
     "predict dealt by the TA": lambda k=2: predict(k, trust=Trust.AUTHORITY),
+    "match by hashes": lambda k=2: match(Align.SERVER, k),
+    "match by hashes, two ids a message": lambda k=2: match(Align.SERVER, k, memory=512),
+    "match by blinded points": lambda k=2: match(Align.ECDH, k),
+    "match by blinded points, two ids a message": lambda k=2: match(Align.ECDH, k, memory=512),
 }

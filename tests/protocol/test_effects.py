@@ -22,6 +22,7 @@ COMPUTES = ("linalg/", "masks/", "secagg/", "compress/", "data/", "storage/", "r
 CHEAP = (
     "roles/user/role.py::*",
     "roles/user/scripted.py::*",
+    "roles/user/pairs.py::*",
     "roles/user/seeding.py::*",
     "roles/user/agreement.py::*",
     "roles/user/work.py::reported",

@@ -17,7 +17,7 @@ from fedsvd.policy.rules import (
     what_each_role_learns,
 )
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Align, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import run_study
@@ -37,6 +37,8 @@ def plan(task=Task.SVD, counts=(200, 300, 400), m=20, **fields):
     if task is Task.LR:
         fields.setdefault("targets", 1)
         fields.setdefault("label_user", 1)
+    if task is Task.MATCH:
+        m, fields = 1, {**fields, "scheme": Scheme.MASK, "mode": None, "align": Align.ECDH, "least_overlap": 10}
     return SessionPlan(SessionId("s"), task, trust=Trust.PEERS, m=m, counts=counts, **fields)
 
 

@@ -105,6 +105,8 @@ DESCRIPTIONS = {
     "FactorRows": [20, ("whole", 2), ("array", ["f", "C", [1, 2], ["0x1p+0", "-0x1p-1"]])],
     "Challenge": [22, ("whole", 1), ("array", ["u", "F", [2, 2], ["1", "3", "2", "18446744073709551615"]])],
     "Product": [23, ("array", ["f", "C", [2], ["0x1.921fb54442d18p+1", "-0x1p-1074"]])],
+    "IdHashes": [24, ("whole", 2), ("array", ["u", "C", [1, 2], ["18446744073709551615", "3"]])],
+    "CommonRows": [25, ("whole", 0), ("array", ["u", "C", [3], ["4", "0", "18446744073709551615"]])],
     "Aborted": [18, ("text", "FSVD-413"), ("text", "Schlüssel")],
 }
 
@@ -227,6 +229,8 @@ MESSAGES = {
     "FactorRows": said.FactorRows(Digest(PLAN), 2, real((1, 2), 1, -0.5)),
     "Challenge": said.Challenge(Digest(PLAN), 1, np.asfortranarray(words((2, 2), 1, 2, 3, 2**64 - 1))),
     "Product": said.Product(Digest(PLAN), real(2, np.pi, -5e-324)),
+    "IdHashes": said.IdHashes(Digest(PLAN), 2, words((1, 2), 2**64 - 1, 3)),
+    "CommonRows": said.CommonRows(Digest(PLAN), 0, words(3, 4, 0, 2**64 - 1)),
     "Aborted": said.Aborted(Digest(PLAN), "FSVD-413", "Schlüssel"),
 }
 PINNED = json.loads(VECTORS.read_text()) if VECTORS.exists() else {"messages": {}, "frames": {}}

@@ -13,12 +13,12 @@ from fedsvd.identity.names import grouped, ungrouped
 from fedsvd.policy.component_lines import components
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import FACTORS, Item, Split, Task
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.serve import enlist_now
-from fedsvd.studies.jobs import named
 
 
 def approve(
@@ -105,12 +105,18 @@ def _record(considered: Considered, link: str | None) -> dict[str, Any]:
         "prepared_here": considered.prepared,
         "doubts": list(considered.doubts),
         "assumed": list(considered.assumed),
+        "sessions_before": [_session(each, names) for each in considered.before_it],
         "leaves_this_site": leaves_each_site(plan),
         "released": [str(item) for item in plan.release],
         "learns": _learns(plan, names),
         "findings": [{"text": named(str(each), names), "below": each.below} for each in considered.found],
         "cost": cost_record(plan, estimate(plan, link=link), names),
     }
+
+
+def _session(plan: SessionPlan, names: tuple[str, ...]) -> dict[str, Any]:
+    """A session before the study: what it is, what leaves this site in it, and what follows from it."""
+    return {"task": plan.task, "leaves_this_site": leaves_each_site(plan), "learns": _learns(plan, names)}
 
 
 def _brings(plan: SessionPlan, names: tuple[str, ...]) -> dict[str, str]:
@@ -127,7 +133,7 @@ def size_of(plan: SessionPlan) -> str:
     of = f"{samples} samples x {features} features"
     if plan.task not in (*FACTORS, Task.PCR):
         return of
-    chosen = f", of which {plan.rule} takes some" if plan.rule else ""
+    chosen = f", of which {plan.components_by} takes some" if plan.components_by else ""
     return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components{chosen}"
 
 
@@ -158,6 +164,9 @@ def _show(console: Console, considered: Considered, link: str | None) -> None:
         _list(console, PREPARED, [*considered.job.prepare.description(), f"here: {considered.prepared}"])
     if considered.doubts:
         _list(console, "What to look at in your own data first", list(considered.doubts))
+    for each in considered.before_it:
+        _list(console, f"What leaves this site in a session before the study ({each.task})", leaves_each_site(each))
+        _list(console, "What each role can derive from that session", _learns(each, names))
     _list(console, "What leaves this site", leaves_each_site(plan))
     _list(console, "What is released", [str(item) for item in plan.release])
     _list(console, "What each role can derive", _learns(plan, names))

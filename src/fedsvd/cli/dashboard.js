@@ -61,7 +61,8 @@ function article(job) {
   const about = make("p");
   const attempt = job.attempt > 1 ? `, attempt ${job.attempt}` : "";
   about.append(make("span", job.state, { class: `state ${job.state}` }));
-  about.append(` · ${job.task}${attempt} · ${job.enlisted} of ${job.members} enlisted · submitted by ${job.submitter}`);
+  const session = job.session ? `, ${job.session}` : "";
+  about.append(` · ${job.task}${attempt}${session} · ${job.enlisted} of ${job.members} enlisted · submitted by ${job.submitter}`);
   node.append(about, roles(job));
   for (const failure of job.failures) {
     const stage = failure.stage ? ` in ${failure.stage}` : "";

@@ -53,7 +53,7 @@ class Board:
         self._jobs = jobs
         self._audit = audit
         self._address = address
-        self._paces: dict[tuple[str, int], Pace] = {}
+        self._paces: dict[tuple[str, int, str], Pace] = {}
         self._lock = threading.Lock()  # two visitors may look in the same instant
 
     def state(self) -> dict[str, Any]:
@@ -69,13 +69,14 @@ class Board:
 
     def _job(self, job: JobRecord) -> dict[str, Any]:
         watched = WatchedJob.of(job, self._jobs.progress(job.id), "")
-        pace = self._paces.setdefault((job.id, job.attempt), Pace())
+        pace = self._paces.setdefault(job.session_key, Pace())
         return {
             "id": job.short,
             "name": job.name,
             "task": job.task,
             "state": str(job.state),
             "attempt": job.attempt,
+            "session": "" if job.over else job.in_stage,
             "submitter": job.submitter,
             "enlisted": len(job.enlisted),
             "members": len(job.members),

@@ -63,7 +63,7 @@ def list_jobs(kit: KitOption, csp: CspOption = None, format: FormatOption = Form
     here = [_approved(site, record) for record in jobs]
     shown = [{**_short(record), "approved": approved} for record, approved in zip(jobs, here, strict=True)]
     rows = [
-        (record.short, record.name, record.task, record.state, record.submitter, approved)
+        (record.short, record.name, record.task, _standing(record), record.submitter, approved)
         for record, approved in zip(jobs, here, strict=True)
     ]
     header = ("job", "name", "task", "state", "submitted by", "here")
@@ -130,7 +130,7 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
         "failures": [failure.model_dump() for failure in failures],
     }
     shown = {
-        "job": f"{record.name} ({record.short}): {record.state}",
+        "job": f"{record.name} ({record.short}): {_standing(record)}",
         "finished": ", ".join(found.finished) or "no member yet",
         "results": found.folder or "in the folders of the parties, not here",
     }
@@ -145,6 +145,10 @@ def _show_results(output: Output, found: Results, record: JobRecord, failures: S
     output.answer(shown_facts, lambda console: console.print(facts(shown)))
 
 
+def _standing(record: JobRecord) -> str:
+    return str(record.state) if record.over or not record.in_stage else f"{record.state}, {record.in_stage}"
+
+
 def _short(record: JobRecord) -> dict[str, Any]:
     return {
         "job": record.id,
@@ -152,6 +156,7 @@ def _short(record: JobRecord) -> dict[str, Any]:
         "task": record.task,
         "state": record.state,
         "attempt": record.attempt,
+        "session": record.stage,
         "submitter": record.submitter,
         "members": list(record.members),
         "enlisted": sorted(record.enlisted),

@@ -1,6 +1,6 @@
 """``fedsvd look``: what is in one's own files, before a study asks for them. Nothing is sent and no entry is shown."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,9 @@ _SHOWN = 60  # columns of one file, on a screen
 
 def look(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Tables, as a job names them; FILE#SHEET.")],
+    job: Annotated[
+        Path | None, typer.Option("--job", help="A job file: what its study would refuse of these tables.")
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; once for each.")] = None,
     scratch: Scratch = None,
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
@@ -34,6 +37,8 @@ def look(
             source = open_source(file, scratch=scratch)
             held = set(source.names or ())
             found[file] = profile(source.without([name for name in drop or () if name in held]))
+            if job is not None:
+                found[file] = replace(found[file], refused=_refused_by(job, source))
         except FedSVDError as error:
             unread[file] = error
     between = compare(found) if len(found) > 1 else ()
@@ -57,6 +62,14 @@ def look(
     Output(Format.JSON if json else format).answer(record, show)
     if refused:
         raise typer.Exit(FAILED)
+
+
+def _refused_by(job: Path, source: Any) -> tuple[str, ...]:
+    """All that the study of a job file would refuse of a table, prepared as the file says."""
+    from fedsvd.studies.job_file import read_job
+    from fedsvd.studies.own_faults import own_faults
+
+    return tuple(f"{error.fault}. {error.fix}".rstrip(". ") for error in own_faults(read_job(job), source))
 
 
 def _record(file: str, found: Any) -> dict[str, Any]:

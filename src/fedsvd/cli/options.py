@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from fedsvd.cli.output import Format
-from fedsvd.protocol.tasks import Check, ChosenBy, Family, Ids, Mode, Rule, Split, Trust, Write, is_rule
+from fedsvd.prepare.missing import Missing
+from fedsvd.prepare.sites import Over
+from fedsvd.protocol.tasks import Align, Check, ChosenBy, ComponentRule, Family, Ids, Mode, Split, Trust, Write, is_rule
 
 
 class SchemeName(StrEnum):
@@ -29,14 +31,6 @@ class Covariance(StrEnum):
     HC3 = "HC3"
 
 
-class MissingAtHome(StrEnum):
-    """What a party does alone about missing values."""
-
-    ERROR = "error"
-    DROP = "drop"
-    CONSTANT = "constant"
-
-
 Parties = Annotated[
     list[str],
     typer.Option("--party", metavar="[NAME=]FILE", help="A party's table, once for each party; named by its file."),
@@ -47,7 +41,7 @@ def _count(value: str | None) -> str | None:
     """A number of components, a share of the variance or a rule."""
     if value is None or is_rule(value) or (value.isdecimal() and int(value) > 0):
         return value
-    raise typer.BadParameter(f"not a number from 1 up, a share between 0 and 1, or one of {', '.join(Rule)}.")
+    raise typer.BadParameter(f"not a number from 1 up, a share between 0 and 1, or one of {', '.join(ComponentRule)}.")
 
 
 Components = Annotated[
@@ -61,13 +55,26 @@ Components = Annotated[
 SplitOption = Annotated[
     Split, typer.Option("--split", help="horizontal: parties hold different rows. vertical: different columns.")
 ]
-Id = Annotated[str | None, typer.Option("--id", help="The column of row ids; compared where columns are split.")]
+Id = Annotated[
+    list[str] | None,
+    typer.Option("--id", help="The column of row ids, once for each of several; compared where columns are split."),
+]
 SortById = Annotated[bool, typer.Option("--sort-by-id", help="Let every party sort its rows by id first, locally.")]
 IdsOption = Annotated[
     Ids,
     typer.Option("--ids", help="Split columns: compare the rows' ids, or trust that all have their rows in one order."),
 ]
-Label = Annotated[list[str], typer.Option("--label", help="The column to predict; once for each of several.")]
+AlignOption = Annotated[
+    Align | None,
+    typer.Option("--align", help="Match records by id first: hashes at the CSP, or points the parties blind in turn."),
+]
+LeastOverlap = Annotated[
+    int | None, typer.Option("--least-overlap", min=1, help="With --align: fewer common records end the study; 10.")
+]
+IdDates = Annotated[
+    list[str] | None, typer.Option("--id-dates", help="With --align: an id column that holds dates; once for each.")
+]
+Label = Annotated[list[str] | None, typer.Option("--label", help="The column to predict; once for each of several.")]
 LabelParty = Annotated[str | None, typer.Option(help="Who holds the label, where columns are split.")]
 Alpha = Annotated[float, typer.Option(min=0.0, help="Strength of the ridge; 0 for ordinary least squares.")]
 Alphas = Annotated[
@@ -142,10 +149,50 @@ DropOption = Annotated[
     list[str] | None, typer.Option("--drop", help="Columns to leave out; once for each, or with commas.")
 ]
 MissingOption = Annotated[
-    MissingAtHome | None,
-    typer.Option("--missing", help="Missing values: an error, their rows dropped, or a constant in their place."),
+    Missing | None,
+    typer.Option("--missing", help="Missing values: an error, rows dropped, a constant, or the joint mean instead."),
 ]
 ConstantOption = Annotated[float | None, typer.Option("--constant", help="What --missing constant fills in; 0.")]
+RenameOption = Annotated[
+    list[str] | None,
+    typer.Option("--rename", metavar="OLD=NEW", help="What a column is called in the study; once for each."),
+]
+OrdinalOption = Annotated[
+    list[str] | None,
+    typer.Option("--ordinal", metavar="COLUMN=FIRST,SECOND,...", help="Texts in order become 0, 1, 2; once for each."),
+]
+IndicatorsForOption = Annotated[
+    list[str] | None,
+    typer.Option("--indicators-for", help="The same for these columns; once for each, or with commas."),
+]
+IndicatorsOption = Annotated[
+    bool, typer.Option("--indicators", help="A column NAME_missing says where an entry was filled in.")
+]
+CategoriesOption = Annotated[
+    list[str] | None,
+    typer.Option("--categories", help="Text columns that become indicators; once for each, or with commas."),
+]
+FormulaOption = Annotated[
+    str | None, typer.Option("--formula", help='The columns, in the style of R: "y ~ age * C(sex)"; ~ alone for a PCA.')
+]
+CovariatesOption = Annotated[
+    list[str] | None,
+    typer.Option("--covariates", help="Columns partialled out of all others; once for each, or with commas."),
+]
+CombatOption = Annotated[bool, typer.Option("--combat", help="Remove site effects by ComBat.")]
+PreserveOption = Annotated[
+    list[str] | None,
+    typer.Option("--preserve", help="What --combat leaves in; once for each, or with commas."),
+]
+CentreOption = Annotated[
+    Over | None, typer.Option("--centre", help="Subtract means: of all parties, of each site, or none.")
+]
+ScaleOption = Annotated[
+    Over | None, typer.Option("--scale", help="Divide by deviations: of all parties, of each site, or none.")
+]
+MinimumOption = Annotated[
+    int | None, typer.Option("--minimum", min=1, help="Rarer levels are pooled; no mean of fewer entries is taken.")
+]
 Scratch = Annotated[Path | None, typer.Option(help="Folder for temporary files; the system's own where left out.")]
 Name = Annotated[str | None, typer.Option("--name", help="The job's name; the task's where left out.")]
 Out = Annotated[Path | None, typer.Option("--out", help="The results folder; results/NAME where left out.")]

@@ -13,14 +13,14 @@ from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Item, Mode, Split, Task, Trust
 from fedsvd.types import byte_size
 
 if TYPE_CHECKING:
     from fedsvd.studies.job_data import Prepared
     from fedsvd.studies.planning import Planned
 
-PREPARED = "What each party does to its own table first, at home"
+PREPARED = "What is done to every party's table first"
 
 
 def plan(
@@ -36,18 +36,24 @@ def plan(
     from fedsvd.cli.study import point_out
     from fedsvd.studies.job_data import prepare
     from fedsvd.studies.job_file import read_job
-    from fedsvd.studies.jobs import plan_job
+    from fedsvd.studies.jobs import plan_job, plan_matching
     from fedsvd.studies.planning import other_family
 
     output = Output(format, quiet=True)
-    prepared = prepare(read_job(job), scratch)
+    asked = read_job(job)
+    with output.notices_of_warnings(tuple(party.name for party in asked.parties)):
+        prepared = prepare(asked, scratch)
     planned = plan_job(prepared)
     estimated = estimate(planned.plan, link=link, afresh=calibrate)
-    record = _record(prepared, planned) | {"cost": cost_record(planned.plan, estimated, prepared.names)}
+    matching = plan_matching(prepared)
+    record = _record(prepared, planned, None if matching is None else matching.plan) | {
+        "cost": cost_record(planned.plan, estimated, prepared.names)
+    }
     other = other_family(prepared.study, planned)
     compared = None if other is None else (other.plan, estimate(other.plan, link=link))
     record["other_family"] = None if compared is None else family_record(*compared)
-    for finding in findings(planned.plan, Policy()):
+    stages = (planned.plan,) if matching is None else (matching.plan, planned.plan)
+    for finding in (each for stage in stages for each in findings(stage, Policy())):
         output.notice(named(str(finding), prepared.names))
     point_out(output, prepared)
     costs = cost_table(planned.plan, estimated.cost, prepared.names)
@@ -55,8 +61,8 @@ def plan(
     output.answer(record, lambda console: _show(console, record, totals, costs))
 
 
-def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
-    plan = planned.plan
+def _record(prepared: "Prepared", planned: "Planned", matching: SessionPlan | None) -> dict[str, Any]:
+    plan, first = planned.plan, matching if prepared.agreed is None else prepared.agreed.plan
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     return {
         "job": prepared.name,
@@ -74,11 +80,14 @@ def _record(prepared: "Prepared", planned: "Planned") -> dict[str, Any]:
             {"name": name, "rows": party.table.shape[0], "columns": party.table.shape[1]}
             for name, party in zip(prepared.names, prepared.parties, strict=True)
         ],
+        "align": plan.align,
         "prepare": list(prepared.prepare),
-        "leaves_each_site": leaves_each_site(plan),
+        "leaves_each_site": [*(() if first is None else leaves_each_site(first)), *leaves_each_site(plan)],
         "rows": how_rows_belong(plan) or None,
         "released": {item: _whom(plan, item) for item in plan.release},
-        "learns": [named(line, prepared.names) for line in what_each_role_learns(plan)],
+        "learns": [
+            named(line, prepared.names) for stage in (first, plan) if stage for line in what_each_role_learns(stage)
+        ],
     }
 
 
@@ -115,6 +124,16 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     from fedsvd.protocol.upload import upload_bytes
 
     lines = ["a session key, signed", "a salted commitment to its data, and a signed digest of what it received"]
+    if plan.task is Task.PREPARE:
+        rounds = [step for step in plan.steps if step.name.startswith("low rank")]
+        named_alone = [step for step in plan.steps if step not in rounds]
+        parts = [f"its part of the sum {step.name!r} ({step.size} numbers)" for step in named_alone]
+        parts += (
+            [f"its part of {len(rounds)} sums of low-rank imputation ({rounds[0].size} numbers each)"] if rounds else []
+        )
+        return [*lines, *(f"{part}, under pads that only the total survives; the parties open it" for part in parts)]
+    if plan.matches:
+        return [*lines, *_sets(plan)]
     if plan.check_ids:
         lines.append("one keyed hash of all its row ids; the key stays among the parties")
     if plan.glm is not None:
@@ -147,8 +166,18 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
     return lines
 
 
+def _sets(plan: SessionPlan) -> list[str]:
+    """What a party sends of its ids to have them matched."""
+    if plan.align is Align.SERVER:
+        return ["a keyed hash of every id, sorted, to the CSP; the key stays among the parties"]
+    return [
+        "a blinded point for every id, and those of the others once it has blinded them, sealed from party to party"
+    ]
+
+
 def _show(console: Console, record: dict[str, Any], totals: list[str], costs: Table) -> None:
-    what = f"{record['task']} of {record['samples']} samples x {record['features']} features"
+    most = "at most " if record["align"] else ""
+    what = f"{record['task']} of {most}{record['samples']} samples x {record['features']} features"
     if record["components"]:
         what += f", {record['components']} components"
     console.print(

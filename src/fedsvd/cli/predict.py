@@ -24,7 +24,7 @@ from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_feature, by_sample
 from fedsvd.results.write import party_folders, read_result, write_predictions
 from fedsvd.studies.job_data import labels_in, party_named
-from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted
+from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted, with_recipe
 
 _ROWS_SHOWN = 5
 
@@ -84,6 +84,9 @@ def _alone(results: Path, model: PartyResult, named: dict[str, MatrixSource]) ->
 
     folded = model.split is Split.VERTICAL
     estimator: Any = None if folded else load(results)
+    if estimator is not None:
+        estimator.preparation_ = None  # prepared here, where labels and ids are read too, and not once more
+        model = with_recipe(model, [] if model.party else [read_result(path) for path in party_folders(results)])
     found = {}
     for name, table in named.items():
         with party_named(name):

@@ -16,6 +16,7 @@ from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import expect_free
+from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import file_for, fits_memory, folder_next_to
@@ -24,7 +25,7 @@ from fedsvd.statistics.summary import linear_summary
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import Prepared, prepare
 from fedsvd.studies.job_file import Job
-from fedsvd.studies.jobs import plan_job, results_of, run_job
+from fedsvd.studies.jobs import plan_job, plan_matching, results_of, run_job
 from fedsvd.studies.resume import Resumable
 from fedsvd.studies.run import UserFiles
 from fedsvd.types import byte_size
@@ -36,7 +37,8 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
     """Run a job in this process, write its results, and show what came of it."""
     target = out or Path("results") / job.study.name
     expect_free(target, overwrite)  # before the work, not after it
-    prepared = prepare(job, scratch)
+    with output.notices_of_warnings(tuple(party.name for party in job.parties)):
+        prepared = prepare(job, scratch)
     point_out(output, prepared)
     show_estimate(output, prepared)
     resumable = Resumable(target)
@@ -53,6 +55,9 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
             study, started = job.study, perf_counter()
             outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, files=files)
             seconds = perf_counter() - started
+        if outcome.matched is not None:
+            for name, report in zip(prepared.names, outcome.matched.reports, strict=True):
+                output.line(f"{name}: {report}")
         results = results_of(prepared, outcome)
         write_job(target, results, overwrite, reports.drawing())
     output.answer(_record(results, seconds, target), lambda console: _show(console, results, seconds, target))
@@ -61,6 +66,10 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
 def point_out(output: Output, prepared: Prepared) -> None:
     """What a person should look at before the numbers are there: what was done to the tables, rows not compared,
     columns that look like ids."""
+    if prepared.agreed is not None:
+        agreed = prepared.agreed
+        moved = byte_size(agreed.certificate.bytes_total)
+        output.line(f"tables were prepared together: {len(agreed.plan.steps)} sums, {moved} between the roles")
     for name, party in zip(prepared.names, prepared.parties, strict=True):
         if party.prepared is not None:
             output.line(f"{name}: {party.prepared}")
@@ -90,7 +99,11 @@ def show_estimate(output: Output, prepared: Prepared, apart: bool = False) -> No
     """What the run will cost on this machine, before it begins; ``apart`` where every role has a process to start."""
     if output.quiet:
         return
-    plan = plan_job(prepared).plan
+    plan, matching = plan_job(prepared).plan, plan_matching(prepared)
+    if matching is not None:
+        first = estimate(matching.plan).cost
+        moved = f"{byte_size(first.bytes_total)} between the roles"
+        output.line(f"records are matched first: {moved}, {roughly(first.seconds_on_one_machine)}")
     estimated = estimate(plan, in_memory=all(fits_memory(plan, i, prepared.write) for i in range(plan.k)))
     cost = estimated.cost
     without = "without starting the processes" if apart else "no network"
@@ -120,9 +133,12 @@ def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:
 
 def show_tables(console: Console, shared: PartyResult) -> None:
     """The regression table of every target, where the plan released inference."""
-    for target, model in zip(shared.targets, models_of(shared), strict=False):
-        names = list(shared.feature_names(shared.plan.m))
-        console.print(linear_summary(model, names, target).text(), markup=False, highlight=False, soft_wrap=True)
+    names = list(shared.feature_names(shared.plan.m))
+    tables = [
+        linear_summary(model, names, name) for name, model in zip(shared.targets, models_of(shared), strict=False)
+    ]
+    for table in (*tables, *(summary for _, summary in summaries(shared))):
+        console.print(table.text(), markup=False, highlight=False, soft_wrap=True)
 
 
 def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dict[str, Any]:

@@ -58,8 +58,25 @@ _STUDY: dict[str, Any] = {
 _PREPARE: dict[str, tuple[Any, Any]] = {
     "columns": (options.ColumnsOption, None),
     "drop": (options.DropOption, None),
+    "rename": (options.RenameOption, None),
+    "ordinal": (options.OrdinalOption, None),
     "missing": (options.MissingOption, None),
     "constant": (options.ConstantOption, None),
+    "indicators": (options.IndicatorsOption, False),
+    "indicators_for": (options.IndicatorsForOption, None),
+    "categories": (options.CategoriesOption, None),
+    "formula": (options.FormulaOption, None),
+    "covariates": (options.CovariatesOption, None),
+    "combat": (options.CombatOption, False),
+    "preserve": (options.PreserveOption, None),
+    "centre": (options.CentreOption, None),
+    "scale": (options.ScaleOption, None),
+    "minimum": (options.MinimumOption, None),
+}
+_MATCH: dict[str, tuple[Any, Any]] = {
+    "align": (options.AlignOption, None),
+    "least_overlap": (options.LeastOverlap, None),
+    "id_dates": (options.IdDates, None),
 }
 _MASKS: dict[str, tuple[Any, Any]] = {
     "scheme": (options.SchemeOption, options.SchemeName.AUTO),
@@ -84,18 +101,20 @@ def command(verb: str) -> Callable[..., None]:
     """The function behind ``fedsvd VERB``, with the signature that Typer reads."""
     task = Task(verb)
     study = [key for key in _STUDY if applies(key, task)]
+    matching = _MATCH if applies("ids", task) else {}
 
     def run(party: list[str], **given: Any) -> None:
         section = {key: given[key] for key in study}
         masks = {key: given[key] for key in _MASKS}
         prepare = {key: given[key] for key in _PREPARE}
-        job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare)
+        match = {key: given[key] for key in matching}
+        job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare, match)
         output = Output(given["format"], given["quiet"])
         run_options = (given[key] for key in ("out", "overwrite", "scratch", "policy", "consent"))
         carry_out_on(given["env"], output, job, *run_options)
 
     keys = {"party": (options.Parties, inspect.Parameter.empty)}
-    keys |= {key: (_STUDY[key], _default(key)) for key in study} | _PREPARE | _MASKS | _RUN
+    keys |= {key: (_STUDY[key], _default(key)) for key in study} | matching | _PREPARE | _MASKS | _RUN
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = [inspect.Parameter(key, kind, default=default, annotation=it) for key, (it, default) in keys.items()]
     run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
@@ -105,10 +124,10 @@ def command(verb: str) -> Callable[..., None]:
 
 
 def _default(key: str) -> Any:
-    """The job file's own default; a regression cannot do without a label, nor a model without its family."""
-    if key == "classes":
+    """The job file's own default; a model cannot do without its family; a regression without a label has a formula."""
+    if key in ("classes", "label"):
         return None
-    return inspect.Parameter.empty if key in ("label", "family") else StudySection.model_fields[key].default
+    return inspect.Parameter.empty if key == "family" else StudySection.model_fields[key].default
 
 
 def job_from_options(
@@ -119,6 +138,7 @@ def job_from_options(
     trust: Trust,
     name: str | None,
     prepare: dict[str, Any] | None = None,
+    match: dict[str, Any] | None = None,
 ) -> Job:
     """The job that a job file with these options would describe; options that were left out are left out there."""
     section = {key: value for key, value in study.items() if value not in (None, [], ())}
@@ -133,12 +153,12 @@ def job_from_options(
         "masks": {key: value for key, value in masks.items() if value is not None},
         "party": named_parties(parties),
     }
-    asked = {key: value for key, value in (prepare or {}).items() if value not in (None, [], ())}
-    for key in ("columns", "drop"):
-        if key in asked:
-            asked[key] = [name for words in asked[key] for name in _names(words)]
+    asked = prepare_section(prepare or {})
     if asked:
         record["prepare"] = asked
+    matched = {key.removeprefix("id_"): value for key, value in (match or {}).items() if value not in (None, [], ())}
+    if matched:
+        record["match"] = matched
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())
@@ -152,6 +172,31 @@ def _count(word: str) -> int | float | str:
         except ValueError:
             continue
     return word
+
+
+def prepare_section(given: dict[str, Any]) -> dict[str, Any]:
+    """``[prepare]`` of a job file, from the words of a command line; options that were left out are left out."""
+    asked = {key: value for key, value in given.items() if value not in (None, [], ()) and value is not False}
+    for key in ("columns", "drop", "indicators_for", "categories", "covariates", "preserve"):
+        if key in asked:
+            asked[key] = [name for words in asked[key] for name in _names(words)]
+    if "indicators_for" in asked:
+        if "indicators" in asked:
+            raise ConfigError("--indicators is for all columns, --indicators-for for some", "leave one of them out")
+        asked["indicators"] = asked.pop("indicators_for")
+    if "rename" in asked:
+        asked["rename"] = dict(_pair("--rename", "OLD=NEW", words) for words in asked["rename"])
+    if "ordinal" in asked:
+        pairs = (_pair("--ordinal", "COLUMN=FIRST,SECOND", words) for words in asked["ordinal"])
+        asked["ordinal"] = {name: _names(levels) for name, levels in pairs}
+    return asked
+
+
+def _pair(option: str, shape: str, words: str) -> tuple[str, str]:
+    name, equals, rest = words.partition("=")
+    if not (name and equals and rest):
+        raise ConfigError(f"{option} {words!r} is not {shape}", f"write {option} {shape}")
+    return name, rest
 
 
 def _names(words: str) -> list[str]:

@@ -124,12 +124,15 @@ def _recruited(record: WatchedJob, role: str) -> str:
     return "awaited once more: a new session needs fresh seeds" if again else "awaited"
 
 
-def _attempt(record: WatchedJob) -> str:
-    return f", attempt {record.attempt}" if record.attempt > 1 else ""
+def _state(record: WatchedJob) -> str:
+    """How a job stands, in words; which attempt, and which session of it, where there are several."""
+    attempt = f"attempt {record.attempt}" if record.attempt > 1 else ""
+    session = "" if record.over else record.in_stage
+    return ", ".join(filter(None, (str(record.state), attempt, session)))
 
 
 def _table(record: WatchedJob, rows: list[Row]) -> Table:
-    table = Table(*_HEADER, title=f"{record.name} ({record.short}): {record.state}{_attempt(record)}")
+    table = Table(*_HEADER, title=f"{record.name} ({record.short}): {_state(record)}")
     for row in rows:
         table.add_row(*row.cells())
     return table
@@ -142,14 +145,17 @@ class _Lines:
         self._output = output
         self._pace = pace
         self._state = ""
+        self._session: tuple[str, int, str] = ("", 0, "")
         self._since: dict[str, tuple[str, float]] = {}  # which stage a role is in, and from when
         self._written: dict[tuple[str, str], int] = {}  # tenths of a role's stage that have a line
 
     def __call__(self, record: WatchedJob) -> None:
         now = monotonic()
-        state = f"{record.state}{_attempt(record)}"
+        state = _state(record)
         if state != self._state:
             self._state = state
+            self._written = {} if record.session_key != self._session else self._written
+            self._session = record.session_key
             self._output.line(f"{record.name} ({record.short}): {state}")
         for row in self._pace.rows(record, now):
             stage, began = self._since.get(row.role, ("", now))

@@ -7,7 +7,7 @@ from fedsvd.cost.traffic import Expected, released_columns, sums_of
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import gram_batches
-from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.tasks import Align, Item, Mode, Task
 from fedsvd.protocol.upload import (
     Retention,
     batches,
@@ -19,6 +19,7 @@ from fedsvd.protocol.upload import (
     retention,
 )
 
+_SORT = 5000.0  # bytes of memory traffic that comparing one hash with all others is worth
 _PASSES = 24  # of block Krylov over a matrix too long on both sides: the data decides, and this is a middling case
 
 
@@ -31,7 +32,9 @@ def provider_steps(plan: SessionPlan, expected: Expected) -> list[Step]:
     ids = float(plan.m * plan.check_ids)
     work = Work(memory=8.0 * plan.k * (together + 2 * ids))
     provider.step("sums", work, max(2.0 * batch, (2 * plan.k + 1) * ids), keeps=ids * plan.k)
-    if plan.task is Task.PREDICT or plan.mode is Mode.A:
+    if plan.matches and plan.align is Align.SERVER:
+        provider.step("matching", Work(memory=_SORT * plan.n), 16.0 * plan.n)
+    if plan.opens_nothing or plan.mode is Mode.A:
         return provider.steps
     if plan.mode is Mode.B:
         _open(provider, plan)

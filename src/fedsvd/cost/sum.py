@@ -6,7 +6,7 @@ from fedsvd.cost.exact import acceptance, share, wide_factor, words
 from fedsvd.cost.kernels import apply, compress, dense_svd, stored
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import Form
-from fedsvd.protocol.sums import sums_before
+from fedsvd.protocol.sums import planned_sums, sums_before
 from fedsvd.protocol.tasks import LABELLED, PERMUTED_TABLES, Item, Mode, Task
 from fedsvd.protocol.upload import upload_bytes
 
@@ -15,8 +15,11 @@ class SumUser(User):
     """One user of the sum family; ``held`` has L_i from its compression to the share, in mode B to the last check."""
 
     def run(self) -> None:
-        """Steps 3 to 8."""
+        """Steps 3 to 8, or a preparation."""
         plan = self.plan
+        if plan.task is Task.PREPARE:
+            self.prepare()
+            return
         self.factor()
         for planned in sums_before(plan):
             if planned.name != "gram":
@@ -37,6 +40,13 @@ class SumUser(User):
     def L_i(self) -> float:
         """Numbers of the local factor."""
         return float(self.plan.M * self.plan.factor_widths[self.i])
+
+    def prepare(self) -> None:
+        """Passes over the table, two to a sum at most, and the sums."""
+        panel = float(self.plan.m * self.panel)
+        for planned in planned_sums(self.plan):
+            self.step("prepare", Work(memory=2 * 32.0 * self.plan.m * self.n_i), 4 * panel)
+            self.sum(planned)
 
     def factor(self) -> None:
         """L_i from one pass, then the column of its mean, the common unit, and the scales of its rows."""

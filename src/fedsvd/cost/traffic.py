@@ -14,16 +14,19 @@ import numpy as np
 
 from fedsvd.protocol.certificate import Link
 from fedsvd.protocol.keys import deals
+from fedsvd.protocol.matching import HASH_WORDS, answer_rows, cut, exchanges, parts_of
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
     BlindedRightFactor,
     BlindedRightMask,
     Challenge,
+    CommonRows,
     Countersigned,
     FactorRows,
     Factors,
     Finished,
+    IdHashes,
     KeyBook,
     KeyOffer,
     Message,
@@ -44,7 +47,7 @@ from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import evaluation_sums, null_space_sum, planned_sums
-from fedsvd.protocol.tasks import Family, Item, Mode, Task
+from fedsvd.protocol.tasks import Align, Family, Item, Mode, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.roles.user.agreement import PART
 from fedsvd.sealing.seal import OVERHEAD
@@ -95,7 +98,9 @@ def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """Every message of a session without faults; the order between links is free."""
     yield from _keys(plan)
     yield from _sums(plan, expected)
-    if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
+    if plan.matches:
+        yield from _matching(plan)
+    if not plan.opens_nothing and plan.mode is not Mode.A:
         yield from _upload(plan)
         yield from _answer(plan, expected)
     yield from _common(plan, expected)
@@ -135,7 +140,7 @@ def _dealt_masks(plan: SessionPlan, dealer: Party, party: Party) -> int:
 
 def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
-    if plan.task is Task.PREDICT or (plan.task is Task.LR and plan.mode is not Mode.A):
+    if plan.opens_nothing or (plan.task is Task.LR and plan.mode is not Mode.A):
         return
     if plan.glm is not None:
         for _ in range(plan.glm.fits * (_iterations(plan.glm, expected) + 1)):
@@ -233,6 +238,21 @@ def _upload(plan: SessionPlan) -> Iterator[Said]:
         for shape, times in shapes.items():
             yield CSP, party, BatchRequest(digest, 0), times
             yield party, CSP, PaddedBatch(digest, 0, _words(*shape)), times
+
+
+def _matching(plan: SessionPlan) -> Iterator[Said]:
+    """Commitments to all; then hashes and places, or sets of points from user to user."""
+    digest = plan.digest
+    for party, count in zip(plan.users, plan.counts, strict=True):
+        yield from _to_all(plan, party, _DIGEST)
+        if plan.align is Align.SERVER:
+            for part in parts_of(plan, count):
+                yield party, CSP, IdHashes(digest, 0, _words(_width(part), HASH_WORDS)), 1
+            for part in parts_of(plan, answer_rows(plan)):
+                yield CSP, party, CommonRows(digest, 0, _words(_width(part))), 1
+    for origin, to, length in exchanges(plan):
+        for part in cut(plan, length):
+            yield from _sealed(plan, plan.users[origin], plan.users[to], _width(part))
 
 
 def released_columns(plan: SessionPlan, expected: Expected) -> int:

@@ -14,10 +14,13 @@ from fedsvd.cost.traffic import Expected, released_columns
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import sums_before
-from fedsvd.protocol.tasks import Item, Scheme, Task
+from fedsvd.protocol.tasks import Align, Item, Scheme, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.roles.user.masked_rows import LINES
 from fedsvd.roles.user.masking import OF_MEMORY
+
+_POINT = 1.5  # hashing an id to a point takes as long as so many multiplications
+_SORT = 5000.0  # bytes of memory traffic that comparing one record is worth: it is sorted by two words or four
 
 
 def user_steps(plan: SessionPlan, i: int, expected: Expected) -> list[Step]:
@@ -42,6 +45,9 @@ class _MaskUser(User):
         if plan.task is Task.PREDICT:
             self.scores()
             return
+        if plan.matches:
+            self.matching()
+            return
         if plan.stacks_labels:
             self.columns()
             self.upload_rows()
@@ -64,7 +70,7 @@ class _MaskUser(User):
     def keys(self) -> None:
         """Session keys, seeds, row ids; in the paper's scheme the slices of Q, which come as bytes."""
         super().keys()
-        if self.plan.published and self.plan.task is not Task.PREDICT:
+        if self.plan.published and not self.plan.opens_nothing:
             slices = float(self.slices())
             self.step("keys", Work(aes=8 * slices, memory=24 * slices), 4 * slices, keeps=slices)
 
@@ -233,6 +239,16 @@ class _MaskUser(User):
                 self.sum(planned)
         if plan.releases(Item.SCORE) and not plan.biased:
             self.scores()
+
+    def matching(self) -> None:
+        """Ids hashed one by one; where users blind them, a point to each, and every user's set multiplied once."""
+        plan, own = self.plan, float(self.n_i)
+        self.step("hashing ids", Work(scalars=0.5 * own), 4 * own, keeps=2 * own)
+        if plan.align is Align.ECDH:
+            most = float(max(plan.counts))
+            self.step("blinding", Work(keys=_POINT * own + plan.n, aes=64.0 * plan.n), 12 * most)
+            if self.i == 0:
+                self.step("comparing", Work(memory=_SORT * plan.n), 24.0 * plan.n)
 
     def scores(self) -> None:
         """Partial scores of a prediction, added up for the label holder."""

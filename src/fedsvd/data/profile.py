@@ -156,12 +156,12 @@ def _refused(columns: Sequence[Column]) -> Iterator[str]:
     """What a study would stop at, were these columns its matrix."""
     text = [column.name for column in columns if column.is_text]
     if text:
-        yield f"{_columns(text)} text, not numbers: name it as id, leave it out (drop), or encode it (ordinal)"
+        yield f"{_columns(text)} text, not numbers: name it as id, leave it out (drop), or encode it (categories)"
     gaps = [column for column in columns if column.missing and not column.is_text]
     if gaps:
         total = sum(column.missing for column in gaps)
         places = _listed([f"{c.name} ({c.missing})" for c in gaps], quote=False)
-        yield f'{total} entries are missing, in {places}: missing = "drop" or "constant" says what becomes of them'
+        yield f'{total} entries are missing, in {places}: missing = "mean" or "drop" says what becomes of them'
     infinite = [column.name for column in columns if column.infinite]
     if infinite:
         yield f"{_columns(infinite)} infinite entries"

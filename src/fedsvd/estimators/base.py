@@ -23,15 +23,17 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.sparse import SparsePanels
 from fedsvd.engine.progress import shown
 from fedsvd.errors import ConfigError, NotFittedError, ShapeError, warn_caller
+from fedsvd.estimators.matched import common_positions, joint_ids, matching_rule
 from fedsvd.estimators.rows import expect_same
 from fedsvd.estimators.tables import Part, Tables, are_parties, parts_like_fitted, tables_of
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Ids, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Ids, Mode, Split, Task, Trust
 from fedsvd.studies.doubts import doubts, warn_of
+from fedsvd.studies.matching import run_stages
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import Outcome, run_study
+from fedsvd.studies.run import Outcome
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -64,14 +66,18 @@ engine : str, default=None
     that scheduler; None for this process alone.
 random_state : int, default=None
     None takes every secret from the operating system. A number is for tests, and warns.
-id : str, default=None
-    The column of row ids in every party's table: it is left out of the data.
+id : str or list of str, default=None
+    The column of row ids in every party's table, or several that make an id together: they are left out of the data.
 """
 _IDS = """\
 ids : {"compare", "trust"}, default="compare"
     Split by features, rows belong together by position. Ids (``id``, or the indexes of pandas frames, which need not be
     named) are compared, and a difference is an error (``RowsDiffer``); where there are none, a ``RowsNotCompared``
     warns. "trust" takes the order on your word.
+align : {"server", "ecdh"}, default=None
+    Split by features, match the parties' records by ``id`` first, in a session of its own: tables may hold any records
+    in any order, and the joint samples are those that all parties have. "server": the CSP compares keyed hashes and
+    learns how large sets and overlaps are. "ecdh": the parties blind points in turn, and it learns how large sets are.
 """
 _VERBOSE = """\
 verbose : bool, default=False
@@ -86,6 +92,10 @@ certificate_ : Certificate
     Residual and orthogonality of the result, bytes by link, seconds by stage.
 plan_ : SessionPlan
     What the parties agreed on before anything was sent.
+row_ids_ : ndarray of shape (n_samples,)
+    With ``align``, the ids of the joint samples in their order.
+matching_ : tuple of MatchReport
+    With ``align``, how many of each party's records were matched.
 """
 
 E = TypeVar("E", bound=type)
@@ -119,9 +129,11 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     policy: Policy | None
     device: str | None
     engine: str | None
+    preparation_: Any = None  # what prepares new tables, of a result that was loaded
     random_state: int | None
-    id: str | None
+    id: str | Sequence[str] | None
     ids: str = Ids.COMPARE  # a parameter where features may be split
+    align: str | None = None  # likewise
     verbose: bool
     n_features_in_: int
     plan_: SessionPlan
@@ -135,6 +147,8 @@ class Federated(BaseEstimator):  # type: ignore[misc]
     def _tables(self, X: Any, y: Any = None) -> tuple[Tables, Any]:
         split = Split(one_of("split", self.split, tuple(Split)))
         one_of("ids", self.ids, tuple(Ids))
+        if self.align is not None:
+            one_of("align", self.align, tuple(Align))
         return tables_of(self, X, y, split, whole_number("n_parties", self.n_parties, 2))
 
     def _study(self, task: Task, tables: Tables | None = None, **asked: Any) -> Study:
@@ -143,6 +157,10 @@ class Federated(BaseEstimator):  # type: ignore[misc]
             asked["check_ids"] = tables.compared
         # Of one table that was divided here, the rows are in one order.
         known = self.ids == Ids.TRUST or (tables is not None and tables.rehearsed)
+        if self.align is not None:
+            rule = matching_rule(self)
+            least = (self.policy or Policy()).least_overlap
+            asked |= {"align": self.align, "id_rule": "" if rule is None else rule.text(), "least_overlap": least}
         return Study(
             task,
             Split(self.split),
@@ -169,9 +187,17 @@ class Federated(BaseEstimator):  # type: ignore[misc]
         policy = policy or (_REHEARSED if rehearsed and self.policy is None else self.policy)
         how: dict[str, Any] = {"random_state": seed, "policy": policy, "device": self.device, "engine": self.engine}
         if not self.verbose:
-            return run_study(study, parties, **how)
+            return run_stages(study, parties, **how)
         with shown(tuple(str(i + 1) for i in range(len(parties)))) as progress:
-            return run_study(study, parties, progress=progress, **how)
+            return run_stages(study, parties, progress=progress, **how)
+
+    def _remember_run(self, outcome: Outcome) -> None:
+        """The plan, the certificate and, where records were matched, which of them are the joint samples."""
+        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        for name in ("row_ids_", "matching_"):
+            self.__dict__.pop(name, None)
+        if outcome.matched is not None:
+            self.row_ids_, self.matching_ = joint_ids(outcome.matched), outcome.matched.reports
 
     def _expect_rows_belong(self, parts: Sequence[Part]) -> None:
         """Where new features are split: parts whose rows have ids have the same ones, or it is said that none do."""
@@ -230,7 +256,10 @@ class FederatedTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Fe
         self._expect_fitted()
         vertical = are_parties(X) and self.split == Split.VERTICAL
         given = parts_like_fitted(self, X)
-        if vertical:
+        if vertical and self.align is not None:
+            orders = common_positions([np.asarray(part.ids) for part in given])
+            given = [part._replace(source=part.source.reordered(own)) for part, own in zip(given, orders, strict=True)]
+        elif vertical:
             self._expect_rows_belong(given)
         parts = [self._coordinates(part.source, part.columns) for part in given]
         return np.sum(parts, axis=0) if vertical else np.concatenate(parts)

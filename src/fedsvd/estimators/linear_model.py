@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, projected, whole_number
 from fedsvd.estimators.inference import names_of_targets
+from fedsvd.estimators.matched import in_own_rows
 from fedsvd.estimators.row_columns import numbers_of_rows, set_aside, texts_of_rows
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels, labels_of
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
@@ -81,11 +82,12 @@ class LinearModel(RegressorMixin, Federated):  # type: ignore[misc]
         holder = self._label_holder(tables)
         if self.ids == Ids.COMPARE and not tables.rehearsed:
             expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, holder)
-        given, y = y, joint_labels(y, tables.counts)
+        given, y = y, joint_labels(y, (tables.sources[holder].shape[0],) if tables.aligned else tables.counts)
         Y = y.reshape(len(y), -1)
         rows = _Rows(
             tables, {**{key: value for key, value in words.items() if key != "cluster"}, "cluster": groups} | named
         )
+        rows.expect_fit()
         shift = rows.numbers("offset")
         Y = Y if shift is None else Y - shift[:, None]
         labels: list[Float | None] = [Y if i == holder else None for i in range(len(tables.sources))]
@@ -101,7 +103,7 @@ class LinearModel(RegressorMixin, Federated):  # type: ignore[misc]
             **self._asked(rows.given("cluster")),
         )
         outcome = self._run(study, rows.of_parties(tables.parties(labels)), tables.rehearsed)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        self._remember_run(outcome)
         self._store(outcome.parties, flat=y.ndim == 1)
         self.target_names_ = names_of_targets(given, Y.shape[1])
         return self
@@ -125,6 +127,7 @@ class LinearModel(RegressorMixin, Federated):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets)
+            With ``align`` a row for each of the label holder's table, NaN where not all parties have the record.
         """
         self._expect_fitted()
         parts = parts_like_fitted(self, X)
@@ -135,7 +138,10 @@ class LinearModel(RegressorMixin, Federated):  # type: ignore[misc]
             bias = np.broadcast_to(self.intercept_, W.shape[1:])
             parties = [PartyData(part.source, None, part.ids, (W[part.columns], bias)) for part in parts]
             outcome = self._run(study, parties, rehearsed=False)
-            predicted: Float = outcome.parties[self.plan_.label_user - 1].predictions
+            holder = self.plan_.label_user - 1
+            predicted: Float = outcome.parties[holder].predictions
+            if outcome.matched is not None:
+                predicted = in_own_rows(predicted, np.asarray(parts[holder].ids), outcome.matched, holder)
         else:
             predicted = np.concatenate([projected(part.source, W) for part in parts]) + self.intercept_
         return predicted[:, 0] if self.coef_.ndim == 1 else predicted
@@ -189,6 +195,13 @@ class _Rows:
 
     tables: Tables
     values: dict[str, Any]
+
+    def expect_fit(self) -> None:
+        """Raise where rows are matched first: what is given for the rows of one table would not fit the others'."""
+        if self.tables.aligned and any(self.given(key) for key in self.values):
+            raise ConfigError(
+                "weights, an offset or clusters are given, and records are matched first", "run it as a job file"
+            )
 
     def given(self, key: str) -> bool:
         return self.values.get(key) is not None

@@ -100,8 +100,9 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
-        id: str | None = None,
+        id: str | list[str] | None = None,
         ids: str = "compare",
+        align: str | None = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
@@ -123,6 +124,7 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         self.random_state = random_state
         self.id = id
         self.ids = ids
+        self.align = align
         self.verbose = verbose
 
     def _dense(self, X: Any) -> Float:

@@ -8,6 +8,7 @@ of the joint table: its estimator shows the coefficients or components, and refu
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from fedsvd.estimators.pca import FederatedPCA, PartyScores
 from fedsvd.estimators.pcr import FederatedPCR
 from fedsvd.estimators.ridge_cv import FederatedRidgeCV
 from fedsvd.estimators.svd import FederatedSVD
+from fedsvd.prepare.record_ids import of_text
 from fedsvd.protocol.tasks import Family, Ids, Item, Split, Task, share_in
 from fedsvd.results.canonical_tables import OWN_ARRAYS, tests_from
 from fedsvd.results.component_tables import component_models
@@ -36,6 +38,7 @@ from fedsvd.results.result import PartyResult
 from fedsvd.results.write import party_folders, read_result
 from fedsvd.statistics.components import Choice
 from fedsvd.studies.planning import DEFAULT_MEMORY
+from fedsvd.studies.predict import new_data, with_recipe
 from fedsvd.types import Float
 
 
@@ -71,9 +74,18 @@ def load(folder: str | os.PathLike[str]) -> Federated:
     if here.of_a_role:
         raise ConfigError(f"{folder} holds the accounts of the {here.reader}, and no result", "load a party's folder")
     if here.party is not None:
-        return _BUILD[here.task](here, [here])
+        return _prepares(_BUILD[here.task](here, [here]), here, [here])
     parts = [read_result(path) for path in party_folders(Path(folder))]
-    return _BUILD[here.task](here, parts if len(parts) == here.plan.k else [])
+    return _prepares(_BUILD[here.task](here, parts if len(parts) == here.plan.k else []), here, parts)
+
+
+def _prepares(found: Federated, here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
+    """The estimator with what prepares new tables as those of its study were, where they were prepared."""
+    if "preparation" in here.facts and here.split is Split.VERTICAL:
+        found.preparation_ = tuple(partial(new_data, part) for part in parts)
+    elif "preparation" in here.facts:
+        found.preparation_ = (partial(new_data, with_recipe(here, parts)),)
+    return found
 
 
 class PartOfSVD(FederatedSVD):
@@ -141,10 +153,10 @@ def _factors(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
 def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, arrays = here.plan, here.arrays
     spectrum = plan.releases(Item.SPECTRUM)
-    asked = float(plan.rule) if share_in(plan.rule) else plan.rule or plan.components
+    asked = float(plan.components_by) if share_in(plan.components_by) else plan.components_by or plan.components
     found = FederatedPCA(asked, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
     wanted = plan.components or min(plan.m, plan.n)
-    if plan.rule:
+    if plan.components_by:
         wanted = here.facts["choice"]["count"]
     found.rank_, found.n_components_, found.n_samples_ = here.rank, wanted, plan.n
     found.mean_ = arrays["mean"]
@@ -157,8 +169,8 @@ def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
         found._explain(padded(sigma[:wanted], wanted, axis=0), here.facts["total_energy"])
         if plan.components is None:
             found.left_out_singular_values_ = sigma[wanted:]
-    if plan.rule:
-        found.choice_ = Choice(plan.rule, wanted, arrays.get("spectrum_threshold"))
+    if plan.components_by:
+        found.choice_ = Choice(plan.components_by, wanted, arrays.get("spectrum_threshold"))
     own = (part.arrays["scores"] for part in parts if "scores" in part.arrays)
     found.parties_ = tuple(PartyScores(found.mean_, arrays["components"], scores) for scores in own)
     return found
@@ -259,7 +271,7 @@ def _party_canonical(part: PartyResult) -> PartyCanonical:
 
 def _component_regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, arrays = here.plan, here.arrays
-    asked = float(plan.rule) if share_in(plan.rule) else plan.rule or plan.components
+    asked = float(plan.components_by) if share_in(plan.components_by) else plan.components_by or plan.components
     found = FederatedPCR(asked, unit_variance=plan.unit_variance, **_common(here))
     flat = plan.targets == 1
     found.coef_ = arrays["coefficients"][0] if flat else arrays["coefficients"]
@@ -269,8 +281,8 @@ def _component_regression(here: PartyResult, parts: Sequence[PartyResult]) -> Fe
     found.mean_, found.n_samples_, found.target_names_ = arrays["mean"], plan.n, here.targets
     if "scale" in arrays:
         found.scale_ = np.where(arrays["scale"] > 0, arrays["scale"], 1.0)
-    if plan.rule:
-        found.choice_ = Choice(plan.rule, here.facts["choice"]["count"], arrays.get("spectrum_threshold"))
+    if plan.components_by:
+        found.choice_ = Choice(plan.components_by, here.facts["choice"]["count"], arrays.get("spectrum_threshold"))
     found.inference_ = component_models(here)
     return _described(found, here, parts)
 
@@ -286,6 +298,7 @@ def _common(here: PartyResult) -> dict[str, Any]:
         "block_size": plan.block or None,
         "memory": None if plan.memory in (DEFAULT_MEMORY, least_memory(plan) if plan.compress else 0) else plan.memory,
         "n_parties": plan.k,
+        **({} if plan.align is None else {"align": str(plan.align), "id": list(of_text(plan.id_rule).columns)}),
         **({} if plan.task in (Task.PCA, Task.PCR) else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }
 

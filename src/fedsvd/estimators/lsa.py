@@ -115,8 +115,9 @@ class FederatedLSA(FederatedFactors):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
-        id: str | None = None,
+        id: str | list[str] | None = None,
         ids: str = "compare",
+        align: str | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -133,6 +134,7 @@ class FederatedLSA(FederatedFactors):
         self.random_state = random_state
         self.id = id
         self.ids = ids
+        self.align = align
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:

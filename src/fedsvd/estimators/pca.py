@@ -12,7 +12,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import FederatedTransformer, documented, one_of, padded, projected
 from fedsvd.estimators.tables import parts_like_fitted
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Rule, Task, is_rule
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ComponentRule, Item, Task, is_rule
 from fedsvd.roles.user.pca import PCAResult
 from fedsvd.statistics.projection import Components, Outliers, outliers, standardised
 from fedsvd.types import Float
@@ -181,7 +181,7 @@ class FederatedPCA(FederatedTransformer):
             Task.PCA,
             tables,
             components=None if rule or self.n_components is None else wanted,
-            rule=rule,
+            components_by=rule,
             unit_variance=bool(self.unit_variance),
             release=RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ()),
         )
@@ -283,8 +283,8 @@ class FederatedPCA(FederatedTransformer):
         share = isinstance(asked, Real) and not isinstance(asked, Integral)
         if not share and not isinstance(asked, str):
             return ""
-        if not is_rule(str(asked)) or (isinstance(asked, str) and asked not in tuple(Rule)):
-            allowed = f"a whole number, a share between 0 and 1, or one of {', '.join(Rule)}"
+        if not is_rule(str(asked)) or (isinstance(asked, str) and asked not in tuple(ComponentRule)):
+            allowed = f"a whole number, a share between 0 and 1, or one of {', '.join(ComponentRule)}"
             raise ConfigError(f"n_components is {asked!r}", allowed)
         return str(asked) if isinstance(asked, str) else repr(float(asked))
 

@@ -11,14 +11,14 @@ from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.tables import are_parties, parts_like_fitted
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import Ids, Rule, Split, Task
+from fedsvd.protocol.tasks import ComponentRule, Ids, Split, Task
 from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.statistics.components import Choice
 from fedsvd.statistics.inference import LinearInference
 from fedsvd.statistics.summary import Summary, linear_summary
 from fedsvd.types import Float
 
-_RULES = (Rule.MLE, Rule.GAVISH_DONOHO)
+_RULES = (ComponentRule.MLE, ComponentRule.GAVISH_DONOHO)
 
 
 @documented
@@ -137,7 +137,7 @@ class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
         asked = self._asked(min(tables.n_samples, tables.n_features))
         study = self._study(
             Task.PCR, tables, targets=Y.shape[1], unit_variance=bool(self.unit_variance),
-            components=asked if isinstance(asked, int) else None, rule=asked if isinstance(asked, str) else "",
+            components=asked if isinstance(asked, int) else None, components_by=asked if isinstance(asked, str) else "",
         )  # fmt: skip
         outcome = self._run(study, tables.parties([*cut(Y, tables.edges)]), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate

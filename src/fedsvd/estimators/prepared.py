@@ -1,4 +1,4 @@
-"""A table prepared as ``[prepare]`` of a job file prepares it, for the estimators: the same words in Python."""
+"""Tables prepared as ``[prepare]`` of a job file prepares them, for the estimators: the same words in Python."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,8 +9,15 @@ from pydantic import ValidationError
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.prepare.at_home import prepared_at_home, renamed
-from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.estimators.tables import are_parties
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.recipe import Recipe
+from fedsvd.protocol.tasks import Split
+from fedsvd.studies.job_data import feature_names, in_order
+from fedsvd.studies.parties import Extent, PartyData, Problems, misfits, one_order
+from fedsvd.studies.prepare_section import LEAST_COUNT, PrepareSection
+from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of
 
 
 def prepared(
@@ -23,38 +30,70 @@ def prepared(
     constant: float = 0.0,
     indicators: bool | Sequence[str] = False,
     ordinal: Mapping[str, Sequence[str]] | None = None,
+    categories: str | Sequence[str] | Mapping[str, Mapping[str, Any]] = (),
+    formula: str = "",
+    combat: bool = False,
+    preserve: Sequence[str] = (),
+    covariates: Sequence[str] = (),
+    centre: str = "none",
+    scale: str = "none",
+    minimum: int = LEAST_COUNT,
     label: str | Sequence[str] = (),
     id: str | None = None,
+    split: str = "horizontal",
+    policy: Policy | None = None,
     scratch: str | Path | None = None,
-) -> MatrixSource:
-    """A party's table as a study wants it, prepared at home; the words are those of a job file's ``[prepare]``.
+) -> Any:
+    """Tables as a study wants them; the words are those of a job file's ``[prepare]``.
+
+    One table is prepared at home. Of a list, one table for each party, all are prepared together: what takes numbers of
+    all parties is found in a session among them, in which each learns the joint numbers and no other party's own.
 
     Parameters
     ----------
-    data : path, array, data frame or anything else that ``open_source`` takes
+    data : path, array, data frame or anything else that ``open_source`` takes, or a list with one for each party
     columns : sequence of str
         The features, in this order; all columns where left out.
     drop : sequence of str
         Columns to leave out.
     rename : mapping, optional
         New names by old ones; comes first. Old names that the table does not have are skipped.
-    missing : {"error", "drop", "constant"}
-        What becomes of missing entries: refused, with their counts; their rows left out; ``constant`` in their place.
+    missing : {"error", "drop", "constant", "mean"}
+        What becomes of missing entries: refused, with their counts; their rows left out; ``constant`` in their place;
+        the joint mean of their column in their place.
     constant : float
         What is filled in.
     indicators : bool or sequence of str
-        With ``missing="constant"``: a column ``NAME_missing`` for every feature, or for these.
+        With ``missing="constant"``: a column ``NAME_missing`` for every feature, or for these. With ``"mean"``: for
+        every feature of which some party misses an entry, or for these.
     ordinal : mapping, optional
         The levels of a text column in order, which become 0, 1, 2, ...
+    categories : str, sequence of str or mapping
+        Text columns that become indicators of their joint levels; of a mapping, the values may have ``drop_first``,
+        ``reference``, ``missing`` (the level that a missing entry is) or ``order`` (as ``ordinal``).
+    formula : str
+        Columns in the style of R and patsy: ``"y ~ age * C(sex)"``. ``table.column("y")`` reads the outcome.
+    combat, preserve : bool, sequence of str
+        Remove site effects by ComBat, but for what these covariates explain.
+    covariates : sequence of str
+        Columns that are partialled out of all others, and left out.
+    centre, scale : {"none", "joint", "site"}
+        Subtract means and divide by deviations of all parties together, or of each by itself.
+    minimum : int
+        Levels that are rarer over all parties are pooled as "other"; no mean of fewer entries is taken.
     label, id : str or sequence of str
         Columns that are no features; ``table.column(name)`` reads them, of the rows that are left. A row whose label
-        is missing is left out by ``missing="drop"``, and refused by ``"constant"``.
+        is missing is left out by ``missing="drop"``, and refused where entries are filled in.
+    split : {"horizontal", "vertical"}
+        Of a list: "vertical" where parties hold different columns, each of which is then prepared at home.
+    policy : Policy, optional
+        Of a list: what the owners allow.
     scratch : path, optional
         As in ``open_source``.
 
     Returns
     -------
-    table : MatrixSource
+    table : MatrixSource, or a list of them
         What estimators take, with ``shape``, ``names`` and ``column(name)``.
 
     Examples
@@ -65,15 +104,71 @@ def prepared(
     >>> table = fedsvd.prepared(a, missing="drop", ordinal={"grade": ["low", "high"]}, label="outcome")
     >>> table.names, table.rows(0, 2).tolist(), table.column("outcome").tolist()
     (('dose', 'grade'), [[1.5, 0.0], [0.5, 0.0]], [1.0, 3.0])
+    >>> b = pd.DataFrame({"dose": [1.0, 3.0, None], "grade": ["low", "high", "high"], "outcome": [5.0, 4.0, 3.0]})
+    >>> words = {"missing": "mean", "categories": "grade", "minimum": 1, "label": "outcome"}
+    >>> first, second = fedsvd.prepared([a, b], policy=fedsvd.Policy.permissive(), **words)
+    >>> first.names, second.rows(0, 3).tolist()
+    (('dose', 'grade_high', 'grade_low'), [[1.0, 0.0, 1.0], [3.0, 1.0, 0.0], [1.5, 1.0, 0.0]])
     """
     given: dict[str, Any] = {"columns": columns, "drop": drop, "missing": missing, "constant": constant}
     given |= {"indicators": indicators, "rename": dict(rename or {}), "ordinal": dict(ordinal or {})}
+    given |= {"categories": categories, "formula": formula, "combat": combat, "preserve": preserve}
+    given |= {"covariates": covariates, "centre": centre, "scale": scale, "minimum": minimum}
+    section = _section(given)
+    labels = (label,) if isinstance(label, str) else tuple(label)
+    if split not in tuple(Split):
+        raise ConfigError(f"split is {split!r}", f"one of {', '.join(Split)}")
+    if not are_parties(data):
+        source = renamed(open_source(data, scratch=scratch), section.rename)
+        if preparation_study(section, Split.HORIZONTAL) is not None:
+            fault = "this preparation takes numbers of all parties' tables, and one table is given"
+            raise ConfigError(fault, "give a list with every party's table, or run a job between the parties")
+        return prepared_for(section, source, labels, id, alone=False).table
+    assert isinstance(data, list | tuple)
+    sources = [renamed(open_source(each, scratch=scratch), section.rename) for each in data]
+    alone = Split(split) is Split.VERTICAL
+    recipes = _recipes(section, sources, labels, id, Split(split), policy)
+    return [
+        prepared_for(section, source, _held(labels, source) if alone else labels, id, alone, recipe).table
+        for source, recipe in zip(sources, recipes, strict=True)
+    ]
+
+
+def _recipes(
+    section: PrepareSection,
+    sources: Sequence[MatrixSource],
+    labels: tuple[str, ...],
+    id: str | None,
+    split: Split,
+    policy: Policy | None,
+) -> Sequence[Recipe | None]:
+    """What the parties come to together; None for each where nothing takes a sum."""
+    study = preparation_study(section, split)
+    if study is None:
+        return [None] * len(sources)
+    problems, homes = Problems(), []
+    for index, source in enumerate(sources, start=1):
+        with problems.of(str(index)):
+            homes.append(PartyData(home_table(section, source, labels, id).table))
+    problems.expect_none()
+    extents = {str(i): Extent(*each.table.shape, feature_names(each.table)) for i, each in enumerate(homes, start=1)}
+    for misfit in misfits(split, extents):
+        problems.note(misfit)
+    problems.expect_none()
+    order = one_order({name: extent.features for name, extent in extents.items()})
+    homes = homes if order is None else [in_order(home, order) for home in homes]
+    return recipes_of(agree(study, homes, policy=policy))
+
+
+def _section(given: Mapping[str, Any]) -> PrepareSection:
     try:
-        section = PrepareSection.model_validate(given)
+        return PrepareSection.model_validate(given)
     except ValidationError as invalid:
         fault = invalid.errors(include_url=False, include_context=False)[0]
         word = next((str(part) for part in fault["loc"]), "preparation")
         raise ConfigError(f"{word} is not usable", fault["msg"].removeprefix("Value error, ")) from None
-    labels = (label,) if isinstance(label, str) else tuple(label)
-    source = renamed(open_source(data, scratch=scratch), section.rename)
-    return prepared_at_home(source, section.rule, labels, id).table
+
+
+def _held(labels: tuple[str, ...], source: MatrixSource) -> tuple[str, ...]:
+    """The labels that this party has, where columns are split."""
+    return tuple(name for name in labels if name in (source.names or ()))

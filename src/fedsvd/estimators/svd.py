@@ -6,7 +6,7 @@ are, so the factor that all parties share is ``U_`` in the first case and ``comp
 lies with the parties, piece by piece. The shared factor decides signs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -43,7 +43,10 @@ class FederatedFactors(FederatedTransformer):
         components = None if self.n_components is None else wanted
         study = self._study(task, tables, components=components, **asked)
         outcome = self._run(study, tables.parties(), tables.rehearsed)
-        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        self._remember_run(outcome)
+        if tables.aligned:
+            tables = replace(tables, common=outcome.plan.m)
+            wanted = min(wanted, outcome.plan.m)
         self._store(outcome.parties, tables, wanted)
 
     def _store(self, results: tuple[FactorsResult, ...], tables: Tables, wanted: int) -> None:
@@ -166,8 +169,9 @@ class FederatedSVD(FederatedFactors):
         device: str | None = None,
         engine: str | None = None,
         random_state: int | None = None,
-        id: str | None = None,
+        id: str | list[str] | None = None,
         ids: str = "compare",
+        align: str | None = None,
         verbose: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -185,6 +189,7 @@ class FederatedSVD(FederatedFactors):
         self.random_state = random_state
         self.id = id
         self.ids = ids
+        self.align = align
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:

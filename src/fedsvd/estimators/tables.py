@@ -6,7 +6,7 @@ rehearsal, since one owner held it all. Columns keep their names where every par
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,7 +17,9 @@ from sklearn.utils.validation import validate_data
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, ShapeError
+from fedsvd.estimators.matched import id_columns, identified_tables, matching_rule, record_ids_of
 from fedsvd.estimators.rows import Labels, ids_from
+from fedsvd.prepare.record_ids import RecordIds
 from fedsvd.protocol.tasks import Ids, Split
 from fedsvd.studies.job_data import expect_named_ids, row_ids
 from fedsvd.studies.parties import Extent, PartyData, Problems, expect_fitting
@@ -35,6 +37,8 @@ class Tables:
     split: Split
     rehearsed: bool  # one owner's table, divided here
     ids: tuple[Labels, ...] = ()  # of every party's rows, where all have some; a comparison is to be made then
+    aligned: bool = False  # records are matched first: tables may have any of them
+    common: int | None = None  # how many records are, once that is known
 
     def __repr__(self) -> str:
         return f"Tables({', '.join(str(source.shape) for source in self.sources)}, split={self.split})"
@@ -53,6 +57,8 @@ class Tables:
     @property
     def n_samples(self) -> int:
         rows = [source.shape[0] for source in self.sources]
+        if self.aligned:
+            return min(rows) if self.common is None else self.common
         return sum(rows) if self.split is Split.HORIZONTAL else rows[0]
 
     @property
@@ -93,11 +99,14 @@ def tables_of(estimator: Any, X: Any, y: Any, split: Split, n_parties: int) -> t
     Sets ``n_features_in_`` and ``feature_names_in_`` on the estimator.
     """
     if are_parties(X):
-        tables = given(X, split, estimator.id, estimator.ids)
+        match = None if estimator.align is None else record_ids_of(estimator.id, estimator.align)
+        tables = given(X, split, estimator.id, estimator.ids, match=match)
         _remember(estimator, tables.names, tables.n_features)
         return tables, y
+    if estimator.align is not None:
+        raise ConfigError("align matches the records of several tables, and one table was given", "give one per party")
     if isinstance(X, str | os.PathLike | MatrixSource) or estimator.id is not None:
-        source = open_source(X).without([] if estimator.id is None else [estimator.id])
+        source = open_source(X).without(id_columns(estimator.id))
         _remember(estimator, source.names, source.shape[1])
         return divided(source, source.names, split, n_parties), y
     _expect_two_sides(X)
@@ -111,20 +120,35 @@ def tables_of(estimator: Any, X: Any, y: Any, split: Split, n_parties: int) -> t
     return divided(open_source(X), names, split, n_parties), y
 
 
-def given(X: Sequence[Any], split: Split, id: str | None = None, ids: str = Ids.COMPARE, needed: bool = True) -> Tables:
+def given(
+    X: Sequence[Any],
+    split: Split,
+    id: str | Sequence[str] | None = None,
+    ids: str = Ids.COMPARE,
+    needed: bool = True,
+    match: RecordIds | None = None,
+) -> Tables:
     """The tables of a list, with joint column names; refused when parties contradict each other.
 
-    Without ``needed``, which is for new tables, the column ``id`` may be missing from all of them.
+    Without ``needed``, which is for new tables, the column ``id`` may be missing from all of them. ``match`` is how
+    records are matched, where they are.
     """
-    whole = _opened(X)
-    if not needed and id is not None:
-        id = _where_all_have(id, whole)
-    sources = whole if id is None else tuple(source.without([id]) for source in whole)
-    expect_fitting(split, {str(i): Extent(*source.shape) for i, source in enumerate(sources, start=1)})
+    whole, columns, made = _opened(X), id_columns(id), None
+    if not needed and match is None:
+        columns = tuple(name for name in columns if _where_all_have(name, whole) is not None)
+    rule = match or record_ids_of(columns, None)
+    if rule is not None:
+        sources, made = identified_tables(whole, rule)
+    else:
+        sources = tuple(source.without(columns) for source in whole)
+    if match is None:
+        expect_fitting(split, {str(i): Extent(*source.shape) for i, source in enumerate(sources, start=1)})
     names = [_names(item, source) for item, source in zip(X, sources, strict=True)]
     joint = _shared_names(names) if split is Split.HORIZONTAL else _joined_names(names)
-    rows = _row_ids(whole, id) if split is Split.VERTICAL and ids == Ids.COMPARE else ()
-    return Tables(sources, joint, split, rehearsed=False, ids=rows)
+    rows: tuple[Labels, ...] = ()
+    if split is Split.VERTICAL and ids == Ids.COMPARE:
+        rows = made or _row_ids(whole, next(iter(columns), None))
+    return Tables(sources, joint, split, rehearsed=False, ids=rows, aligned=match is not None)
 
 
 def _where_all_have(id: str, sources: Sequence[MatrixSource]) -> str | None:
@@ -174,6 +198,10 @@ def divided(source: MatrixSource, names: Sequence[str] | None, split: Split, n_p
     return Tables(sources, None if names is None else tuple(names), split, rehearsed=True)
 
 
+Prepares = Callable[[MatrixSource], PartyData]
+"""Prepares a new table as those of a study were prepared."""
+
+
 class Part(NamedTuple):
     """A table with some of the columns of ``fit``: their place among the joint ones, and the ids of its rows."""
 
@@ -185,11 +213,17 @@ class Part(NamedTuple):
 def parts_like_fitted(estimator: Any, X: Any) -> list[Part]:
     """Tables with the columns the estimator was fitted on, each with its place among the joint columns."""
     everything = slice(0, estimator.n_features_in_)
+    by: tuple[Prepares, ...] | None = getattr(estimator, "preparation_", None)  # of a result that was loaded
     if not are_parties(X):
-        return [Part(_like_fitted(estimator, X), everything)]
+        alone = by is None or estimator.split != Split.HORIZONTAL
+        return [Part(_like_fitted(estimator, X if alone or by is None else _prepared(by[0], X)), everything)]
     if estimator.split == Split.HORIZONTAL:
+        X = X if by is None else [_prepared(by[0], part) for part in X]
         return [Part(_like_fitted(estimator, part), everything) for part in X]
-    tables = given(X, Split.VERTICAL, estimator.id, estimator.ids, needed=False)
+    if by is not None and len(by) == len(X):
+        X = [_prepared(own, part) for own, part in zip(by, X, strict=True)]
+    match = None if estimator.align is None else matching_rule(estimator)
+    tables = given(X, Split.VERTICAL, estimator.id, estimator.ids, needed=False, match=match)
     widths = tuple(source.shape[1] for source in tables.sources)
     if widths != estimator.plan_.counts:
         raise ShapeError(f"parties have {widths} columns, in fit they had {estimator.plan_.counts}")
@@ -199,17 +233,21 @@ def parts_like_fitted(estimator: Any, X: Any) -> list[Part]:
     return [Part(source, slice(*ends), own) for source, ends, own in zip(tables.sources, places, ids, strict=True)]
 
 
+def _prepared(prepares: Prepares, X: Any) -> Any:
+    """New rows as those of the study were prepared; a table that ``fedsvd.prepared`` made is taken as it is."""
+    return X if isinstance(X, MatrixSource) else prepares(open_source(X)).table
+
+
 def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
     """One table with all columns the estimator was fitted on."""
     if not isinstance(X, str | os.PathLike | MatrixSource):
         _expect_two_sides(X)
-        if estimator.id is not None and estimator.id in [str(name) for name in getattr(X, "columns", ())]:
+        if set(id_columns(estimator.id)) & {str(name) for name in getattr(X, "columns", ())}:
             return _like_fitted(estimator, open_source(X))
         finite = "allow-nan" if getattr(estimator, "missing", "error") == "project" else True
         return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE, ensure_all_finite=finite))
     source = open_source(X)
-    if estimator.id is not None and estimator.id in (source.names or ()):
-        source = source.without([estimator.id])
+    source = source.without([name for name in id_columns(estimator.id) if name in (source.names or ())])
     if source.shape[1] != estimator.n_features_in_:
         name, fitted = type(estimator).__name__, estimator.n_features_in_
         raise ShapeError(f"X has {source.shape[1]} features, but {name} is expecting {fitted} features as input")

@@ -9,9 +9,10 @@ from typing import Protocol
 
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.component_lines import canonical, components, csp_of_canonical, permuted, two_canonical
+from fedsvd.policy.learned_together import opens_gram, prepared_together
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Robust, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Item, Mode, Robust, Scheme, Split, Task, Trust
 
 _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
@@ -29,6 +30,8 @@ def gram_by_consent(plan: SessionPlan) -> bool:
 
     A generalised linear model has no other way: its approval shows what the parties open, and asks no second consent.
     """
+    if plan.task is Task.PREPARE:
+        return opens_gram(plan)
     return plan.glm is None and plan.mode is Mode.A and not determines_gram(plan)
 
 
@@ -39,6 +42,8 @@ def full_outputs(plan: SessionPlan) -> bool:
     U_r gives each user ``G U_r = U_r S_r^2``, G the joint Gram matrix, but for r numbers. When the others' data has
     fewer columns than r, their part of G has a lower rank than r, and that alone decides these numbers.
     """
+    if plan.task is Task.PREPARE:
+        return opens_gram(plan)
     if plan.mode is Mode.A:
         return True
     if plan.task is Task.CCA:
@@ -101,12 +106,17 @@ class Rows(Protocol):
     def check_ids(self) -> bool: ...
     @property
     def trust_rows(self) -> bool: ...
+    @property
+    def align(self) -> Align | None: ...
 
 
 def how_rows_belong(plan: Rows) -> str:
     """By what the rows of split columns belong together, in a few words; nothing where rows are split."""
     if plan.split is Split.HORIZONTAL:
         return ""
+    if plan.align is not None:
+        how = {Align.SERVER: "by hashes that the CSP compares", Align.ECDH: "by points that the parties blind in turn"}
+        return f"matched by their ids in a session before, {how[plan.align]}; then compared by their ids"
     if plan.check_ids:
         return "compared by their ids, all parties' in the same order, before anything else"
     if plan.trust_rows:
@@ -121,12 +131,39 @@ def masks_are_haar(plan: SessionPlan) -> bool:
 
 def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
+    if plan.matches:
+        return [*_matching(plan)]
+    if plan.task is Task.PREPARE:
+        return [*prepared_together(plan)]
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
     if plan.trust is Trust.AUTHORITY:
         lines.append(_authority(plan))
     if plan.task is not Task.PREDICT:
         lines.append(_collusion(plan))
     return lines
+
+
+def _matching(plan: SessionPlan) -> Iterator[str]:
+    """What a matching of records shows to whom (specification, section 9)."""
+    sizes = ", ".join(f"party {i} has {count}" for i, count in enumerate(plan.counts, start=1))
+    yield f"The CSP and every party learn how many records each party brings: {sizes}."
+    if plan.align is Align.SERVER:
+        yield (
+            "The CSP sees a keyed hash of every id, sorted, whose key the parties alone have: how many records any of "
+            "the sets share; no id, and not the order of any table."
+        )
+        yield "The CSP together with any one party (outside the model) could look up guessed ids in every set."
+    else:
+        yield "The CSP relays sealed messages whose lengths follow from these numbers, and learns nothing else."
+        others = f", and how many records the sets of any of the {plan.k} parties share" if plan.k > 2 else ""
+        yield f"Party 1 compares points that all parties have blinded: it learns how many records are common{others}."
+    yield "Every party learns which of its own records all parties have, and so how many; of other records nothing."
+    yield (
+        "A party that brings guessed ids learns of each whether all others have it. How many ids each brings is in "
+        "this plan, and every party commits to its set before any answer."
+    )
+    if plan.least_overlap > 1:
+        yield f"Where fewer than {plan.least_overlap} records are common the session ends, and no party learns which."
 
 
 def _authority(plan: SessionPlan) -> str:
@@ -208,8 +245,8 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
         else:
             yield f"Every party learns the top {r} directions of the joint data and its total variance."
-        if plan.rule:
-            yield f"Of these each party takes the first at home, as many as the rule says: {plan.rule}."
+        if plan.components_by:
+            yield f"Of these each party takes the first at home, as many as the rule says: {plan.components_by}."
         if plan.permutes:
             yield permuted(plan)
         if plan.releases(Item.OWN_PART):
@@ -228,7 +265,7 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield _joint_gram(plan)
         yield "Every party gets all coefficients and the intercept."
         if plan.task is Task.PCR:
-            how = f"as many as the rule says: {plan.rule}" if plan.rule else f"the first {r}"
+            how = f"as many as the rule says: {plan.components_by}" if plan.components_by else f"the first {r}"
             yield f"Every party takes components of the features ({how}) and their table from that matrix."
         elif plan.releases(Item.INFERENCE):
             yield (

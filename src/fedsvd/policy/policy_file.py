@@ -82,6 +82,10 @@ class PolicyFile(BaseModel):
         StrictInt | None,
         _from(1, "Most components that may be released; no limit while this line is commented out."),
     ] = _DEFAULTS.most_components
+    least_count: Annotated[
+        StrictInt,
+        _from(1, "Fewest records of a level that is named to all parties, and fewest entries behind a joint mean."),
+    ] = _DEFAULTS.least_count
     least_changed: Annotated[
         StrictInt,
         _from(0, "Fewest records that may change between two studies: one changed record can be computed exactly."),
@@ -89,6 +93,16 @@ class PolicyFile(BaseModel):
     versions_per_year: Annotated[
         StrictInt, _from(0, "Most versions of a dataset in studies that release U and S; 0: no limit.")
     ] = _DEFAULTS.versions_per_year
+    least_overlap: Annotated[
+        StrictInt, _from(1, "Fewest common records where records are matched; fewer end the study before it begins.")
+    ] = _DEFAULTS.least_overlap
+    set_growth: Annotated[
+        StrictInt,
+        _from(
+            0,
+            "Most times another party's set of records may grow over all earlier matchings with it; 0: no limit.",
+        ),
+    ] = _DEFAULTS.set_growth
     failed_attempts: Annotated[
         StrictInt, _from(0, "Failed attempts that one approval covers; a study that succeeds here spends it.")
     ] = _DEFAULTS.failed_attempts

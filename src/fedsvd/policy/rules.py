@@ -8,7 +8,7 @@ record or that party's Gram matrix away. What a party remembers for this is in `
 never sent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fedsvd.policy.component_lines import canonical_scores, components, derived_of_few, spans_a_table
@@ -56,8 +56,11 @@ class Policy:
     most_components: int | None = None
     tasks: tuple[Task, ...] = tuple(Task)
     schemes: tuple[Scheme, ...] = (Scheme.SUM, Scheme.MASK)  # the paper's shows the CSP more
+    least_count: int = 5  # fewest records of a level that is named, and entries behind a joint mean
     least_changed: int = 10  # fewest records that change between two studies, if any does; 0 remembers nothing
     versions_per_year: int = 6  # versions of a dataset in full outputs; 0 for no limit
+    least_overlap: int = 10  # fewest common records of a matching; fewer end it before any party has them
+    set_growth: int = 2  # times a party's set of ids may grow over all earlier matchings with it; 0: no limit
     failed_attempts: int = 3  # that one approval covers
     enforce: bool = False
     warn: bool = True
@@ -74,9 +77,12 @@ class Policy:
             least_freedom=0,
             least_class=0,
             least_events=0,
+            least_count=1,
             schemes=tuple(Scheme),
             least_changed=0,
             versions_per_year=0,
+            least_overlap=1,
+            set_growth=0,
             warn=False,
         )
 
@@ -106,7 +112,25 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_mode(plan, policy),
         *_authority(plan),
         *_scheme(plan, policy),
+        *_overlap(plan, policy),
+        *_counts(plan, policy),
     )
+
+
+def _counts(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    """Small counts of a preparation: a level that few records have is nearly a name, a mean of few entries is them."""
+    if plan.task is not Task.PREPARE:
+        return
+    if plan.least_count < policy.least_count:
+        text = (
+            f"levels are named, and means taken, from {plan.least_count} records on, {policy.least_count} are asked "
+            f"for: fewer records can be known by them; set minimum = {policy.least_count} under [prepare]"
+        )
+        yield Finding("least_count", text)
+    fewest = 2 if policy.consent_to_two else policy.parties_for_full
+    if plan.k < fewest and not full_outputs(plan):
+        text = f"joint numbers go to {plan.k} parties, {fewest} are asked for: each can compute the other's own of them"
+        yield Finding("parties", text)
 
 
 def _task(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
@@ -134,7 +158,7 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if plan.task is Task.PREDICT:
+    if plan.opens_nothing:
         return
     full = full_outputs(plan) if plan.task is not Task.CCA else spans_a_table(plan)
     fewest = policy.records_for_full if full else policy.records
@@ -208,6 +232,9 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             f"a regression on components is asked for: all parties will hold the joint Gram matrix of features and "
             f"labels ({plan.M} x {plan.M}), which a few components do not determine; {agrees}",
         )
+    elif plan.task is Task.PREPARE:
+        text = f"low-rank imputation is asked for: all parties will see the joint Gram matrix of the columns; {agrees}"
+        yield Finding("mode", f'{text}, and missing = "mean" does without it')
     elif plan.alphas:
         yield Finding(
             "mode",
@@ -242,7 +269,7 @@ def _authority(plan: SessionPlan) -> Iterator[Finding]:
 
 def _scheme(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     below = plan.scheme not in policy.schemes
-    if plan.task is Task.PREDICT:
+    if plan.opens_nothing:
         return
     if below:
         allowed = ", ".join(policy.schemes) or "none"
@@ -277,6 +304,34 @@ def _published(plan: SessionPlan) -> Iterator[tuple[str, str]]:
         yield "C8", f"the labels go up as P y: their norm, hence counts, in each of {len(plan.left_windows)} blocks"
     if plan.biased:
         yield "C10", "the bias is a masked column of ones, whose image under P the CSP can find exactly"
+
+
+def _overlap(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    if not plan.matches or plan.least_overlap >= policy.least_overlap:
+        return
+    yield Finding(
+        "overlap",
+        f"a matching goes on from {plan.least_overlap} common records, {policy.least_overlap} are asked for: from few "
+        "common records a party can tell who of a short list of guesses another party knows",
+    )
+
+
+def growth_findings(
+    sizes: Mapping[str, int], earlier: Mapping[str, Sequence[int]], policy: Policy
+) -> tuple[Finding, ...]:
+    """Whether the set of another party is much larger than in every earlier matching with it: a sign of guessed ids."""
+    found = []
+    for party, size in sizes.items():
+        before = max(earlier.get(party, ()), default=0)
+        if policy.set_growth and before and size > policy.set_growth * before:
+            found.append(
+                Finding(
+                    "set size",
+                    f"party {party} brings {size} records to match, and brought {before} at most in earlier matchings; "
+                    f"{policy.set_growth} times as many are allowed: a set of guessed ids looks like that",
+                )
+            )
+    return tuple(found)
 
 
 @dataclass(frozen=True)

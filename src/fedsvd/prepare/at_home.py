@@ -4,7 +4,8 @@
 
 The rule is that of the job and the same at every party, so that all have the same columns: every column of a rule's
 ``indicators`` gets one, whether this party misses an entry there or not. What needs the other parties' tables (joint
-means, joint levels of a text column) is not done here. The report of what was filled or left out is for the owner.
+means, joint levels of a text column) comes after (``script.py``): with ``missing = "mean"`` gaps stay gaps here, and
+columns that will be categories stay text. The report of what was filled or left out is for the owner.
 """
 
 import hashlib
@@ -22,11 +23,10 @@ from fedsvd.errors import ConfigError, FedSVDError, NotFinite, NotNumeric, toget
 from fedsvd.prepare import missing
 from fedsvd.prepare.categories import ordinal
 from fedsvd.prepare.columns import ColumnChoice, Renamed, arranged, chosen, listed
-from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Ordinal, encoded
 from fedsvd.prepare.missing import Gaps, Missing
-
-NEEDS_SUMS = "that takes sums over all parties' tables, which a job file cannot ask for yet"
+from fedsvd.prepare.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,6 @@ class HomeRule:
     ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()  # column, its levels in order
 
     def __post_init__(self) -> None:
-        if self.missing is Missing.MEAN:
-            raise ConfigError(f'missing = "mean": {NEEDS_SUMS}', 'missing = "constant" or "drop" is done at home')
         for name, levels in self.ordinal:
             ordinal(name, levels)  # refuses a level that is named twice
 
@@ -62,10 +60,12 @@ class HomeReport:
     gaps: Gaps
     dropped: int
     left_out: tuple[str, ...]
+    recipe: Recipe | None = None  # of what took joint numbers
+    alone: bool = False  # whether these are of this table alone: split columns
 
     @property
     def filled(self) -> int:
-        return self.gaps.total if self.how is Missing.CONSTANT else 0
+        return self.gaps.total if self.how.fills else 0
 
     def record(self) -> dict[str, Any]:
         """For the manifest of the owner's own results."""
@@ -77,11 +77,13 @@ class HomeReport:
             "entries_filled": self.filled,
             "missing_by_column": {name: count for name, count in held if count},
             "columns_left_out": list(self.left_out),
+            **({} if self.recipe is None or self.alone else {"together": self.recipe.summary()}),
         }
 
     def __str__(self) -> str:
         left_out = f"; columns left out: {listed(self.left_out)}" if self.left_out else ""
-        return f"{missing.FillReport(self.how, self.gaps, self.dropped)}{left_out}"
+        together = "" if self.recipe is None or self.alone else "".join(f"; {line}" for line in self.recipe.lines())
+        return f"{missing.FillReport(self.how, self.gaps, self.dropped)}{left_out}{together}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -154,10 +156,12 @@ def prepared_at_home(
     ids: str | Sequence[str] | None = None,
     partly: bool = False,
     codes_of: Codes = ordinal,
+    text: Mapping[str, str | None] | None = None,
 ) -> HomeTable:
     """The table as the rule wants it; ``partly`` where columns are split, and a name may be another party's.
 
-    ``ids`` are columns of text that are no features: row ids, clusters.
+    ``ids`` are columns of text that are no features: row ids, clusters. Columns of ``text`` stay as they are; an entry
+    that they miss is a level of its own where one is given for it.
     """
     names, aside = names_of(source), {*labels, *((ids,) if isinstance(ids, str) else ids or ())}
     problems = [*_problems(names, rule, aside, partly)]
@@ -165,26 +169,36 @@ def prepared_at_home(
         raise together(problems)
     held, dropped = set(names), set(rule.drop)
     features = [name for name in rule.columns or names if name in held and name not in aside and name not in dropped]
-    if not features:
-        raise ConfigError("columns and drop leave no column of this table", "name more columns, or drop fewer")
+    if not [name for name in features if name not in (text or {})]:
+        raise ConfigError(
+            "columns and drop leave no column of numbers of this table", "name more columns, or drop fewer"
+        )
     taken = {*features, *labels}
     codes = {name: levels for name, levels in rule.ordinal if name in taken}
     table = arranged(source, [*features, *(name for name in labels if name in held)])
-    _expect_numbers([name for name in names_of(table) if name in table.text_names and name not in codes])
+    levels_of = {name: level for name, level in (text or {}).items() if name in taken}
+    _expect_numbers([n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of])
     table = encoded(table, [Ordinal(name, tuple(codes_of(name, levels).items())) for name, levels in codes.items()])
-    gaps = _gaps(table)
+    numbers = arranged(table, [name for name in names_of(table) if name not in levels_of])
+    gaps = _gaps(numbers)
     _expect_labels(gaps, labels, rule)
     left_out = tuple(name for name in names if name not in taken and name not in aside)
-    if rule.missing is Missing.DROP and gaps.total:
-        rows = missing.complete_rows(table)
+    gapped = [name for name, level in levels_of.items() if level is None and table.text(name)[1].any()]
+    if rule.missing is Missing.DROP and (gaps.total or gapped):
+        rows = missing.complete_rows(numbers, gapped)
         report = HomeReport(rule.missing, gaps, source.shape[0] - len(rows), left_out)
         return HomeTable(arranged(CompleteRows(table, rows), features), report)
     table, report = arranged(table, features), HomeReport(rule.missing, gaps, 0, left_out)
     if rule.missing is Missing.ERROR:
-        missing.expect_no_gaps(gaps, '"drop" or "constant"')
+        missing.expect_no_gaps(gaps)
     if rule.missing is Missing.CONSTANT:
         marked = features if rule.indicators is True else [name for name in rule.indicators or () if name in taken]
-        return HomeTable(missing.filled_with_constant(table, rule.constant, marked), report)
+        if not levels_of:
+            return HomeTable(missing.filled_with_constant(table, rule.constant, marked), report)
+        filled = missing.filled_with_constant(
+            arranged(numbers, [n for n in features if n not in levels_of]), rule.constant, marked
+        )
+        return HomeTable(SideBySide(filled, arranged(table, list(levels_of))), report)
     return HomeTable(table, report)
 
 
@@ -216,8 +230,7 @@ def _expect_numbers(text: Sequence[str]) -> None:
     if text:
         raise NotNumeric(
             f"column {listed(text)} holds text, and nothing says what becomes of it",
-            "leave it out (drop), or give its levels an order ([prepare.ordinal]); indicator columns of the joint "
-            f"levels are not made: {NEEDS_SUMS}",
+            "leave it out (drop), make indicators of its levels (categories) or give them an order ([prepare.ordinal])",
         )
 
 
@@ -225,7 +238,7 @@ def _expect_labels(gaps: Gaps, labels: Sequence[str], rule: HomeRule) -> None:
     """A label is measured or it is not: none is made up."""
     held = zip(gaps.names, gaps.counts.tolist(), strict=True)
     found = [(name, count) for name, count in held if count and name in labels]
-    if found and rule.missing is Missing.CONSTANT:
+    if found and rule.missing.fills:
         counts = ", ".join(f"{count} of {gaps.rows} entries of the label {name!r}" for name, count in found)
         raise NotFinite(
             f"{counts} are missing, and a label is never filled in", 'missing = "drop" leaves these rows out'

@@ -67,7 +67,7 @@ class Blinding:
         data = np.ascontiguousarray(points).tobytes()
         size = _PART * POINT_BYTES
         parts = (self._secret + data[start : start + size] for start in range(0, len(data), size))
-        return np.frombuffer(b"".join(each(_multiplied, parts)), np.uint8).reshape(-1, POINT_BYTES)
+        return np.frombuffer(b"".join(each(multiplied, parts)), np.uint8).reshape(-1, POINT_BYTES)
 
 
 def route(j: int, k: int) -> tuple[int, ...]:
@@ -81,7 +81,7 @@ def points_of(hashes: NDArray[np.uint8], each: EachPart = map) -> Points:
     data = np.ascontiguousarray(hashes).tobytes()
     size = _PART * width
     parts = (width.to_bytes(2, "big") + data[start : start + size] for start in range(0, len(data), size))
-    return np.frombuffer(b"".join(each(_points, parts)), np.uint8).reshape(-1, POINT_BYTES)
+    return np.frombuffer(b"".join(each(points_in, parts)), np.uint8).reshape(-1, POINT_BYTES)
 
 
 def shuffled(points: Points, seed: Seed) -> tuple[Points, NDArray[np.intp]]:
@@ -95,7 +95,7 @@ def unshuffled(positions: NDArray[np.int64], order: NDArray[np.intp]) -> NDArray
     return order[positions].astype(np.int64)
 
 
-def _multiplied(part: bytes) -> bytes:
+def multiplied(part: bytes) -> bytes:
     """Points after a factor, each multiplied by it; plain bytes both ways, so that a pool of processes can do it."""
     factor = X25519PrivateKey.from_private_bytes(part[:POINT_BYTES])
     point = X25519PublicKey.from_public_bytes
@@ -111,9 +111,14 @@ def _multiplied(part: bytes) -> bytes:
         raise NotSealed("a blinded record is no point of the curve", "stop and ask the party that sent it") from None
 
 
-def _points(part: bytes) -> bytes:
+def points_in(part: bytes) -> bytes:
+    """A point for each keyed hash of a part, whose first two bytes say how long a hash is."""
     width = int.from_bytes(part[:2], "big")
     return b"".join([_point(part[start : start + width]) for start in range(2, len(part), width)])
+
+
+WORK: dict[str, Callable[[bytes], bytes]] = {"multiplied": multiplied, "points_in": points_in}
+"""What is done to parts, by name: the work that a pool of processes may be given."""
 
 
 def _point(digest: bytes) -> bytes:

@@ -1,16 +1,16 @@
 """Text columns as numbers over the joint set of levels, agreed without showing levels that are rare.
 
-1. Every party hashes the levels it has under the users' key (``level_digests``); the union of the digests is all that
-   is needed of them, and says nothing to the CSP, which has no key.
-2. Over that union every party adds counts and presence to a secure sum (``contribution``).
-3. A level that fewer than ``sites`` parties have, or that is rarer than ``minimum``, is pooled as "other" (``agree``).
-4. Texts of the levels that remain are exchanged between the parties alone, and must fit their digests (``named``).
+1. Every party hashes the levels it has under the users' key and adds a sketch of them to a secure sum
+   (``level_sketch.py``): all digests come out, with how often each occurs and at how many parties, not at which.
+2. A level that fewer than ``sites`` parties have, or that is rarer than ``minimum``, is pooled as "other" (``agree``).
+3. Texts of the levels that remain are added up in a second sum, and must fit their digests (``named``).
 
-Then columns are indicators, indicators less a reference level, or numbers of an ordinal map (``encoding.py``).
+Both sums have lengths of the plan. The CSP reads neither. A party that guesses the text of a level can compare its
+digest with those of the first sum: it learns whether that level occurs, how often, and at how many parties. Then
+columns are indicators, indicators less a reference level, or numbers of an ordinal map (``encoding.py``).
 """
 
-import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError, NotFinite
+from fedsvd.prepare import level_sketch
 from fedsvd.prepare.columns import listed
+from fedsvd.prepare.level_sketch import Counted, digest_of
 from fedsvd.randomness.seed import Seed
-from fedsvd.types import Float, expect_shape
+from fedsvd.types import Float
 
 OTHER = "other"
-DIGEST_BYTES = 16
-Digests = NDArray[np.uint8]
-"""Shape (levels, 16), sorted, all different."""
+MOST_LEVELS = 256
+"""Different levels of one column, over all parties, that a plan has space for unless it says otherwise."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,10 +40,10 @@ class OwnLevels:
 
 @dataclass(frozen=True)
 class Agreed:
-    """The digests of the levels that remain, and whether others were pooled."""
+    """The levels that remain, by digest, and whether others were pooled."""
 
     name: str
-    digests: Digests
+    levels: tuple[Counted, ...]
     pooled: bool
 
 
@@ -75,78 +76,53 @@ def own_levels(source: MatrixSource, name: str, missing: str | None = None) -> O
     return OwnLevels(name, tuple(levels.tolist()), tuple(counts.tolist()))
 
 
-def level_digests(own: OwnLevels, key: Seed) -> Digests:
-    """A keyed digest for each level, sorted: what leaves the party of them, and all that does."""
-    return _sorted(_digest(own.name, level, key) for level in own.levels)
+def sketch(own: OwnLevels, key: Seed, capacity: int = MOST_LEVELS) -> Float:
+    """What a party adds to the first sum: whole numbers."""
+    level_sketch.expect_usable(own.name, own.levels, capacity)
+    return level_sketch.sketch(dict(zip(_digests(own, key), own.counts, strict=True)), capacity)
 
 
-def union(parts: Sequence[Digests]) -> Digests:
-    """The digests that any party has, sorted."""
-    return _sorted({row.tobytes() for part in parts for row in part})
-
-
-def contribution(own: OwnLevels, key: Seed, every: Digests) -> Float:
-    """How often each digest of the union occurs here, then whether it does: shape (2 levels,), for a secure sum."""
-    place = {row.tobytes(): j for j, row in enumerate(every)}
-    out = np.zeros(2 * len(every))
-    for level, count in zip(own.levels, own.counts, strict=True):
-        j = place.get(_digest(own.name, level, key))
-        if j is None:
-            raise DataError(f"the joint levels of column {own.name!r} lack one of ours", "agree on the levels again")
-        out[j], out[len(every) + j] = count, 1.0
-    return out
-
-
-def agree(name: str, every: Digests, joint: Float, minimum: int = 1, sites: int = 2) -> Agreed:
+def agree(name: str, every: Sequence[Counted], minimum: int = 1, sites: int = 2) -> Agreed:
     """The levels that at least ``sites`` parties have and that occur at least ``minimum`` times; the rest is pooled.
 
     Pooled levels that are themselves rarer than ``minimum`` together would be a small count of their own: then the
     smallest remaining level joins them.
     """
-    expect_shape("the sum over the joint levels", joint, 2 * len(every))
-    counts, held = np.rint(joint[: len(every)]), np.rint(joint[len(every) :])
-    remaining = (counts >= minimum) & (held >= sites)
-    pooled = counts[~remaining].sum()
-    while 0 < pooled < minimum and remaining.any():
-        smallest = int(np.argmin(np.where(remaining, counts, np.inf)))
-        remaining[smallest] = False
-        pooled += counts[smallest]
-    if not remaining.any():
+    remaining = [level for level in every if level.count >= minimum and level.holders >= sites]
+    pooled = sum(level.count for level in every) - sum(level.count for level in remaining)
+    while 0 < pooled < minimum and remaining:
+        smallest = min(remaining, key=lambda level: (level.count, level.digest))
+        remaining.remove(smallest)
+        pooled += smallest.count
+    if not remaining:
         raise DataError(
             f"no level of column {name!r} is held by {sites} parties and occurs {minimum} times",
             "leave the column out (drop), or group its levels before the study",
         )
-    return Agreed(name, every[remaining], bool((~remaining).any()))
+    return Agreed(name, tuple(remaining), len(remaining) < len(every))
 
 
-def texts_to_share(own: OwnLevels, key: Seed, agreed: Agreed) -> tuple[str, ...]:
-    """The texts of those remaining levels that this party has: for the other parties alone, sealed."""
-    remaining = {row.tobytes() for row in agreed.digests}
-    return tuple(level for level in own.levels if _digest(own.name, level, key) in remaining)
+def texts_to_add(own: OwnLevels, key: Seed, agreed: Agreed, capacity: int = MOST_LEVELS) -> Float:
+    """What a party adds to the second sum: the texts of those remaining levels that it has."""
+    held = dict(zip(_digests(own, key), own.levels, strict=True))
+    return level_sketch.texts(held, agreed.levels, capacity)
 
 
-def named(agreed: Agreed, key: Seed, texts: Iterable[str]) -> JointLevels:
-    """The joint levels with their texts, from what all parties shared; a text that fits no digest is refused."""
-    remaining = {row.tobytes() for row in agreed.digests}
-    found: dict[bytes, str] = {}
-    for text in texts:
-        digest = _digest(agreed.name, text, key)
-        if digest not in remaining:
+def named(agreed: Agreed, key: Seed, total: Float, capacity: int = MOST_LEVELS) -> JointLevels:
+    """The joint levels with their texts, from the second sum; a text that does not fit its digest is refused."""
+    found, secret = level_sketch.read_texts(total, agreed.levels, capacity), _secret(agreed.name, key)
+    for text, level in zip(found, agreed.levels, strict=True):
+        if digest_of(agreed.name, text, secret) != level.digest:
             raise DataError(f"a text for column {agreed.name!r} is none of the agreed levels", "stop and ask the party")
-        found[digest] = text
-    if len(found) < len(remaining):
-        lacking = len(remaining) - len(found)
-        raise DataError(f"{lacking} agreed levels of column {agreed.name!r} have no text", "ask all parties for theirs")
-    return JointLevels(agreed.name, tuple(sorted(found.values())), agreed.pooled)
+    return JointLevels(agreed.name, tuple(sorted(found)), agreed.pooled)
 
 
 def joint_levels(tables: Mapping[str, OwnLevels], key: Seed, minimum: int = 1, sites: int = 2) -> JointLevels:
-    """All four steps, where the parties run in one process."""
+    """All steps, where the parties run in one process."""
     parts = list(tables.values())
-    every = union([level_digests(part, key) for part in parts])
-    total = np.sum([contribution(part, key, every) for part in parts], axis=0)
-    agreed = agree(parts[0].name, every, total, minimum, sites)
-    return named(agreed, key, {text for part in parts for text in texts_to_share(part, key, agreed)})
+    every = level_sketch.read(np.sum([sketch(part, key) for part in parts], axis=0), MOST_LEVELS)
+    agreed = agree(parts[0].name, every, minimum, sites)
+    return named(agreed, key, np.sum([texts_to_add(part, key, agreed) for part in parts], axis=0))
 
 
 def level_codes(source: MatrixSource, joint: JointLevels, missing: str | None = None) -> NDArray[np.int32]:
@@ -178,11 +154,10 @@ def _twice(order: Sequence[str]) -> list[str]:
     return sorted({level for level in order if list(order).count(level) > 1})
 
 
-def _digest(name: str, level: str, key: Seed) -> bytes:
-    secret = key.derive("levels", name).reveal()
-    return hashlib.blake2b(level.encode(), digest_size=DIGEST_BYTES, key=secret).digest()
+def _digests(own: OwnLevels, key: Seed) -> list[bytes]:
+    secret = _secret(own.name, key)
+    return [digest_of(own.name, level, secret) for level in own.levels]
 
 
-def _sorted(digests: Iterable[bytes]) -> Digests:
-    joined = b"".join(sorted(set(digests)))
-    return np.frombuffer(joined, np.uint8).reshape(-1, DIGEST_BYTES)
+def _secret(name: str, key: Seed) -> bytes:
+    return key.derive("levels", name).reveal()

@@ -9,9 +9,11 @@ another one at every party, and is refused: centring and scaling are settings of
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, MissingExtra
@@ -48,8 +50,12 @@ class Parsed:
     variables: tuple[str, ...]
     outcome: tuple[str, ...]
     intercept: bool
+    targets: tuple[str, ...] = ()  # the terms left of ~, as they are called
+    categorical: frozenset[str] = frozenset()  # the columns in C(...)
+    terms: tuple[tuple[tuple[str, ...], ...], ...] = ()  # right of ~, less the intercept: what each factor reads
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> Parsed:
     """A formula that any party may have written; anything but terms, known functions and contrasts is refused."""
     formulaic = _formulaic()
@@ -67,7 +73,15 @@ def parse(text: str) -> Parsed:
     if not variables:
         raise ConfigError("the formula reads no column", "write terms such as y ~ age + C(sex)")
     intercept = any(factor.expr == "1" for factor in sides[1])
-    return Parsed(text, tuple(dict.fromkeys([*outcome, *variables])), tuple(dict.fromkeys(outcome)), intercept)
+    return Parsed(
+        text,
+        tuple(dict.fromkeys([*outcome, *variables])),
+        tuple(dict.fromkeys(outcome)),
+        intercept,
+        tuple(str(term) for term in left),
+        frozenset(name for factor in (*sides[0], *sides[1]) for name in _in_contrasts(factor)),
+        tuple(term for each in right if any(term := tuple(tuple(_read_by(factor)) for factor in each.factors))),
+    )
 
 
 def _read_by(factor: Any) -> list[str]:
@@ -82,6 +96,15 @@ def _read_by(factor: Any) -> list[str]:
     except (SyntaxError, ValueError, RecursionError):
         raise ConfigError("the formula has a term that cannot be read", "rename columns with odd names first") from None
     return _names(tree)
+
+
+def _in_contrasts(factor: Any) -> list[str]:
+    """The columns that a factor reads inside of C(...)."""
+    if factor.eval_method.name in ("LITERAL", "LOOKUP"):
+        return []
+    calls = (node for node in ast.walk(ast.parse(str(factor.expr), mode="eval")) if isinstance(node, ast.Call))
+    named = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "C" and call.args)
+    return [name for call in named for name in _names(call.args[0])]
 
 
 def _names(node: ast.AST) -> list[str]:
@@ -120,7 +143,13 @@ def _is_contrast(node: ast.AST) -> bool:
 class FormulaTable(Derived):
     """The columns that a formula makes of a table, less the intercept, which the study adds itself."""
 
-    def __init__(self, base: MatrixSource, formula: Parsed, levels: Mapping[str, JointLevels]) -> None:
+    def __init__(
+        self,
+        base: MatrixSource,
+        formula: Parsed,
+        levels: Mapping[str, JointLevels],
+        missing_as: Mapping[str, str] | None = None,
+    ) -> None:
         names = names_of(base)
         missing = [name for name in formula.variables if name not in names and name not in levels]
         if missing:
@@ -132,7 +161,8 @@ class FormulaTable(Derived):
         self._reads = [name for name in formula.variables if name not in levels]
         self._places = np.array([names.index(name) for name in self._reads], dtype=np.intp)
         self._levels = {name: levels[name] for name in formula.variables if name in levels}
-        self._codes = {name: level_codes(base, joint) for name, joint in self._levels.items()}
+        as_level = missing_as or {}
+        self._codes = {name: level_codes(base, joint, as_level.get(name)) for name, joint in self._levels.items()}
         gaps = [name for name, codes in self._codes.items() if bool((codes < 0).any())]
         if gaps:
             raise DataError(f"entries of column {listed(gaps)} are missing", 'drop these rows: missing = "drop"')
@@ -146,6 +176,12 @@ class FormulaTable(Derived):
         if not self._outcome:
             raise ConfigError("the formula has no outcome", "write y ~ ...")
         return np.asarray(matrices.lhs, dtype=np.float64)
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name in self.outcome_names and name not in (self.names or ()):
+            values: NDArray[Any] = self.outcome()[:, self.outcome_names.index(name)]
+            return values
+        return super().column(name)
 
     def _cells(self, rows: Index, columns: Index) -> Float:
         matrices = self._matrices(rows)

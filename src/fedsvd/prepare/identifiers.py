@@ -24,6 +24,7 @@ HASH_BYTES = 16
 Hashes = NDArray[np.uint8]
 """Shape (records, 16): one keyed hash for each record."""
 
+_BETWEEN = " | "
 _ISO = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[T ].*)?")
 _PACKED = re.compile(r"(\d{4})(\d{2})(\d{2})")
 _LOCAL = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-](\d{4})")
@@ -50,8 +51,7 @@ def record_ids(source: MatrixSource, columns: Sequence[str], rule: IdRule) -> ND
     parts = [_normalised_column(source, name, rule) for name in columns]
     if len(parts) == 1:
         return parts[0]
-    # Each part has its length before it: ("ab", "c") and ("a", "bc") are different records.
-    joined = ["".join(f"{len(part)}:{part}" for part in row) for row in zip(*(p.tolist() for p in parts), strict=True)]
+    joined = [_BETWEEN.join(map(_marked, row)) for row in zip(*(p.tolist() for p in parts), strict=True)]
     return np.array(joined, dtype=np.str_)
 
 
@@ -98,6 +98,11 @@ def read_linkage(table: MatrixSource, own: str, entity: str, rule: IdRule) -> Li
         raise DataError(f"{conflicting} ids of the linkage map belong to two entities", "make the linkage one to one")
     first = np.concatenate(([True], ~same))
     return Linkage(ids[first], entities[first])
+
+
+def _marked(part: str) -> str:
+    """A part of an id, the sign between parts marked in it: ("a|b", "c") and ("a", "b|c") are different records."""
+    return part.replace("\\", "\\\\").replace("|", "\\|") if "|" in part or "\\" in part else part
 
 
 def normalised(values: NDArray[np.str_], rule: IdRule) -> NDArray[np.str_]:

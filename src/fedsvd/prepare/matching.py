@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
-from fedsvd.errors import AnswerRefused, DataError
+from fedsvd.errors import AnswerRefused
 from fedsvd.types import Float
 
 
@@ -23,6 +23,15 @@ class MatchReport:
     records: int
     without_link: int  # the linkage map has no entity for them
     matched: int
+
+    def record(self) -> dict[str, int]:
+        """For the owner's own results: counts of its own table, which no message carries."""
+        return {
+            "records": self.records,
+            "matched": self.matched,
+            "without_link": self.without_link,
+            "unknown_elsewhere": self.elsewhere_unknown,
+        }
 
     @property
     def elsewhere_unknown(self) -> int:
@@ -48,15 +57,6 @@ def checked_positions(positions: NDArray[np.int64], records: int) -> NDArray[np.
     return positions.astype(np.intp)
 
 
-def expect_overlap(common: int, minimum: int) -> None:
-    """Refuse a matching of fewer records than the policy wants; that it is fewer is all the text says."""
-    if common < minimum:
-        raise DataError(
-            f"fewer than {minimum} records are common to all parties",
-            "check the id columns and their normalisation, or the minimum overlap in the policy",
-        )
-
-
 def aligned(source: MatrixSource, positions: NDArray[np.intp]) -> MatrixSource:
     """The common records in the common order."""
     return source.reordered(positions)
@@ -65,8 +65,3 @@ def aligned(source: MatrixSource, positions: NDArray[np.intp]) -> MatrixSource:
 def aligned_labels(labels: Float, positions: NDArray[np.intp]) -> Float:
     """Labels in the common order."""
     return labels[positions]
-
-
-def size_jumps(size: int, earlier: tuple[int, ...], factor: float) -> bool:
-    """Whether a party's set is larger by more than ``factor`` than in any earlier study: a sign of guessed ids."""
-    return bool(earlier) and size > factor * max(earlier)

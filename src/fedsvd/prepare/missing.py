@@ -30,6 +30,12 @@ class Missing(StrEnum):
     MEAN = "mean"
     CONSTANT = "constant"
     DROP = "drop"
+    LOW_RANK = "low-rank"
+
+    @property
+    def fills(self) -> bool:
+        """Whether something is put in place of a missing entry."""
+        return self in (Missing.MEAN, Missing.CONSTANT, Missing.LOW_RANK)
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,13 @@ class Totals:
             raise DataError(f"no party has an entry in column {listed(empty)}", "leave the column out (drop)")
         return self.totals / self.present
 
+    def expect_enough(self, names: Sequence[str], least: int) -> None:
+        """Refuse a joint mean of fewer entries than ``least``: it would say much of each."""
+        few = [name for name, count in zip(names, self.present.tolist(), strict=True) if 0 < count < least]
+        if few:
+            fault = f"column {listed(few)} has fewer than {least} entries over all parties"
+            raise DataError(fault, "leave the column out (drop), or lower the least count (minimum)")
+
     def with_gaps(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns in which some party misses an entry: those that get an indicator."""
         held = zip(names, self.present.tolist(), strict=True)
@@ -109,6 +122,14 @@ def totals(source: MatrixSource) -> Totals:
         added += np.where(held, panel, 0.0).sum(axis=0)
         present += held.sum(axis=0)
     return Totals(added, present, float(source.shape[0]))
+
+
+def squares(source: MatrixSource, means: Float) -> Float:
+    """One pass: the squared deviations of present entries from ``means``, column by column; for a secure sum."""
+    total = np.zeros(source.shape[1])
+    for _, panel in row_panels(source):
+        total += np.nansum((panel - means) ** 2, axis=0)
+    return total
 
 
 def joint(parts: Sequence[Totals]) -> Totals:
@@ -179,7 +200,7 @@ class FillReport:
 
     @property
     def filled(self) -> int:
-        return self.gaps.total if self.how in (Missing.MEAN, Missing.CONSTANT) else 0
+        return self.gaps.total if self.how.fills else 0
 
     def __str__(self) -> str:
         if not self.gaps.total:

@@ -1,278 +1,264 @@
-"""The preparation of one party's table as a script: it asks for sums, gets the joint answer, and ends with a table.
+"""The joint preparation of one party's table as a script: it asks for sums, gets the totals, ends with a table.
 
-A rule is part of the plan and the same at every party. The script is a generator: it yields what it asks of all parties
-(``AskSum``, ``AskUnion``, ``AskShare``), in an order that follows from rule and columns, and is sent the joint answers.
-It knows no transport; ``play_together`` plays several in one process. Where columns are split, a party plays its own
-script alone. Encoded columns come after the numbers. Steps, each left out where the rule does not ask for it:
+A rule is part of the job and the same at every party. The script is a generator: it yields the sums it asks of all
+parties (``AskSum``), in the order of ``planned_steps``, and is sent the totals. It knows no transport;
+``play_together`` plays several in one process, in the clear. Where columns are split, a party plays its own script
+alone. What a party does by itself came before (``at_home.py``). Encoded columns come after the numbers. Steps, each
+left out where the rule does not ask for it:
 
-    columns -> rows without gaps -> levels of text columns -> gaps filled -> indicators or formula -> ComBat
-            -> covariates partialled out -> centring and scaling
+    levels of text columns -> gaps filled -> indicators or formula -> ComBat -> covariates partialled out
+            -> centring and scaling
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError
-from fedsvd.prepare import categories, combat, missing, sites
-from fedsvd.prepare.categories import Digests, JointLevels
-from fedsvd.prepare.columns import ColumnChoice, arranged, chosen, listed
+from fedsvd.prepare import categories, combat, level_sketch, missing, sites, soft_impute
+from fedsvd.prepare.categories import JointLevels
+from fedsvd.prepare.columns import arranged, listed
 from fedsvd.prepare.derived import SideBySide, names_of
-from fedsvd.prepare.encoding import Coding, Indicators, Ordinal, encoded
-from fedsvd.prepare.formula import FormulaTable, parse
-from fedsvd.prepare.missing import FillReport, Missing
+from fedsvd.prepare.encoding import Indicators, encoded
+from fedsvd.prepare.formula import FormulaTable
+from fedsvd.prepare.missing import Gaps
+from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
+from fedsvd.prepare.rule import LowRank, Rule
 from fedsvd.prepare.sites import Moments, Over
+from fedsvd.prepare.soft_impute import Completion
 from fedsvd.randomness.seed import Seed
 from fedsvd.types import Float
 
-
-@dataclass(frozen=True)
-class AskSum:
-    """All parties' vectors, added up in an authenticated sum; the answer is a vector of the same shape."""
-
-    what: str
-    vector: Float
-
-
-@dataclass(frozen=True)
-class AskUnion:
-    """The digests that any party has; the answer is sorted."""
-
-    what: str
-    digests: Digests
+_SETTLED = 1e-4  # of the filled values' size, in the last round
 
 
 @dataclass(frozen=True, repr=False)
-class AskShare:
-    """Texts for the other parties alone, sealed; the answer is what all parties shared."""
+class AskSum:
+    """All parties' vectors, added up; the answer has the same shape. From ``whole`` on they hold whole numbers."""
 
     what: str
-    texts: tuple[str, ...]
+    vector: Float
+    whole: int
 
-
-Ask = AskSum | AskUnion | AskShare
-Answer = Float | Digests | tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class CategoryRule:
-    """How a text column becomes numbers: all indicators, less the first or a reference level, or an ordinal order."""
-
-    name: str
-    drop_first: bool = False
-    reference: str | None = None
-    order: tuple[str, ...] = ()
-    missing: str | None = None  # the level that a missing entry is
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What is done to every party's table."""
-
-    columns: ColumnChoice = field(default_factory=ColumnChoice)
-    missing: Missing = Missing.ERROR
-    constant: float = 0.0
-    indicators: bool = False
-    categories: tuple[CategoryRule, ...] = ()
-    formula: str = ""
-    combat: bool = False
-    preserve: tuple[str, ...] = ()  # covariates that ComBat leaves in the data
-    covariates: tuple[str, ...] = ()  # partialled out
-    centre: Over = Over.NONE
-    scale: Over = Over.NONE
-    minimum: int = 1  # a level that is rarer over all parties is pooled
-    shared_by: int = 2  # so is one that fewer parties have
-
-    def __post_init__(self) -> None:
-        if self.formula and any(rule.order for rule in self.categories):
-            raise ConfigError("a formula and an ordinal map are asked for together", "use one of the two")
-        if self.preserve and not self.combat:
-            raise ConfigError("covariates are to be preserved, and ComBat is not asked for", "combat = true")
+    def __repr__(self) -> str:
+        return f"AskSum({self.what}, {self.vector.shape})"
 
 
 @dataclass(frozen=True, repr=False)
 class PreparedTable:
-    """The prepared table, its rows among the given ones (None: all), what was filled, the outcome of the formula."""
+    """The prepared table, by which recipe, what this party had missing, and the outcome of the formula."""
 
     table: MatrixSource
-    rows: NDArray[np.intp] | None
-    report: FillReport
+    recipe: Recipe
+    gaps: Gaps
     outcome: Float | None = None
     outcome_names: tuple[str, ...] = ()
-    findings: tuple[str, ...] = field(default=())
 
 
-Script = Generator[Ask, Answer, PreparedTable]
+Script = Generator[AskSum, Float, PreparedTable]
 
 
-def prepare(source: MatrixSource, rule: Rule, key: Seed, site: int, parties: int) -> Script:
-    """The script of party ``site`` (counted from 0) of ``parties``; ``key`` is the users' own."""
-    table = chosen(source, rule.columns)
-    parsed = parse(rule.formula) if rule.formula else None
-    if parsed is not None:
-        _expect_columns(table, parsed.variables)
-    text = [name for name in (parsed.variables if parsed else names_of(table)) if name in table.text_names]
-    wanted = parsed.variables if parsed else names_of(table)
-    numbers = arranged(table, [name for name in wanted if name not in text])
-    rows, report = None, FillReport(rule.missing, missing.gaps(numbers))
-    if rule.missing is Missing.DROP:
-        rows = missing.complete_rows(numbers, text)
-        report = FillReport(rule.missing, report.gaps, source.shape[0] - len(rows))
-        table, numbers = table.reordered(rows), numbers.reordered(rows)
-    levels = yield from _levels(table, text, rule, key)
-    filled, findings = yield from _filled(numbers, rule, report)
-    if parsed is None:
-        final = yield from _site_effects(_with_codes(table, filled, text, rule, levels), rule, site, parties)
-        return PreparedTable(final, rows, report, findings=findings)
-    made = FormulaTable(filled, parsed, levels)
-    outcome = made.outcome() if parsed.outcome else None
-    final = yield from _site_effects(made, rule, site, parties)
-    return PreparedTable(final, rows, report, outcome, made.outcome_names, findings)
+def prepare(source: MatrixSource, rule: Rule, key: Seed) -> Script:
+    """The script of a party with this table; ``key`` is the users' own."""
+    start = _Start.of(source, rule)
+    levels = yield from _levels(start, rule, key)
+    fills, joint, findings = yield from _fills(start, rule)
+    completion = None
+    if rule.low_rank is not None:
+        completion, joint = yield from _completed(start, rule, rule.low_rank)
+    recipe = Recipe(names_of(start.numbers), tuple(levels), fills, joint, completion, findings=findings)
+    table = start.encoded(recipe, rule)
+    last, recipe = yield from _site_effects(table, rule, recipe)
+    return start.ended(last, table, recipe)
+
+
+def prepared_again(source: MatrixSource, rule: Rule, recipe: Recipe) -> PreparedTable:
+    """A table prepared by a recipe, without any other party: the same one again, or new rows of the same party."""
+    if rule.parsed is None:  # in the order of the study, whichever the table has
+        held = names_of(source)
+        source = arranged(source, [name for name in (*recipe.numbers, *rule.text) if name in held])
+    start = _Start.of(source, rule)
+    table = last = start.encoded(recipe, rule)
+    if recipe.model is not None and recipe.adjustment is not None:
+        last = combat.Harmonised(last, recipe.model, recipe.adjustment)
+    if recipe.partialled is not None:
+        last = sites.Residuals(last, rule.covariates, recipe.partialled.means, recipe.partialled.coefficients)
+    if recipe.moments is not None:
+        last = sites.Standardised(last, recipe.moments.means, recipe.moments.deviations)
+    return start.ended(last, table, recipe)
+
+
+def prepared_alone(source: MatrixSource, rule: Rule) -> PreparedTable:
+    """A table whose columns are this party's alone (split columns): every joint number is its own."""
+    (found,) = play_together([prepare(source, replace(rule, shared_by=1), Seed(bytes(32)))])
+    return found
 
 
 def play_together(scripts: Sequence[Script]) -> list[PreparedTable]:
     """All parties' scripts played in one process, with sums in the clear."""
-    answer: Answer | None = None
+    answer: Float | None = None
     while True:
-        asks: list[Ask] = []
+        asks: list[AskSum] = []
         results: list[PreparedTable] = []
         for script in scripts:
             try:
                 asks.append(next(script) if answer is None else script.send(answer))
             except StopIteration as end:
                 results.append(end.value)
-        if results and asks:
-            raise DataError("parties ask for different sums", "give every party the same rule")
+        if (results and asks) or any(
+            (ask.what, ask.vector.shape) != (asks[0].what, asks[0].vector.shape) for ask in asks
+        ):
+            raise DataError("parties ask for different sums", "give every party the same rule and the same columns")
         if results:
             return results
-        answer = _answered(asks)
+        answer = np.asarray(np.sum([ask.vector for ask in asks], axis=0))
 
 
-def _answered(asks: Sequence[Ask]) -> Answer:
-    first = asks[0]
-    if any(type(ask) is not type(first) or ask.what != first.what for ask in asks):
-        raise DataError("parties ask for different sums", "give every party the same rule and the same columns")
-    if isinstance(first, AskSum):
-        return np.asarray(np.sum([ask.vector for ask in asks if isinstance(ask, AskSum)], axis=0))
-    if isinstance(first, AskUnion):
-        return categories.union([ask.digests for ask in asks if isinstance(ask, AskUnion)])
-    return tuple(sorted({text for ask in asks if isinstance(ask, AskShare) for text in ask.texts}))
+@dataclass(frozen=True, repr=False)
+class _Start:
+    """A party's table with its columns told apart: numbers, text, and the outcome of a formula."""
+
+    source: MatrixSource
+    numbers: MatrixSource
+    text: tuple[str, ...]
+    gaps: Gaps
+
+    @classmethod
+    def of(cls, source: MatrixSource, rule: Rule) -> "_Start":
+        parsed, names, text = rule.parsed, names_of(source), rule.text
+        wanted = names if parsed is None else parsed.variables
+        lacking = [name for name in (*wanted, *text) if name not in names]
+        if lacking:
+            by = "the formula reads" if parsed else "categories name"
+            raise DataError(f"the table has no column {listed(lacking)}, which {by}", "check its names")
+        strange = [name for name in wanted if name in source.text_names and name not in text]
+        if strange:
+            fix = "name it under categories, or leave it out (drop)"
+            fix = f"write C({strange[0]}) in the formula" if parsed else fix
+            raise DataError(f"column {listed(strange)} holds text, and nothing says what becomes of it", fix)
+        if not [name for name in wanted if name not in text]:
+            raise ConfigError("every column is a category", "a study needs a column of numbers too")
+        numbers = arranged(source, [name for name in wanted if name not in text])
+        found = missing.gaps(numbers)
+        if parsed is not None:
+            outcome = [name for name in parsed.outcome if name not in text]
+            counts = np.array([found.counts[found.names.index(name)] for name in outcome], np.int64)
+            missing.expect_no_gaps(Gaps(tuple(outcome), found.rows, counts), '"drop": a label is never filled in')
+        if not (rule.mean or rule.low_rank):
+            missing.expect_no_gaps(found)
+        return cls(source, numbers, text, found)
+
+    def encoded(self, recipe: Recipe, rule: Rule) -> MatrixSource:
+        """The numbers with their gaps filled and encoded columns after them, or what the formula makes of them."""
+        table = self.numbers
+        if recipe.fills is not None:
+            table = missing.Filled(table, recipe.fills.of(names_of(table)), recipe.fills.marked)
+        if recipe.completion is not None:
+            table = soft_impute.Completed(table, recipe.completion)
+        levels = {joint.name: joint for joint in recipe.levels}
+        if rule.parsed is not None:
+            gaps = {name: level for name in self.text if (level := rule.category(name).missing) is not None}
+            return FormulaTable(table, rule.parsed, levels, gaps)
+        if not self.text:
+            return table
+        each = (rule.category(name) for name in self.text)
+        codings = [Indicators(levels[one.name], one.reference, one.drop_first, one.missing) for one in each]
+        return SideBySide(table, encoded(arranged(self.source, self.text), codings))
+
+    def ended(self, last: MatrixSource, table: MatrixSource, recipe: Recipe) -> PreparedTable:
+        """``last`` with what goes with it; the outcome is that of ``table``, before any effect was removed."""
+        if not isinstance(table, FormulaTable) or not table.outcome_names:
+            return PreparedTable(last, recipe, self.gaps)
+        return PreparedTable(last, recipe, self.gaps, table.outcome(), table.outcome_names)
 
 
-def _expect_columns(table: MatrixSource, variables: Sequence[str]) -> None:
-    lacking = [name for name in variables if name not in names_of(table)]
-    if lacking:
-        raise DataError(f"the table has no column {listed(lacking)}, which the formula reads", "check its names")
-
-
-def _levels(
-    table: MatrixSource, text: Sequence[str], rule: Rule, key: Seed
-) -> Generator[Ask, Answer, dict[str, JointLevels]]:
-    """The joint levels of every text column that is not ordinal."""
-    rules = {each.name: each for each in rule.categories}
-    unknown = [name for name in rules if name not in text]
-    if unknown:
-        raise ConfigError(f"categories: column {listed(unknown)} is no text here", "name columns of text")
-    lacking = [] if rule.formula else [name for name in text if name not in rules]
-    if lacking:
-        raise DataError(
-            f"column {listed(lacking)} holds text, and nothing says what becomes of it",
-            "name it under categories, or leave it out (drop)",
-        )
-    found = {}
-    for name in text:
-        each = rules.get(name, CategoryRule(name))
-        if each.order:
-            continue
-        own = categories.own_levels(table, name, each.missing)
-        every = yield AskUnion(f"levels of {name}", categories.level_digests(own, key))
-        counts = yield AskSum(f"counts of {name}", categories.contribution(own, key, _digests(every)))
-        agreed = categories.agree(name, _digests(every), _vector(counts), rule.minimum, rule.shared_by)
-        texts = yield AskShare(f"names of {name}", categories.texts_to_share(own, key, agreed))
-        found[name] = categories.named(agreed, key, _texts(texts))
+def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, list[JointLevels]]:
+    """The joint levels of every text column."""
+    found, most = [], rule.most_levels
+    for name in start.text:
+        own = categories.own_levels(start.source, name, rule.category(name).missing)
+        total = yield AskSum(f"levels of {name}", categories.sketch(own, key, most), whole=0)
+        agreed = categories.agree(name, level_sketch.read(total, most), rule.minimum, rule.shared_by)
+        texts = yield AskSum(f"names of {name}", categories.texts_to_add(own, key, agreed, most), whole=0)
+        found.append(categories.named(agreed, key, texts, most))
     return found
 
 
-def _filled(
-    numbers: MatrixSource, rule: Rule, report: FillReport
-) -> Generator[Ask, Answer, tuple[MatrixSource, tuple[str, ...]]]:
-    if rule.missing is Missing.ERROR:
-        missing.expect_no_gaps(report.gaps)
-    if rule.missing in (Missing.ERROR, Missing.DROP):
-        return numbers, ()
-    names, own = names_of(numbers), missing.totals(numbers)
-    answer = yield AskSum("totals and counts", own.vector())
-    joint = missing.Totals.of_vector(_vector(answer), len(names))
-    marked = joint.with_gaps(names) if rule.indicators else ()
-    fills = joint.means(names) if rule.missing is Missing.MEAN else np.full(len(names), rule.constant)
-    return missing.Filled(numbers, fills, marked), sites.scale_findings(names, own, joint)
+def _fills(start: _Start, rule: Rule) -> Generator[AskSum, Float, tuple[Fills | None, Filled | None, tuple[str, ...]]]:
+    if not rule.mean:
+        return None, None, ()
+    names, own = names_of(start.numbers), missing.totals(start.numbers)
+    answer = yield AskSum("totals and counts", own.vector(), whole=len(names))
+    joint = missing.Totals.of_vector(answer, len(names))
+    joint.expect_enough(names, rule.minimum)
+    marked = joint.with_gaps(names) if rule.indicators is True else tuple(rule.indicators or ())
+    lost = Filled(int(joint.rows), len(names), int(len(names) * joint.rows - joint.present.sum()))
+    return Fills(names, joint.means(names), marked), lost, sites.scale_findings(names, own, joint)
 
 
-def _with_codes(
-    table: MatrixSource, filled: MatrixSource, text: Sequence[str], rule: Rule, levels: dict[str, JointLevels]
-) -> MatrixSource:
-    """The filled numbers with encoded columns after them."""
-    if not text:
-        return filled
-    rules = {each.name: each for each in rule.categories}
-    codings: list[Coding] = []
-    for name in text:
-        each = rules[name]
-        if each.order:
-            codings.append(Ordinal(name, tuple(categories.ordinal(name, each.order).items())))
-        else:
-            codings.append(Indicators(levels[name], each.reference, each.drop_first, each.missing))
-    return SideBySide(filled, encoded(arranged(table, text), codings))
+def _completed(start: _Start, rule: Rule, how: LowRank) -> Generator[AskSum, Float, tuple[Completion, Filled]]:
+    """Soft-impute of the standardised numbers, in as many rounds as the plan has; refused where it still moves then."""
+    table, columns = start.numbers, start.numbers.shape[1]
+    names, own = names_of(table), missing.totals(table)
+    joint = missing.Totals.of_vector((yield AskSum("totals and counts", own.vector(), whole=columns)), columns)
+    joint.expect_enough(names, rule.minimum)
+    means = joint.means(names)
+    squares = yield AskSum("squares of entries", missing.squares(table, means), whole=columns)
+    deviations = np.sqrt(np.maximum(squares, 0.0) / joint.present)
+    deviations = np.where(deviations > 0, deviations, 1.0)
+    now = before = Completion(means, deviations, np.zeros((columns, columns)))
+    penalty = 0.0
+    for number in range(1, how.rounds + 1):
+        vector = soft_impute.contribution(table, now, before).vector()
+        total = yield AskSum(f"low rank, round {number}", vector, whole=vector.size)
+        summed = soft_impute.Contribution.of_vector(total, columns)
+        if number == 1:
+            penalty = how.penalty * float(np.sqrt(max(np.linalg.eigvalsh(summed.gram)[-1], 0.0)))
+        now, before = replace(now, W=soft_impute.shrinkage(summed.gram, penalty)), now
+    summed.expect_settled(_SETTLED, how.rounds)
+    return now, Filled(int(joint.rows), columns, int(columns * joint.rows - joint.present.sum()))
 
 
-def _site_effects(table: MatrixSource, rule: Rule, site: int, parties: int) -> Generator[Ask, Answer, MatrixSource]:
+def _site_effects(
+    table: MatrixSource, rule: Rule, recipe: Recipe
+) -> Generator[AskSum, Float, tuple[MatrixSource, Recipe]]:
     if rule.combat:
-        means = yield from _means(table, "means for ComBat")
-        design = combat.Design(site, parties, rule.preserve, means)
-        columns = table.shape[1] - len(rule.preserve)
-        first = yield AskSum("design of ComBat", combat.design_sums(table, design).vector())
-        model = combat.fit(combat.DesignSums.of_vector(_vector(first), design.size, columns), parties)
-        second = yield AskSum("residuals of ComBat", combat.residual_squares(table, design, model))
-        found = combat.adjustment(table, design, model, _vector(second))
-        table = combat.Harmonised(table, design, model, found)
+        joint = yield from _totals(table, "means for ComBat")
+        columns, products = table.shape[1] - len(rule.preserve), None
+        if rule.preserve:
+            own = combat.within_site(table, rule.preserve).vector()
+            total = yield AskSum("products for ComBat", own, whole=own.size)
+            products = sites.CovariateSums.of_vector(total, len(rule.preserve), columns)
+        model = combat.fit(products, rule.preserve, joint.means(names_of(table)), joint.rows)
+        squares = yield AskSum("squares for ComBat", combat.residual_squares(table, model), whole=columns)
+        found = combat.adjustment(table, model, squares)
+        table, recipe = combat.Harmonised(table, model, found), replace(recipe, model=model, adjustment=found)
     if rule.covariates:
-        means = yield from _means(table, "means for covariates")
-        own = sites.covariate_sums(table, rule.covariates, means)
-        total = yield AskSum("covariates", own.vector())
+        joint = yield from _totals(table, "means for covariates")
+        means = joint.means(names_of(table))
+        own = sites.covariate_sums(table, rule.covariates, means).vector()
+        total = yield AskSum("products of covariates", own, whole=own.size)
         columns = table.shape[1] - len(rule.covariates)
-        joint = sites.CovariateSums.of_vector(_vector(total), len(rule.covariates), columns)
-        table = sites.Residuals(table, rule.covariates, means, joint.coefficients(rule.covariates))
+        B = sites.CovariateSums.of_vector(total, len(rule.covariates), columns).coefficients(rule.covariates)
+        table = sites.Residuals(table, rule.covariates, means, B)
+        recipe = replace(recipe, partialled=Partialled(means, B))
     moments = None
     if Over.JOINT in (rule.centre, rule.scale):
-        means = yield from _means(table, "means for scaling")
-        squares = yield AskSum("squares for scaling", np.append(sites.squares(table, means), table.shape[0]))
-        vector = _vector(squares)
-        moments = Moments(means, sites.deviations(vector[:-1], float(vector[-1]), names_of(table)))
-    return sites.site_standardised(table, rule.centre, rule.scale, moments)
+        joint = yield from _totals(table, "means for scaling")
+        means, deviations = joint.means(names_of(table)), np.ones(table.shape[1])
+        if rule.scale is Over.JOINT:
+            squares = yield AskSum("squares for scaling", sites.squares(table, means), whole=table.shape[1])
+            deviations = sites.deviations(squares, joint.rows, names_of(table))
+        moments = Moments(means, deviations)
+    if (rule.centre, rule.scale) == (Over.NONE, Over.NONE):
+        return table, recipe
+    moments = sites.chosen_moments(table, rule.centre, rule.scale, moments)
+    return sites.Standardised(table, moments.means, moments.deviations), replace(recipe, moments=moments)
 
 
-def _means(table: MatrixSource, what: str) -> Generator[Ask, Answer, Float]:
-    answer = yield AskSum(what, missing.totals(table).vector())
-    names = names_of(table)
-    return missing.Totals.of_vector(_vector(answer), len(names)).means(names)
-
-
-def _vector(answer: Answer) -> Float:
-    if isinstance(answer, tuple):
-        raise DataError("a sum was answered with texts", "stop and ask")
-    return np.asarray(answer, dtype=np.float64)
-
-
-def _digests(answer: Answer) -> Digests:
-    if isinstance(answer, tuple) or answer.dtype != np.uint8:
-        raise DataError("levels were answered with something else", "stop and ask")
-    return np.asarray(answer, dtype=np.uint8)
-
-
-def _texts(answer: Answer) -> tuple[str, ...]:
-    if not isinstance(answer, tuple):
-        raise DataError("names of levels were answered with numbers", "stop and ask")
-    return answer
+def _totals(table: MatrixSource, what: str) -> Generator[AskSum, Float, missing.Totals]:
+    columns = table.shape[1]
+    answer = yield AskSum(what, missing.totals(table).vector(), whole=columns)
+    return missing.Totals.of_vector(answer, columns)

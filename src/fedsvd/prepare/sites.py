@@ -63,19 +63,26 @@ def own_moments(source: MatrixSource, ddof: int = 0) -> Moments:
     return Moments(means, deviations(squares(source, means), own.rows, names, ddof))
 
 
-def site_standardised(
-    source: MatrixSource, centre: Over, scale: Over, joint: Moments | None = None, ddof: int = 0
-) -> MatrixSource:
-    """The table less means and divided by deviations, each of all sites, of this one, or not at all."""
+def chosen_moments(source: MatrixSource, centre: Over, scale: Over, joint: Moments | None, ddof: int = 0) -> Moments:
+    """What is subtracted from and divided by: means and deviations of all sites, of this one, or none."""
     own = own_moments(source, ddof) if Over.SITE in (centre, scale) else None
     if joint is None and Over.JOINT in (centre, scale):
         raise ConfigError("joint means or deviations are asked for, and none were agreed", "sum them first")
     of = {Over.SITE: own, Over.JOINT: joint, Over.NONE: None}
-    zeros, ones = np.zeros(source.shape[1]), np.ones(source.shape[1])
     from_means, from_deviations = of[centre], of[scale]
-    shift = zeros if from_means is None else from_means.means
-    factor = ones if from_deviations is None else from_deviations.deviations
-    return source if centre is scale is Over.NONE else Standardised(source, shift, factor)
+    shift = np.zeros(source.shape[1]) if from_means is None else from_means.means
+    factor = np.ones(source.shape[1]) if from_deviations is None else from_deviations.deviations
+    return Moments(shift, factor)
+
+
+def site_standardised(
+    source: MatrixSource, centre: Over, scale: Over, joint: Moments | None = None, ddof: int = 0
+) -> MatrixSource:
+    """The table less means and divided by deviations, each of all sites, of this one, or not at all."""
+    if centre is scale is Over.NONE:
+        return source
+    moments = chosen_moments(source, centre, scale, joint, ddof)
+    return Standardised(source, moments.means, moments.deviations)
 
 
 class Standardised(Derived):

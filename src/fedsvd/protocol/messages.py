@@ -80,6 +80,22 @@ class RowsAgree(Message):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class IdHashes(Message):
+    """Keyed hashes of single ids, one batch of this user's set, to be matched; the key is the users'."""
+
+    batch: int
+    hashed: Ring  # (rows, 2)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CommonRows(Message):
+    """One batch of the places, in this user's set, of the records that all users have; empty places behind them."""
+
+    batch: int
+    places: Ring  # (rows,)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class SumShare(Message):
     """One user's padded share of one batch of a sum, with its tag; the first of a session commits to its data."""
 

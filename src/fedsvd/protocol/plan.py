@@ -19,7 +19,8 @@ from fedsvd.linalg.widen import width
 from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
-from fedsvd.protocol.tasks import FACTORS, JOINED, Check, Item, Mode, Rule, Scheme, Split, Task, Trust
+from fedsvd.protocol.steps import PlannedStep
+from fedsvd.protocol.tasks import FACTORS, JOINED, Align, Check, ComponentRule, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
@@ -44,7 +45,7 @@ class SessionPlan:
     counts: tuple[int, ...]  # columns n_i of X_i, user by user
     release: tuple[Item, ...]
     components: int | None = None
-    rule: str = ""  # how many components are taken at home, once all of U and S are known; "" for all that are released
+    components_by: str = ""  # the rule by which users take some at home, once all of U and S are known
     centre: bool = False  # for regression: fit an intercept
     unit_variance: bool = False
     full_matrices: bool = False
@@ -62,6 +63,9 @@ class SessionPlan:
     reason: str = ""  # why this scheme and this mode, in words
     check_ids: bool = False
     trust_rows: bool = False  # the study says that rows of split columns are in the same order: ids = "trust"
+    align: Align | None = None  # how records are matched: by this session, or by one before it
+    id_rule: str = ""  # how ids are normalised before they are matched, in words
+    least_overlap: int = 0  # fewer common records than this end a matching before any user has them
     check: Check = Check.NONE  # of the users' own parts
     certain_bound: bool = False  # B = c F, after an overflow of the usual bound
     glm: ModelPlan | None = None  # what a generalised linear model is, for its task
@@ -71,6 +75,8 @@ class SessionPlan:
     column_names: str = ""  # digest of the names of the columns, where rows are split and parties enlisted with it
     ticket: str = ""  # job and attempt, which prekeys are signed for
     prekeys: tuple[str, ...] = ()  # of users 1..k, in hex, where a TA deals (``keys.py``)
+    steps: tuple[PlannedStep, ...] = ()  # the sums of a preparation, in order
+    least_count: int = 0  # of a preparation: rarer levels are pooled, and no mean of fewer entries is taken
     protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:
@@ -82,8 +88,12 @@ class SessionPlan:
             raise ConfigError(fault, "give every party a table with both")
         if (self.glm is not None) != (self.task is Task.GLM):
             raise ConfigError("a plan of another task than its model", "plan it again")
+        if self.task is Task.MATCH and self.align is None:
+            raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
+        if len({step.name for step in self.steps}) < len(self.steps):
+            raise ConfigError("two steps of a preparation have one name", "name every column once")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
             raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")
@@ -142,7 +152,7 @@ class SessionPlan:
     @property
     def relay_bytes(self) -> int:
         """The longest content that user 1 may send to all users: U and S in mode A."""
-        return 8 * (self.M + 1) * self.planned_rank + 1024
+        return 1024 if self.task is Task.PREPARE else 8 * (self.M + 1) * self.planned_rank + 1024
 
     @property
     def rows_unchecked(self) -> bool:
@@ -175,6 +185,16 @@ class SessionPlan:
         return 0 if self.glm is None else self.glm.evaluations
 
     @property
+    def matches(self) -> bool:
+        """Whether this session matches records: its counts are the sizes of the users' sets, and m is 1."""
+        return self.task is Task.MATCH
+
+    @property
+    def opens_nothing(self) -> bool:
+        """Whether no matrix is added up or uploaded: predictions and matchings."""
+        return self.task in (Task.PREDICT, Task.MATCH)
+
+    @property
     def factors(self) -> bool:
         """Whether the CSP is asked for U and S."""
         return self.task in FACTORS
@@ -192,7 +212,7 @@ class SessionPlan:
     @property
     def permutes(self) -> bool:
         """Whether users add up tables whose columns they permuted (parallel analysis)."""
-        return self.rule == Rule.PARALLEL
+        return self.components_by == ComponentRule.PARALLEL
 
     @property
     def challenges(self) -> bool:

@@ -8,6 +8,7 @@ comes in batches of rows of the upper triangle. A sum with a receiver is opened 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.steps import StepKind
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Check, Item, Mode, Scheme, Task
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 
@@ -23,12 +24,15 @@ GRAM_STEP, FINE_STEP, CHECK_STEP = 126, 100, 70
 
 def planned_sums(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """Every sum of a session on this plan, in order."""
+    if plan.task is Task.PREPARE:
+        kinds = {StepKind.WIDE: _wide, StepKind.WHOLE: _whole}
+        return tuple(kinds[step.kind](step.name, step.size) for step in plan.steps)
     return (*sums_before(plan), *sums_after(plan))
 
 
 def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums up to the opening of a Gram matrix, or the upload (steps 3 and 5)."""
-    if plan.task is Task.PREDICT:
+    if plan.opens_nothing:
         return ()
     if plan.glm is not None:
         return tuple(each for number in range(1, plan.evaluations + 1) for each in evaluation_sums(plan, number))
@@ -89,7 +93,7 @@ def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
 
 def _checks(plan: SessionPlan) -> list[PlannedSum]:
     """Step 7: what is summed to check an answer of the CSP, before anything that depends on it is sent."""
-    if plan.mode is Mode.A or plan.task is Task.PREDICT:
+    if plan.mode is Mode.A or plan.opens_nothing:
         return []
     if plan.published:
         # Nothing is checked there; the total variance that shares are taken of is all the same an exact sum.
@@ -128,6 +132,10 @@ def gram_batches(M: int) -> tuple[int, ...]:
 
 def _wide(name: str, numbers: int) -> PlannedSum:
     return PlannedSum(name, SumKind.WIDE, even_batches(SumKind.WIDE, numbers), 1074)
+
+
+def _whole(name: str, numbers: int) -> PlannedSum:
+    return _total(name, numbers, step=0)
 
 
 def _total(name: str, numbers: int, step: int = FINE_STEP, receiver: int | None = None) -> PlannedSum:

@@ -12,6 +12,8 @@ class Task(StrEnum):
     LR = "lr"
     GLM = "glm"
     PREDICT = "predict"
+    MATCH = "match"  # which records all parties have, before a study on split columns
+    PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
     CCA = "cca"
     PCR = "pcr"
 
@@ -71,6 +73,7 @@ class Item(StrEnum):
     COEFFICIENTS = "coefficients"
     INTERCEPT = "intercept"
     SCORE = "score"  # R^2 and MSE, for the label holder alone
+    COMMON = "common records"  # which of its own records all parties have, for user i alone
     INFERENCE = "inference"  # standard errors, tests, covariance: with n and the means these are the joint Gram matrix
     ROBUST = "robust errors"  # a second covariance, from the sum of squared scores
     RIDGE_PATH = "ridge path"  # coefficients and cross-validation error of every penalty
@@ -83,6 +86,8 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.LR: (Item.COEFFICIENTS, Item.INTERCEPT),
     Task.GLM: (Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
     Task.PREDICT: (Item.SCORE,),
+    Task.MATCH: (Item.COMMON,),
+    Task.PREPARE: (),
     Task.CCA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
     Task.PCR: (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
 }
@@ -98,7 +103,7 @@ JOINED = (Task.LR, Task.PCR)
 """Tasks whose labels are further rows below the features, where rows are split."""
 
 
-class Rule(StrEnum):
+class ComponentRule(StrEnum):
     """How many components, found from the whole spectrum; a share of the variance is a rule too, spelt as a number."""
 
     MLE = "mle"  # Minka's likelihood
@@ -121,7 +126,7 @@ def share_in(rule: str) -> float | None:
 
 def is_rule(rule: str) -> bool:
     """Whether this text says how a number of components is found."""
-    return rule in tuple(Rule) or share_in(rule) is not None
+    return rule in tuple(ComponentRule) or share_in(rule) is not None
 
 
 class Robust(StrEnum):
@@ -146,6 +151,13 @@ class Ids(StrEnum):
 
     COMPARE = "compare"
     TRUST = "trust"
+
+
+class Align(StrEnum):
+    """How records of split columns are matched before a study (specification, section 9)."""
+
+    SERVER = "server"  # the CSP compares keyed hashes: it learns sizes and overlaps
+    ECDH = "ecdh"  # users blind points in turn: the CSP learns sizes
 
 
 class Write(StrEnum):

@@ -19,6 +19,7 @@ from fedsvd.statistics.families import family_named
 from fedsvd.statistics.model_table import GLModel, columns, model_from, values
 from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.ranking import area_under, brier
+from fedsvd.statistics.summary import Summary, glm_summary, multinomial_summary
 from fedsvd.statistics.undefined import is_array
 from fedsvd.types import Float
 
@@ -75,6 +76,26 @@ def models_of(result: PartyResult) -> tuple[GLModel, ...]:
         model_from(about, w[k], intercept, None if covariance is None else covariance[k])
         for k, about in enumerate(said)
     )
+
+
+def summaries(result: PartyResult) -> list[tuple[str, Summary]]:
+    """The table of each model, and what it predicts."""
+    if not result.facts.get("models"):
+        return []
+    names, target, classes = list(result.feature_names(result.plan.m)), result.targets[0], classes_of(result)
+    models, found = models_of(result), []
+    for k, model in enumerate(models):
+        if isinstance(model, MultinomialInference):
+            found.append((target, multinomial_summary(model, names, classes, target)))
+        else:
+            what = f"{target} = {classes[k]}" if len(models) > 1 else outcome(target, classes)
+            found.append((what, glm_summary(model, names, what)))
+    return found
+
+
+def outcome(target: str, classes: Sequence[str]) -> str:
+    """What a model of one target predicts: the second of two classes, or the target itself."""
+    return f"{target} = {classes[1]}" if len(classes) == 2 else target
 
 
 def own_rows(to: PartyResult, eta: Float, labels: Float | None) -> tuple[Float, Float | None, dict[str, Any]]:

@@ -24,7 +24,8 @@ from fedsvd.protocol.certificate import Accounts, Certificate, certificate_from
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, NAME, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.steps import PlannedStep, StepKind
+from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.results.folder import Table
 
 if TYPE_CHECKING:  # a plan is made, and shown, without any role
@@ -61,6 +62,7 @@ class PartyResult:
     tables: tuple[Table, ...] = ()
     files: Mapping[str, "VectorFile"] = field(default_factory=dict)  # written already, to be moved into the folder
     agreement: "Agreement | None" = None  # what all users and the CSP signed
+    before: Mapping[str, "Agreement"] = field(default_factory=dict)  # the same of sessions before the study, by task
 
     def __repr__(self) -> str:
         return f"PartyResult({self.job}, {self.task}, reader={self.reader})"
@@ -116,7 +118,7 @@ class PartyResult:
 
     def emptied(self) -> "PartyResult":
         """The same study without arrays, tables, facts: for what is computed from this result."""
-        return replace(self, arrays={}, facts={}, tables=(), files={}, agreement=None)
+        return replace(self, arrays={}, facts={}, tables=(), files={}, agreement=None, before={})
 
     def for_role(self, role: Party) -> "PartyResult":
         """What the CSP or the TA saw of this study: shapes, bytes and times; no array and no column name."""
@@ -204,7 +206,9 @@ def _plan(record: Mapping[str, Any]) -> SessionPlan:
         values[key] = kind(record[key])
     values["mode"] = None if record.get("mode") is None else Mode(record["mode"])
     values["glm"] = None if record.get("glm") is None else ModelPlan(**record["glm"])
+    values["align"] = None if record.get("align") is None else Align(record["align"])
     values["release"] = tuple(Item(item) for item in record["release"])
+    values["steps"] = tuple(PlannedStep(**{**step, "kind": StepKind(step["kind"])}) for step in record.get("steps", ()))
     for name in ("counts", "identities", "prekeys", "alphas"):
         values[name] = tuple(record.get(name, ()))
     return SessionPlan(**values)

@@ -1,5 +1,8 @@
 """``certificate.json``: what all users and the CSP signed of a study, in every results folder; written and verified.
 
+A study that matched records or prepared tables together first has one of that session too (``certificate-match.json``,
+``certificate-prepare.json``).
+
     format        fedsvd-certificate/2
     body          session, digest of the plan, roster by keys, data commitments, digest of what was released, checks
     signatures    of the body in canonical JSON by every user, and of its SHA-256 by the CSP; Ed25519, in hex
@@ -24,6 +27,9 @@ from fedsvd.sealing.sign import verify
 from fedsvd.storage import private
 
 CERTIFICATE = "certificate.json"
+BEFORE = "certificate-{}.json"
+"""Of a session before the study, by its task."""
+
 _LARGEST = 1 << 24
 _TEXT = (str,)
 _KEYS: dict[str, tuple[type, ...]] = {
@@ -43,7 +49,9 @@ class Signed:
     names: Mapping[str, str]  # of the same, where a kit has pinned their keys
 
 
-def save_certificate(folder: Path, agreement: Agreement, names: tuple[str, ...], local: Mapping[str, Any]) -> None:
+def save_certificate(
+    folder: Path, agreement: Agreement, names: tuple[str, ...], local: Mapping[str, Any], file_name: str = CERTIFICATE
+) -> None:
     """Write ``certificate.json``; ``local`` is the writer's own account, which no one signed."""
     record = {
         "format": FORMAT,
@@ -51,7 +59,7 @@ def save_certificate(folder: Path, agreement: Agreement, names: tuple[str, ...],
         "signatures": {party: signature.hex() for party, signature in agreement.signatures.items()},
         "local": {"parties": list(names), **local},
     }
-    with private.new_file(folder / CERTIFICATE) as file:
+    with private.new_file(folder / file_name) as file:
         file.write(json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.prepare.at_home import HomeReport
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
 from fedsvd.results import canonical_tables, component_tables, model_table, regression_table
@@ -45,10 +46,10 @@ SHARED = {
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
     Split.HORIZONTAL: (
-        *("constant_columns", "total_energy", "inference", "ridge", "choice", "components"),
+        *("constant_columns", "total_energy", "inference", "ridge", "preparation", "choice", "components"),
         *model_table.FACTS,
     ),
-    Split.VERTICAL: ("ranks", "wilks", "no_tests"),
+    Split.VERTICAL: ("preparation", "ranks", "wilks", "no_tests"),
 }
 
 
@@ -65,6 +66,8 @@ class Data(Protocol):
     def ids(self) -> NDArray[Any] | None: ...
     @property
     def prepared(self) -> HomeReport | None: ...
+    @property
+    def matched(self) -> MatchReport | None: ...
 
 
 def shared_result(about: PartyResult, computed: Any, data: Data) -> PartyResult:
@@ -86,8 +89,12 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
     to = _shared(to, computed, data.ids)
     if data.ids is not None:
         to = to.adding({"row_ids": np.asarray(data.ids, np.str_)})
+    if data.matched is not None:
+        to = to.adding(facts={"matching": data.matched.record()})
     if data.prepared is not None:
         to = to.adding(facts={"prepared": data.prepared.record()})
+        if data.prepared.recipe is not None:
+            to = to.adding(facts={"recipe": data.prepared.recipe.record()})
     if isinstance(computed, FactorsResult) and computed.verified is not None:
         to = to.adding(facts={"verified": asdict(computed.verified)})
     match computed:

@@ -41,7 +41,7 @@ from fedsvd.results.folder import (
     save_table,
 )
 from fedsvd.results.result import ACCOUNT, FORMAT, PartyResult, result_from
-from fedsvd.results.signed_certificate import CERTIFICATE, save_certificate
+from fedsvd.results.signed_certificate import BEFORE, CERTIFICATE, save_certificate
 from fedsvd.results.tables import SHARED, by_sample, shared_part
 from fedsvd.results.vector_files import move_into
 from fedsvd.storage import private
@@ -100,6 +100,8 @@ def collect(
             # A table of the rows has their ids in it, and was made again above.
             if path.suffix in (".csv", ".parquet") and path.stem in SHARED[first.split] and path.stem != "left_vectors":
                 shutil.copy2(path, folder / path.name)
+        for path in source.glob(BEFORE.format("*")):
+            shutil.copy2(path, folder / path.name)
         shutil.copy2(source / CERTIFICATE, folder / CERTIFICATE)
         _write(folder, shared, draw, only_as_npy)
         for role in (party for party in shared.plan.parties if party in _ROLE_FOLDERS):
@@ -179,6 +181,8 @@ def _write(folder: Path, result: PartyResult, draw: Draw | None, only_as_npy: Se
     """One reader's result; ``only_as_npy`` are arrays whose tables were too long before."""
     if result.agreement is not None:
         save_certificate(folder, result.agreement, result.names, result.certificate.record())
+    for task, agreement in result.before.items():
+        save_certificate(folder, agreement, result.names, {}, BEFORE.format(task))
     record = result.record()
     if not result.of_a_role:
         record["only_as_npy"] = [*only_as_npy, *_save_contents(folder, result)]

@@ -36,6 +36,7 @@ from fedsvd.service.records import (
     WatchedJob,
     Word,
 )
+from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.calls import LARGEST_CALL
 from fedsvd.wire.reader import malformed
 
@@ -96,6 +97,7 @@ class Wait(About):
 
 class Enlist(About):
     attempt: Count
+    stage: Stage = Stage.STUDY
     facts: EnlistedFacts
 
 
@@ -105,6 +107,7 @@ class Report(About):
 
 class Ended(About):
     attempt: Count
+    stage: Stage = Stage.STUDY
     failure: Failure | None = None
 
 

@@ -4,12 +4,13 @@
 
 A study that runs again shows the same data under new masks, and every repetition shows a little more; so an approval
 ends when the job has finished here, or after as many failed attempts as the policy allows. An attempt counts from the
-first sum on; one that failed while keys were exchanged does not, nor does the one that is repeated under the certain
-bound (FSVD-301).
+first sum on, whichever of its stages that is in; one that failed while keys were exchanged does not, nor does the one
+that is repeated under the certain bound (FSVD-301).
 """
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -20,18 +21,20 @@ from fedsvd.policy.earlier_studies import Brought
 from fedsvd.service.enlist import plain_id
 from fedsvd.service.records import JobRecord
 from fedsvd.storage import private
+from fedsvd.studies.job_stages import Stage
 
 _BEFORE_ANY_SUM = ("new", "keys", "seeding", "checking")
 
 
 @dataclass(frozen=True)
 class Begun:
-    """One attempt at a job that began here."""
+    """One session of an attempt at a job that began here."""
 
     attempt: int
     when: str
     certain: bool  # under the certain bound
     counts: bool  # False for one that failed before any sum
+    stage: str = Stage.STUDY  # the session of it that began
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,12 @@ class Approval:
         """Attempts that count; the one that the certain bound repeats does not."""
         counted = [attempt for attempt in self.attempts if attempt.counts]
         repeated = {attempt.certain for attempt in counted} == {False, True}
-        return len(counted) - repeated
+        # An attempt has one session of each stage; a CSP that shows the same one twice asks for one more attempt.
+        sessions = Counter((attempt.attempt, attempt.stage) for attempt in counted)
+        attempts = {number: 0 for number, _ in sessions}
+        for (number, _), times in sessions.items():
+            attempts[number] = max(attempts[number], times)
+        return sum(attempts.values()) - repeated
 
     @property
     def history(self) -> str:
@@ -60,10 +68,15 @@ class Approval:
             return f"approved {self.when}, finished here {self.finished}: its results stay, new ones go next to them"
         if not self.attempts:
             return ""
-        return f"approved {self.when}, {len(self.attempts)} attempt(s) failed here, of which {self.failed} count"
+        began = len({one.attempt for one in self.attempts})
+        return f"approved {self.when}, {began} attempt(s) failed here, of which {self.failed} count"
 
-    def expect_unspent(self, failed_attempts: int) -> None:
-        """Raise ``ApprovalSpent`` where the owner must be asked again."""
+    def expect_unspent(self, failed_attempts: int, record: JobRecord | None = None) -> None:
+        """Raise ``ApprovalSpent`` where the owner must be asked again; earlier stages of this attempt did not fail."""
+        if record is not None:
+            passed = [(record.attempt, str(stage)) for stage in record.stage.earlier]
+            rest = tuple(one for one in self.attempts if (one.attempt, one.stage) not in passed)
+            return replace(self, attempts=rest).expect_unspent(failed_attempts)
         again = "look at what happened, then approve it again: fedsvd job approve"
         if self.finished:
             raise ApprovalSpent(f"job {self.job[:8]} has already run here, and its approval is spent", again)
@@ -113,14 +126,17 @@ class Approvals:
 
     def begin(self, record: JobRecord) -> None:
         """A session of this attempt begins; until it is known to have failed early, it counts."""
-        begun = Begun(record.attempt, _now(), record.certain_bound, counts=True)
+        begun = Begun(record.attempt, _now(), record.certain_bound, counts=True, stage=str(record.stage))
         self._change(record, lambda approval: replace(approval, attempts=(*approval.attempts, begun)))
 
     def fail(self, record: JobRecord, stage: str) -> None:
         """This attempt failed; one that failed before any sum does not count."""
 
         def forgiven(approval: Approval) -> Approval:
-            attempts = (replace(one, counts=one.counts and one.attempt != record.attempt) for one in approval.attempts)
+            failed = record.attempt, record.stage  # its earlier stages, which had sums, count as they did
+            attempts = (
+                replace(one, counts=one.counts and (one.attempt, one.stage) != failed) for one in approval.attempts
+            )
             return replace(approval, attempts=tuple(attempts))
 
         if stage in _BEFORE_ANY_SUM:

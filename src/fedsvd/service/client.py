@@ -98,13 +98,13 @@ class CspClient:
         return self.ask(api.WAIT, api.Wait(id=id, seconds=seconds, seen=seen))
 
     def enlist(self, job: JobRecord, facts: EnlistedFacts) -> JobRecord:
-        return self.ask(api.ENLIST, api.Enlist(id=job.id, attempt=job.attempt, facts=facts))
+        return self.ask(api.ENLIST, api.Enlist(id=job.id, attempt=job.attempt, stage=job.stage, facts=facts))
 
     def report(self, id: str, progress: Progress) -> None:
         self.ask(api.REPORT, api.Report(id=id, progress=progress))
 
     def ended(self, job: JobRecord, failure: Failure | None = None) -> JobRecord:
-        return self.ask(api.ENDED, api.Ended(id=job.id, attempt=job.attempt, failure=failure))
+        return self.ask(api.ENDED, api.Ended(id=job.id, attempt=job.attempt, stage=job.stage, failure=failure))
 
     def resume(self, id: str) -> JobRecord:
         return self.ask(api.RESUME, api.About(id=id))

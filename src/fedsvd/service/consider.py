@@ -9,7 +9,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fedsvd.errors import NotAuthenticated, ReleaseRefused
 from fedsvd.identity.kit import check_peer
@@ -24,6 +26,7 @@ from fedsvd.service.records import EnlistedFacts, JobRecord
 from fedsvd.service.site import Site
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.job_file import Job
+from fedsvd.studies.job_stages import Stage
 from fedsvd.types import SessionId
 
 _NO_SESSION = SessionId("0" * 32)
@@ -59,6 +62,7 @@ class Considered:
     peers: tuple[Peer, ...]  # the CSP first
     data: Path | str | None = None
     plan: SessionPlan | None = None
+    before_it: tuple[SessionPlan, ...] = ()  # of the sessions before the study: matching, joint preparation
     assumed: tuple[str, ...] = ()  # parties whose shapes are not known yet
     found: tuple[Finding, ...] = ()
     doubts: tuple[str, ...] = ()  # about our own data, for its owner alone
@@ -123,15 +127,32 @@ def consider(site: Site, record: JobRecord, csp: bytes, certificates: Mapping[st
     if site.kit.identity.role is not KitRole.PARTY:
         return Considered(record, job, peers)
     path = site.data(job)
-    own = open_data(job, site.kit.identity.party_id, path, site.scratch(), site.rename())
-    plan = assumed_plan(job, site, own, record.enlisted, record.certain_bound)
+    where = path, site.scratch(), site.rename()
+    opened = partial(open_data, job, site.kit.identity.party_id, *where, link=site.link(job))
+    own = opened(alone=True)
+    known = record.enlisted if record.stage is Stage.STUDY else {}
+    plan = assumed_plan(job, site, own, known, record.certain_bound)
+    sessions = []
+    for stage in record.stages[:-1]:
+        known = record.enlisted if record.stage is stage else {}
+        sessions.append(assumed_plan(job, site, opened(stage=stage), known, stage=stage))
     others = [party_caller(party.name) for party in job.parties if party_caller(party.name) != site.caller]
     assumed = tuple(member.partition("/")[2] for member in others if member not in record.enlisted)
-    doubts = tuple(of_own(plan.task, own.data, job.study.label))
+    doubts = tuple(of_own(plan.task, own.data, job.targets))
     brought = site.compare(record, own, plan)
-    found = (*findings(plan, site.policy()), *brought.found, *_unlike(brought))
+    judged = dict.fromkeys(each for session in (*sessions, plan) for each in findings(session, site.policy()))
+    found = (*judged, *brought.found, *_unlike(brought))
     prepared = "" if own.data.prepared is None else str(own.data.prepared)
-    return Considered(record, job, peers, path, plan, assumed, found, doubts, brought, site.history(record), prepared)
+    about: dict[str, Any] = {
+        "data": path,
+        "plan": plan,
+        "before_it": tuple(sessions),
+        "assumed": assumed,
+        "found": found,
+    }
+    about |= {"assumed": assumed, "found": found, "doubts": doubts, "brought": brought}
+    about |= {"before": site.history(record), "prepared": prepared}
+    return Considered(record, job, peers, **about)
 
 
 def _unlike(brought: Brought) -> tuple[Finding, ...]:
@@ -146,11 +167,16 @@ def _unlike(brought: Brought) -> tuple[Finding, ...]:
 
 
 def assumed_plan(
-    job: Job, site: Site, own: OpenedData, enlisted: Mapping[str, EnlistedFacts], certain_bound: bool = False
+    job: Job,
+    site: Site,
+    own: OpenedData,
+    enlisted: Mapping[str, EnlistedFacts],
+    certain_bound: bool = False,
+    stage: Stage = Stage.STUDY,
 ) -> SessionPlan:
-    """The plan from our own shapes and those that are known; the rest taken to be as ours."""
-    ours = {site.caller: own.facts.also(site.facts())}
-    return plan_of(job, {**_assumed(job, site.caller, own.facts), **enlisted, **ours}, _NO_SESSION, certain_bound)
+    """The plan of a stage from our own shapes and those that are known; the rest taken to be as ours."""
+    facts = {**_assumed(job, site.caller, own.facts), **enlisted, site.caller: own.facts.also(site.facts())}
+    return plan_of(job, facts, _NO_SESSION, certain_bound, stage=stage)
 
 
 def agree(site: Site, considered: Considered, compared: Collection[str]) -> None:

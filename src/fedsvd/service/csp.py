@@ -108,7 +108,9 @@ class CspNode(CspHandlers):
         try:
             key = self._identity
             csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
-            plan = plan_of(job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.attempt_key), csp)
+            plan = plan_of(
+                job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.session_key), csp, job.stage
+            )
             self._allow(plan)
             machine = ServiceProvider(plan, self._store, self._engine.device, signer)
         except FedSVDError as error:
@@ -137,7 +139,7 @@ class CspNode(CspHandlers):
             now = self.jobs.get(job.id)
             if self._stopping.is_set() or now.state is JobState.STOPPED:
                 raise ConfigError("the job was stopped", "resume it, or submit it again")
-            if now.state is JobState.BROKEN or now.attempt != job.attempt:
+            if now.state is JobState.BROKEN or now.session_key != job.session_key:
                 raise _BrokenOff("this attempt was broken off by a member", "see the job's failures")
             progress.look()
 
@@ -168,7 +170,7 @@ class CspNode(CspHandlers):
         with self.jobs.changed:
             while not self._stopping.is_set() and not links.all_left:
                 now = self.jobs.get(job.id)
-                if now.state is not JobState.RUNNING or now.attempt != job.attempt:
+                if now.state is not JobState.RUNNING or now.session_key != job.session_key:
                     return
                 self.jobs.changed.wait(_LOOK)
 
@@ -187,7 +189,10 @@ class CspNode(CspHandlers):
             # A member that is done has disconnected and is not missed: the TA leaves first of all. What it dealt stays
             # valid, so a party that has not come yet is waited for, like one that has not enlisted.
             late = links.absent - {TA} if plan.trust is Trust.AUTHORITY else set()
-            done = {roster[caller] for caller in self.jobs.get(job.id).finished}
+            now = self.jobs.get(job.id)
+            if now.session_key != job.session_key:
+                return  # all members have ended this stage
+            done = {roster[caller] for caller in now.finished}
             try:
                 links.expect_signs_of_life(self._patience, but=late | done, grace=self._grace)
             except FedSVDError as error:
@@ -202,7 +207,7 @@ class CspNode(CspHandlers):
     def _account(self, job: JobRecord) -> None:
         """All members are done: what we saw of this job is written, in a thread of its own, for our own operator."""
         seen = self._verified.pop(job.id, None)
-        if seen is None or self._write_account is None:
+        if job.state is not JobState.DONE or seen is None or self._write_account is None:
             return
         # A report takes seconds to draw, and a handler that draws answers no one meanwhile.
         thread = threading.Thread(target=self._account_of, args=(job, *seen), daemon=True, name=f"account-{job.id}")
@@ -218,12 +223,12 @@ class CspNode(CspHandlers):
             _log.warning("job=%s the account of it was not written: %s", job.id, error)
 
     def _broken(self, job: JobRecord, failure: Failure) -> JobRecord:
-        """This attempt failed; one that another attempt has followed already changes nothing any more."""
+        """This attempt failed; a session that another one has followed already changes nothing any more."""
         with suppress(StorageError):  # a full disk must not make the others wait
             self._note("broken", job=job.id, who=failure.who, code=failure.code, stage=failure.stage)
         with self.jobs.changed:
             now = self.jobs.get(job.id)
-            if now.attempt != job.attempt:
+            if now.session_key != job.session_key:
                 return now
             overflow = failure.code == FixedPointOverflow.code
             again = overflow and not now.certain_bound and not now.over

@@ -8,23 +8,32 @@ anything is found out before a byte of data is touched.
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, PlanMismatch
 from fedsvd.identity.certificates import organisation_of
 from fedsvd.policy.earlier_studies import ORGANISATION
 from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
-from fedsvd.studies.job_data import feature_names, job_party_data, party_named
+from fedsvd.studies.job_data import feature_names, in_order, job_party_data, party_named, preparation_data
 from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.job_stages import Stage
+from fedsvd.studies.matching import after_matching, matched_party, matching_of
 from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
+from fedsvd.studies.stages import preparation_of
+from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.matching import MatchResult
 
 
 def party_caller(name: str) -> str:
@@ -51,14 +60,27 @@ class OpenedData:
     data: PartyData
     features: Sequence[str]
     facts: EnlistedFacts
+    before_matching: PartyData | None = None  # all records, where only those that are common are brought
+    unmatched: bool = False  # records are matched first, and which are common is not known yet
 
 
 def open_data(
-    job: Job, name: str, path: Path | str, scratch: Path | None = None, rename: Mapping[str, str] | None = None
+    job: Job,
+    name: str,
+    path: Path | str,
+    scratch: Path | None = None,
+    rename: Mapping[str, str] | None = None,
+    stage: Stage = Stage.STUDY,
+    recipe: Recipe | None = None,
+    alone: bool = False,
+    link: Path | str | None = None,
+    common: "MatchResult | None" = None,
 ) -> OpenedData:
-    """This party's table as the job wants it: prepared, labels and ids taken out, rows sorted by id where asked.
+    """This party's table as a stage of the job wants it: prepared, labels and ids taken out, rows sorted by id.
 
-    ``rename`` is this site's own: what its columns are called in studies.
+    ``rename`` is this site's own: what its columns are called in studies. ``recipe`` is what the parties came to
+    together before, where tables are prepared so; ``alone`` takes our own numbers for theirs, to be looked at.
+    ``link`` is this site's linkage map, ``common`` which of its records all parties have, where they are matched.
     """
     with party_named(name):
         ours = renamed(open_source(path, scratch=scratch), rename or {})
@@ -66,14 +88,25 @@ def open_data(
         study = job.study
         present = bool(set(study.label) & set(source.names or ()))
         here = brings_labels(study.task, study.split, name, present, study.label_party)
-        data = job_party_data(job, source, study.label_columns if here else (), feature_names(ours))
-        if data.ids is not None and study_of(job).check_ids:
+        labels = study.label_columns if here else ()
+        if stage is Stage.PREPARE:
+            data = preparation_data(job, source, labels, feature_names(ours))
+        else:
+            linkage = None if link is None else open_source(link, scratch=scratch)
+            data = job_party_data(job, source, labels, feature_names(ours), recipe, alone, linkage)
+        matches, whole = job.match.align is not None, data
+        if common is not None:
+            data = matched_party(data, common)
+        if data.ids is not None and (study_of(job).check_ids or matches):
             expect_distinct(data.ids, str(len(data.ids)))
         features = feature_names(data.table)
         rows, columns = data.table.shape
-        digest = _digest(features) if job.study.split is Split.HORIZONTAL else ""
-        facts = EnlistedFacts(rows=rows, columns=columns, label=here, features=digest)
-    return OpenedData(data, features, facts)
+        facts = EnlistedFacts(rows=rows, columns=columns, label=here)
+        if job.study.split is Split.HORIZONTAL:
+            facts = facts.also(EnlistedFacts(features=_digest(features), names=_digest(sorted(features))))
+    if not matches:
+        return OpenedData(data, features, facts)
+    return OpenedData(data, features, facts, None if common is None else whole, unmatched=common is None)
 
 
 def authority_deals(job: Job) -> bool:
@@ -95,9 +128,9 @@ def plain_id(id: str) -> str:
     return id
 
 
-def ticket_of(id: str, attempt: int) -> str:
-    """What a prekey is signed for: one attempt at one job."""
-    return f"{plain_id(id)}/{attempt}"
+def ticket_of(id: str, attempt: int, stage: Stage = Stage.STUDY) -> str:
+    """What a prekey is signed for: one session, a stage of an attempt at one job."""
+    return f"{plain_id(id)}/{attempt}" if stage is Stage.STUDY else f"{plain_id(id)}/{attempt}/{stage}"
 
 
 def plan_of(
@@ -107,30 +140,67 @@ def plan_of(
     certain_bound: bool = False,
     ticket: str = "",
     csp_identity: str = "",
+    stage: Stage = Stage.STUDY,
 ) -> SessionPlan:
     """The plan that follows from a job file and all members' facts; one without a ticket is for looking at."""
     names = [party.name for party in job.parties]
-    absent = [member for member in member_callers(job) if member not in enlisted]
+    needed = [member for member in member_callers(job) if stage is not Stage.MATCH or member.startswith("party/")]
+    absent = [member for member in needed if member not in enlisted]
     if absent:
         raise ConfigError(f"{absent[0]} has not enlisted", "stop and ask the CSP")
     facts = [enlisted[party_caller(name)] for name in names]
-    extents = {name: Extent(fact.rows, fact.columns, fact.features) for name, fact in zip(names, facts, strict=True)}
-    expect_fitting(job.study.split, extents)
+    digests = [fact.names if by_name(facts) else fact.features for fact in facts]
+    sizes = zip(names, facts, digests, strict=True)
+    if stage is not Stage.MATCH:
+        expect_fitting(job.study.split, {name: Extent(fact.rows, fact.columns, digest) for name, fact, digest in sizes})
     rows, columns = [fact.rows for fact in facts], [fact.columns for fact in facts]
     vertical = job.study.split is Split.VERTICAL
     shared, counts = (rows, columns) if vertical else (columns, rows)
-    identities = tuple(enlisted[member].signing for member in member_callers(job))
+    if stage is Stage.MATCH:
+        shared, counts = [1], rows  # sets of records, with one id each
+    identities = tuple(enlisted[member].signing for member in needed)
     if len(set(identities)) < len(identities):
         raise ConfigError("two members enlisted with one signing key", "one certificate serves one member")
-    holding = [fact.label for fact in facts]
-    holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
-    study = replace(study_of(job, holder), certain_bound=certain_bound)
+    study = replace(_study_of(job, stage, facts), certain_bound=certain_bound)
     plan = plan_study(study, shared[0], tuple(counts), session, identities).plan
-    names_digest = "" if vertical else facts[0].features
+    names_digest = "" if vertical else digests[0]
     plan = replace(plan, csp_identity=csp_identity, column_names=names_digest)
     if plan.trust is Trust.PEERS or not ticket:
         return plan
     return replace(plan, ticket=ticket, prekeys=tuple(fact.prekey for fact in facts))
+
+
+def _study_of(job: Job, stage: Stage, facts: Sequence[EnlistedFacts]) -> Study:
+    """What is computed at a stage."""
+    if stage is Stage.PREPARE:
+        found = preparation_of(job)
+        if found is None:
+            raise ConfigError("nothing of this job is prepared together", "stop and ask the CSP")
+        return found
+    names, holding = [party.name for party in job.parties], [fact.label for fact in facts]
+    holder = label_user(job.study.task, job.study.split, names, holding, job.study.label_party)
+    study = study_of(job, holder)
+    matching = matching_of(study)
+    if stage is Stage.STUDY:
+        return study if matching is None else after_matching(study)
+    if matching is None:
+        raise ConfigError("no records are matched in this job", "stop and ask the CSP")
+    return matching
+
+
+def by_name(facts: Iterable[EnlistedFacts]) -> bool:
+    """Whether tables have the same columns in different orders, as far as digests say: then all go by their names."""
+    known = list(facts)
+    return len({fact.features for fact in known}) > 1 and all(fact.names for fact in known)
+
+
+def in_joint_order(record: JobRecord, own: OpenedData) -> OpenedData:
+    """Our table with its columns in the order that the plan is for."""
+    parties = [fact for caller, fact in record.enlisted.items() if caller.startswith("party/")]
+    if record.job.study.split is not Split.HORIZONTAL or not by_name(parties):
+        return own
+    order = sorted(own.features)
+    return replace(own, data=in_order(own.data, order), features=order)
 
 
 def expect_same_plan(record: JobRecord) -> SessionPlan:
@@ -138,9 +208,10 @@ def expect_same_plan(record: JobRecord) -> SessionPlan:
     proposed = record.plan
     if proposed is None:
         raise PlanMismatch("the CSP shows no plan for this job", "stop and ask the CSP")
-    session, ticket = SessionId(proposed.session), ticket_of(*record.attempt_key)
+    session, ticket = SessionId(proposed.session), ticket_of(*record.session_key)
     # Whose key ``csp_identity`` is, the caller compares with what it pinned.
-    ours = plan_of(record.job, record.enlisted, session, proposed.certain_bound, ticket, proposed.csp_identity)
+    said = proposed.certain_bound, ticket, proposed.csp_identity
+    ours = plan_of(record.job, record.enlisted, session, *said, record.stage)
     if ours.digest != record.plan_digest:
         raise PlanMismatch("the CSP's plan is not the one that follows from the job", "stop and ask the CSP")
     return ours

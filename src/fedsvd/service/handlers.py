@@ -23,6 +23,7 @@ from fedsvd.service.jobs import Jobs
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, WatchedJob
 from fedsvd.storage.journal import AuditLog
 from fedsvd.studies.job_file import submitted_job
+from fedsvd.studies.job_stages import stages_of
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
@@ -63,7 +64,7 @@ class CspHandlers(ABC):
 
     @abstractmethod
     def _account(self, job: JobRecord) -> None:
-        """Every member is done."""
+        """Every member has ended a stage, or with the last of them the job."""
 
     def answer(self, caller: str, body: bytes) -> bytes:
         """The answer to one question; an error of ours is an answer, too, unless the caller may not ask at all."""
@@ -88,6 +89,7 @@ class CspHandlers(ABC):
             file=asked.file,
             submitter=caller,
             members=member_callers(job),
+            stage=stages_of(job)[0],
         )
         self._note("submitted", job=record.id, by=caller)
         return self.jobs.submit(record)
@@ -130,8 +132,8 @@ class CspHandlers(ABC):
 
     def _enlist(self, caller: str, asked: api.Enlist) -> JobRecord:
         with self.jobs.changed:  # the last member opens the session, and nothing comes in between
-            job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts)
-            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.members):
+            job = self.jobs.enlist(self.jobs.get(asked.id, caller).id, caller, asked.attempt, asked.facts, asked.stage)
+            if job.state is JobState.RECRUITING and set(job.enlisted) == set(job.needed):
                 job = self._open(job)
         self._note("enlisted", job=job.id, by=caller, attempt=asked.attempt)
         return job
@@ -143,14 +145,12 @@ class CspHandlers(ABC):
     def _ended(self, caller: str, asked: api.Ended) -> JobRecord:
         with self.jobs.changed:  # two members may end in the same instant
             job = self.jobs.get(asked.id, caller)
-            if job.attempt != asked.attempt or caller not in job.members:
+            if job.session_key != (job.id, asked.attempt, asked.stage) or caller not in job.needed:
                 return job
             if asked.failure is not None:
                 return self._broken(job, asked.failure.model_copy(update={"who": caller}))
-            finished = tuple(sorted({*job.finished, caller}))
-            done = set(finished) == set(job.members) and job.state is JobState.RUNNING
-            job = self.jobs.change(job.id, finished=finished, state=JobState.DONE if done else job.state)
-        if done:
+            job, all_ended = self.jobs.end(job.id, caller)
+        if all_ended:
             self._account(job)
         return job
 
@@ -181,7 +181,7 @@ class CspHandlers(ABC):
 
 
 def _version(job: JobRecord, progress: Mapping[str, Progress]) -> str:
-    counts = f"{job.state}/{job.attempt}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
+    counts = f"{job.state}/{job.attempt}/{job.stage}/{len(job.enlisted)}/{len(job.finished)}/{len(job.failures)}"
     said = "/".join(f"{who} {each.model_dump_json()}" for who, each in progress.items())
     return hashlib.sha256(f"{counts}/{said}".encode()).hexdigest()
 

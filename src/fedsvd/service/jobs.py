@@ -1,8 +1,9 @@
 """The jobs a CSP knows of: who must take part, who has enlisted, what became of each attempt.
 
 A job is submitted by a researcher, enlisted for by every party after its owner's approval, run as a session, and ends
-done, failed or stopped. An attempt that broke off can be resumed: the same job, a new session with fresh seeds. Every
-change is in the journal before it is answered, so a CSP that was killed knows what it was doing.
+done, failed or stopped. A job of several stages recruits again after each of them, for a session of its own. An attempt
+that broke off can be resumed: the same job from its first stage, in new sessions with fresh seeds. Every change is in
+the journal before it is answered, so a CSP that was killed knows what it was doing.
 """
 
 import threading
@@ -15,8 +16,9 @@ from pydantic import ValidationError
 from fedsvd.errors import ConfigError, NotAuthenticated, PeerLost, StorageError
 from fedsvd.protocol.certificate import Accounts, accounts_from
 from fedsvd.randomness.entropy import fresh_bytes
-from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress
+from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, PassedStage, Progress
 from fedsvd.storage.journal import Journal
+from fedsvd.studies.job_stages import Stage
 
 
 class Jobs:
@@ -85,16 +87,18 @@ class Jobs:
             except StorageError:
                 return self._put(job)
 
-    def enlist(self, id: str, caller: str, attempt: int, facts: EnlistedFacts) -> JobRecord:
-        """A member joins this attempt; once per attempt."""
+    def enlist(self, id: str, caller: str, attempt: int, facts: EnlistedFacts, stage: Stage = Stage.STUDY) -> JobRecord:
+        """A member joins this attempt; once for each of its stages."""
         with self.changed:
             job = self._jobs[id]
-            if caller not in job.members:
+            if caller not in job.needed:
                 raise NotAuthenticated(f"{caller} is not a member of this job")
-            if job.attempt == attempt and job.enlisted.get(caller) == facts:
+            asked = job.session_key == (id, attempt, stage)
+            if asked and job.enlisted.get(caller) == facts:
                 return job  # the answer was lost, and the question came again
-            if job.state is not JobState.RECRUITING or job.attempt != attempt:
-                raise ConfigError(f"job {job.short} is not recruiting for attempt {attempt}", "look again")
+            if job.state is not JobState.RECRUITING or not asked:
+                where = f"attempt {attempt}" if stage is Stage.STUDY else f"attempt {attempt}, {stage}"
+                raise ConfigError(f"job {job.short} is not recruiting for {where}", "look again")
             return self._write(job.changed(enlisted={**job.enlisted, caller: facts}))
 
     def report(self, id: str, caller: str, progress: Progress) -> None:
@@ -114,8 +118,23 @@ class Jobs:
             job = self._jobs[id]
             if job.state is not JobState.BROKEN:
                 raise ConfigError(f"job {job.short} is {job.state}, not broken", "only broken jobs are resumed")
-            again = job.changed(state=JobState.RECRUITING, attempt=job.attempt + 1, enlisted={})
-            return self._write(again.changed(plan=None, plan_digest="", finished=(), failures=()))
+            first = job.passed[0].stage if job.passed else job.stage
+            return self._write(_recruiting(job.changed(attempt=job.attempt + 1, failures=(), passed=()), first))
+
+    def end(self, id: str, caller: str) -> tuple[JobRecord, bool]:
+        """A member has ended this stage, and whether all have: then they enlist for the next, or the job is done."""
+        with self.changed:
+            job = self._jobs[id]
+            job = job.changed(finished=tuple(sorted({*job.finished, caller})))
+            if set(job.finished) != set(job.needed) or job.state is not JobState.RUNNING:
+                return self._write(job), False
+            rest = job.stages[job.stages.index(job.stage) + 1 :]
+            if not rest:
+                return self._write(job.changed(state=JobState.DONE)), True
+            session = "" if job.plan is None else job.plan.session
+            passed = PassedStage(stage=job.stage, session=session, plan_digest=job.plan_digest)
+            self._progress.pop(id, None)
+            return self._write(_recruiting(job.changed(passed=(*job.passed, passed)), rest[0])), True
 
     def _write(self, job: JobRecord) -> JobRecord:
         """On disk first, then in memory."""
@@ -136,6 +155,11 @@ def accounts_sent(progress: Mapping[str, Progress]) -> Accounts:
         with suppress(ValueError):
             found = found.with_accounts(accounts_from(each.accounts()))
     return found
+
+
+def _recruiting(job: JobRecord, stage: Stage) -> JobRecord:
+    """The job as it waits for its members to enlist for a stage."""
+    return job.changed(state=JobState.RECRUITING, stage=stage, enlisted={}, plan=None, plan_digest="", finished=())
 
 
 def _read(said: object, journal: Journal) -> JobRecord:

@@ -120,6 +120,10 @@ class LocalFederation:
             data = job.data_of(party)
             path = json.dumps(str(data.absolute() if isinstance(data, Path) else data), ensure_ascii=False)
             text = f"{self._computing}[data]\n{json.dumps(job.study.name)} = {path}\n"
+            link = job.link_of(party)
+            if link is not None:
+                spelt = json.dumps(str(link.absolute() if isinstance(link, Path) else link), ensure_ascii=False)
+                text += f"[link]\n{json.dumps(job.study.name)} = {spelt}\n"
             if resumable is not None:
                 text = f"checkpoint = {json.dumps(str(resumable.path(job, party)), ensure_ascii=False)}\n{text}"
             private.replace(self._kits[party_caller(party.name)] / SITE, text.encode())

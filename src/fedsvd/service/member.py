@@ -5,7 +5,7 @@ that wait for theirs, compression passes half done, and the audit log.
 
 A party's prekey is made when it enlists, read once, when its session begins, and gone from then on. The private half
 must outlive the process: the authority seals to it and goes, and the party may be started only then. It is a file of
-mode 0600, one to each attempt at a job. A thief who takes it before the session, and has what the CSP relayed, learns
+mode 0600, one to each session of a job. A thief who takes it before the session, and has what the CSP relayed, learns
 what the authority knows of this session, the masks; pads, and with them single shares, stay hidden.
 """
 
@@ -27,9 +27,11 @@ from fedsvd.service.enlist import OpenedData, authority_deals, open_data, party_
 from fedsvd.service.failures import not_finished
 from fedsvd.service.owner import Owner
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord
+from fedsvd.service.stage_answers import StageAnswers
 from fedsvd.storage import private
 from fedsvd.storage.journal import AuditLog, Journal, Sessions
 from fedsvd.studies.doubts import of_own
+from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_client import Dialling
 
 _log = logging.getLogger(__name__)
@@ -42,33 +44,34 @@ class Prekeys:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def make(self, id: str, attempt: int) -> AgreementKey:
-        """The prekey of this attempt: a new one, or the one made before if the question comes again."""
-        path = self._path(id, attempt)
+    def make(self, id: str, attempt: int, stage: Stage = Stage.STUDY) -> AgreementKey:
+        """The prekey of this session: a new one, or the one made before if the question comes again."""
+        path = self._path(id, attempt, stage)
         private.private_folder(self._folder)
         if not path.exists():
             # Replaced in one step: half a key that a kill left behind would be a key of few bits.
             private.replace(path, Seed.fresh().reveal())
         return AgreementKey(Seed(private.read_secret(path)))
 
-    def take(self, id: str, attempt: int) -> AgreementKey:
-        """The prekey of this attempt, for the last time."""
-        path = self._path(id, attempt)
+    def take(self, id: str, attempt: int, stage: Stage = Stage.STUDY) -> AgreementKey:
+        """The prekey of this session, for the last time."""
+        path = self._path(id, attempt, stage)
         if not path.exists():
             raise LocalProtocolError("the prekey of this attempt is not here, or was used", "resume the job")
         secret = private.read_secret(path)
         private.erase(path)
         return AgreementKey(Seed(secret))
 
-    def erase_but(self, wanted: Collection[tuple[str, int]]) -> None:
-        """Erase the prekeys of attempts that will never begin."""
+    def erase_but(self, wanted: Collection[tuple[str, int, Stage]]) -> None:
+        """Erase the prekeys of sessions that will never begin."""
         wanted_names = {self._path(*key).name for key in wanted}
         for path in self._folder.glob(f"*{_SUFFIX}"):
             if path.name not in wanted_names:
                 private.erase(path)
 
-    def _path(self, id: str, attempt: int) -> Path:
-        return self._folder / f"{plain_id(id)}-{int(attempt)}{_SUFFIX}"
+    def _path(self, id: str, attempt: int, stage: Stage) -> Path:
+        stage_words = "" if stage is Stage.STUDY else f"-{stage}"
+        return self._folder / f"{plain_id(id)}-{int(attempt)}{stage_words}{_SUFFIX}"
 
 
 class Member:
@@ -91,10 +94,11 @@ class Member:
         self.engine = engine
         self.sessions = Sessions(Journal(state / "ledger.jsonl"))
         self.prekeys = Prekeys(state / "prekeys")
+        self.answers = StageAnswers(state / "answers")
         self._facts = facts
         self._state = state
         self._audit = AuditLog(state / "audit.jsonl")
-        self._opened: dict[str, OpenedData] = {}
+        self._opened: dict[str, tuple[object, OpenedData]] = {}
         self._failed: dict[tuple[str, int], Failure] = {}  # attempts, and what was reported of their end
 
     # --- enlisting ------------------------------------------------------------------------------------------------
@@ -116,14 +120,19 @@ class Member:
         """This party's data for a job, opened; nothing at an authority."""
         if not self.caller.startswith("party/"):
             return None
-        if record.id not in self._opened:
-            job = record.job
-            name = self.caller.partition("/")[2]
-            own = open_data(job, name, self.owner.data(job), self.scratch(), self.owner.rename())
-            for doubt in of_own(job.study.task, own.data, job.study.label):
-                _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
-            self._opened[record.id] = own
-        return self._opened[record.id]
+        job = record.job
+        # What a later stage is opened with was found in this attempt; one stage is the same at every attempt.
+        opened_for = record.session_key if len(record.stages) > 1 else record.id
+        if self._opened.get(record.id, ("",))[0] != opened_for:
+            name, recipe = self.caller.partition("/")[2], self.answers.recipe(record)
+            where = self.owner.data(job), self.scratch(), self.owner.rename()
+            link, common = self.owner.link(job), self.answers.common(record)
+            own = open_data(job, name, *where, record.stage, recipe, link=link, common=common)
+            if record.stage is Stage.STUDY:
+                for doubt in of_own(job.study.task, own.data, job.targets):
+                    _log.warning("role=%s job=%s %s", self.caller, record.id, doubt)
+            self._opened[record.id] = opened_for, own
+        return self._opened[record.id][1]
 
     def open_as_enlisted(self, record: JobRecord) -> OpenedData | None:
         """The same, when the session begins; another process may have enlisted, days ago."""
@@ -137,6 +146,7 @@ class Member:
     def close(self, record: JobRecord) -> None:
         """A job is done: nothing of it is needed any more."""
         self._opened.pop(record.id, None)
+        self.answers.erase(record.id)
         self.checkpoint(record).remove()
 
     def place(self, record: JobRecord) -> Party:
@@ -145,8 +155,8 @@ class Member:
         return user(names.index(self.caller) + 1)
 
     def _prekey(self, record: JobRecord) -> str:
-        key = self.prekeys.make(*record.attempt_key)
-        return spelt_prekey(key, self.place(record), ticket_of(*record.attempt_key), self.identity)
+        key = self.prekeys.make(*record.session_key)
+        return spelt_prekey(key, self.place(record), ticket_of(*record.session_key), self.identity)
 
     # --- what is written and reported -----------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from fedsvd.service.member import Member
 from fedsvd.service.member_session import take_part
 from fedsvd.service.owner import Owner
 from fedsvd.service.records import EnlistedFacts, JobRecord, JobState
+from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_client import Dialling, PinnedConnection
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class MemberNode:
         self._member = Member(caller, dialling, identity, facts, owner, Path(state), engine)
         self._stopping = threading.Event()
         self._client: CspClient | None = None
-        self._busy: dict[tuple[str, int], threading.Thread] = {}
+        self._busy: dict[tuple[str, int, Stage], threading.Thread] = {}  # by session
         self._marked: set[tuple[str, int]] = set()  # attempts that ended badly, and whose results say so
         self._reported: dict[str, str] = {}  # jobs that we cannot deal with, and why
 
@@ -85,7 +86,8 @@ class MemberNode:
     def _look(self, client: CspClient) -> None:
         records = client.jobs(under_way=True)
         under_way = [record for record in records if record.state in (JobState.RECRUITING, JobState.RUNNING)]
-        self._member.prekeys.erase_but([record.attempt_key for record in under_way])
+        self._member.prekeys.erase_but([record.session_key for record in under_way])
+        self._member.answers.erase_but([record.attempt_key for record in under_way])
         for record in records:
             try:
                 self._consider(client, record)
@@ -98,20 +100,20 @@ class MemberNode:
                     _log.warning("role=%s job=%s is left alone: %s", self.caller, record.id, why)
 
     def _consider(self, client: CspClient, record: JobRecord) -> None:
-        key = record.attempt_key
-        if self.caller not in record.members:
+        key = record.session_key
+        if self.caller not in record.needed:
             return
         if record.state in (JobState.BROKEN, JobState.STOPPED):
-            if key not in self._marked and not self._at_work(key[0]):
+            if record.attempt_key not in self._marked and not self._at_work(key[0]):
                 self._member.mark(client, record)
-                self._marked.add(key)
+                self._marked.add(record.attempt_key)
             return
         if key in self._busy:
             if not self._busy[key].is_alive():
                 self._member.report_again(client, record)
             return
         if self._at_work(key[0]):
-            return  # an earlier attempt is still going down, and shares our checkpoint
+            return  # an earlier session is still going down, and shares our checkpoint
         enlisted = self.caller in record.enlisted
         if enlisted is not (record.state is JobState.RUNNING) or not self._member.owner.approved(record):
             return  # enlisted, and others have not; or the CSP enlisted us for what our owner did not approve
@@ -119,15 +121,15 @@ class MemberNode:
             self._enlist(client, record)
             return
         full = client.job(record.id)  # the list has it in short
-        if (full.attempt_key, full.state) != (key, JobState.RUNNING):
+        if (full.session_key, full.state) != (key, JobState.RUNNING):
             return
         arguments = (self._member, full, self._stopping)
         thread = self._busy[key] = threading.Thread(target=take_part, args=arguments, daemon=True)
         thread.start()
 
     def _at_work(self, id: str) -> bool:
-        """Whether any attempt at this job is under way here."""
-        return any(of == id and thread.is_alive() for (of, _), thread in self._busy.items())
+        """Whether any session of this job is under way here."""
+        return any(of == id and thread.is_alive() for (of, _, _), thread in self._busy.items())
 
     def _enlist(self, client: CspClient, record: JobRecord) -> None:
         try:
@@ -135,5 +137,5 @@ class MemberNode:
         except TransportError:
             raise
         except FedSVDError as error:
-            self._busy[record.attempt_key] = _NO_THREAD
+            self._busy[record.session_key] = _NO_THREAD
             self._member.report_failure(client, record, error, "enlisting")

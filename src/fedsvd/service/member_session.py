@@ -10,26 +10,31 @@ from contextlib import suppress
 
 from fedsvd.cost.traffic import longest_message
 from fedsvd.data.hashed import hashed
-from fedsvd.engine.device import each_over
-from fedsvd.engine.player import Player
+from fedsvd.engine.device import cores, each_over
+from fedsvd.engine.parts import each_in_processes
+from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.linalg.pools import one_pool, threads
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.trusted_authority import TrustedAuthority
+from fedsvd.roles.user.matching import MatchResult
 from fedsvd.roles.user.role import User
 from fedsvd.roles.user.seeding import Inputs
 from fedsvd.service.client import CspClient
-from fedsvd.service.enlist import OpenedData, expect_same_plan
+from fedsvd.service.enlist import OpenedData, expect_same_plan, in_joint_order
 from fedsvd.service.member import Member
 from fedsvd.service.owner import Finished
 from fedsvd.service.progress import ProgressReporter
-from fedsvd.service.records import EnlistedFacts, JobRecord
+from fedsvd.service.records import EnlistedFacts, JobRecord, JsonObject
+from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.parties import oriented
 from fedsvd.studies.run import allocation
+from fedsvd.studies.stages import preparation_facts
 from fedsvd.transport.grpc_client import Dialled, PinnedConnection
 from fedsvd.transport.metered import Metered
 
@@ -85,6 +90,7 @@ class Attempt:
         if own is not None:
             reporter.stage("reading")
             member.owner.bring(record, own, plan)
+            own = in_joint_order(record, own)
         machine = self._machine = self._role(plan, own)
         member.owner.begin(record)
         member.note("began", job=record.id, attempt=record.attempt, session=plan.session)
@@ -94,18 +100,41 @@ class Attempt:
         self._transport.flush()
         if own is not None:
             assert isinstance(machine, User)
-            signed = machine.agreement, machine.salt
-            member.owner.write_result(Finished(record, plan, own, played, reporter.meter, *signed))
+            self._write(plan, own, played, machine)
         reporter.done(reporter.meter.accounts().accounts_record())
         self._client.ended(record)
         member.note("finished", job=record.id, session=plan.session)
         if own is None:
             _log.info("role=%s job=%s all sealed messages are left with the CSP", member.caller, record.id)
-        member.close(record)
+        if record.stage is record.stages[-1]:
+            member.close(record)
+
+    def _write(self, plan: SessionPlan, own: OpenedData, played: Played, machine: User) -> None:
+        """What this stage gave, on disk: the result of the study, or what the next stage needs."""
+        member, record = self._member, self._record
+        if record.stage is Stage.PREPARE:
+            recipe: Recipe = played.result.recipe
+            facts = preparation_facts(record.job.prepare, plan)
+            member.answers.write(record, {"recipe": recipe.record(), "facts": facts}, machine.agreement)
+            member.owner.write_salt(plan.session, machine.salt)
+            member.checkpoint(record).remove()  # of a table that was prepared by other numbers
+            for finding in recipe.findings:
+                _log.warning("role=%s job=%s %s", member.caller, record.id, finding)
+            return
+        if record.stage is Stage.MATCH:
+            found: MatchResult = played.result
+            positions: JsonObject = {"positions": found.positions.tolist(), "records": found.records}
+            member.answers.write(record, positions, machine.agreement)
+            member.owner.write_salt(plan.session, machine.salt)
+            member.checkpoint(record).remove()  # of other records, or of these in another order
+            member.owner.matched(record, len(found.positions))
+            return
+        signed = machine.agreement, machine.salt, member.answers.facts(record), member.answers.signed(record)
+        member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed))
 
     def _checked_plan(self) -> SessionPlan:
         """Our own plan from the facts in the record, once every member in it is who we pinned."""
-        for other in self._record.members:
+        for other in self._record.needed:
             self._member.owner.expect_known(other, self._record.enlisted.get(other, EnlistedFacts()))
         plan = expect_same_plan(self._record)
         self._client.now()  # so that we have the certificate of the CSP that answers
@@ -119,23 +148,29 @@ class Attempt:
             return TrustedAuthority(plan, Seed.fresh(), member.identity)
         place = member.place(record)
         dealt, engine = plan.trust is Trust.AUTHORITY, member.engine
-        source = hashed(oriented(plan, own.data), 0 if plan.by_rows else 1)
+        rule = record.job.prepare.joint if record.stage is Stage.PREPARE else None
+        source, last = oriented(plan, own.data), record.stage is Stage.STUDY
+        if last:  # a preparation reads text and gaps too, column by column, and a matching reads ids alone
+            source = hashed(source, 0 if plan.by_rows else 1)
+            source = read_ahead(source) if engine.cluster is None else source
         inputs = Inputs(
-            source=read_ahead(source) if engine.cluster is None else source,
+            source=source,
             identity=member.identity,
             secret=Seed.fresh(),
             labels=own.data.labels if plan.labels_apart else None,
             ids=own.data.ids,
             row_weights=own.data.row_weights,
             clusters=own.data.clusters,
-            prekey=member.prekeys.take(*record.attempt_key) if dealt else None,
-            sink=member.owner.own_part_sink(record, plan, place.index - 1),
-            checkpoint=member.checkpoint(record) if plan.compress else None,
+            prekey=member.prekeys.take(*record.session_key) if dealt else None,
+            sink=member.owner.own_part_sink(record, plan, place.index - 1) if last else None,
+            checkpoint=member.checkpoint(record) if plan.compress and last else None,
             allocate=allocation(plan, member.scratch()),
             progress=self._reporter.progress,
             device=engine.device,
             each=engine.each or each_over(threads()),
+            each_part=each_in_processes(cores()) if plan.matches else None,
             spread=None if engine.cluster is None else engine.cluster.factor,
+            rule=rule,
         )
         return User(place, plan, inputs)
 

@@ -1,9 +1,9 @@
 """The person, and the folder, behind a member: what a running party or authority asks of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from fedsvd.engine.player import Played
 from fedsvd.errors import FedSVDError
@@ -27,6 +27,8 @@ class Finished:
     meter: Meter
     agreement: Agreement | None = None  # the signed certificate
     salt: bytes = b""  # of our own data commitment in it
+    facts: Mapping[str, Any] = field(default_factory=dict)  # of its preparation
+    before: Mapping[str, Agreement] = field(default_factory=dict)  # signed in the sessions before, by their tasks
 
 
 class Owner(Protocol):
@@ -37,6 +39,9 @@ class Owner(Protocol):
 
     def data(self, job: Job) -> Path | str:
         """Where the data of this site for a job is."""
+
+    def link(self, job: Job) -> Path | str | None:
+        """Where the linkage map of this site for a job is; None where there is none."""
 
     def rename(self) -> Mapping[str, str]:
         """What columns are called in studies, by the names they have at this site."""
@@ -57,6 +62,9 @@ class Owner(Protocol):
     def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
         """The same when a session begins, for which the file may have changed; from now on it is an earlier study."""
 
+    def matched(self, record: JobRecord, common: int) -> None:
+        """So many of our records are common to all parties: from now on this is an earlier matching."""
+
     def expect_allowed(self, plan: SessionPlan) -> None:
         """Raise where the plan is below the owner's policy."""
 
@@ -68,6 +76,9 @@ class Owner(Protocol):
 
     def own_part_sink(self, record: JobRecord, plan: SessionPlan, i: int) -> Sink | None:
         """Where our own part of the result (we are user i, from 0) goes as it is made."""
+
+    def write_salt(self, session: str, salt: bytes) -> None:
+        """What opens our data commitment of a session to an auditor."""
 
     def write_result(self, finished: Finished) -> None:
         """Write the result; the approval is spent."""

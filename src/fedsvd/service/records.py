@@ -25,6 +25,7 @@ from pydantic import (
 from fedsvd.errors import FedSVDError, printable
 from fedsvd.protocol.certificate import ACCOUNTS
 from fedsvd.studies.job_file import MOST_PARTIES, Job, submitted_job
+from fedsvd.studies.job_stages import Stage, stages_of
 
 _LONGEST_WORD = 200  # characters of a stage, a name, a key
 _LONGEST_REASON = 500  # characters of a failure's text
@@ -70,6 +71,7 @@ class EnlistedFacts(_Partial):
     columns: Count = 0
     label: StrictBool = False  # whether the labels are here
     features: Compared = ""  # digest of the column names, where they must agree
+    names: Compared = ""  # the same of the names in their own order, whichever the table has them in
     prekey: Annotated[str, Field(max_length=1000)] = ""
 
     def also(self, other: "EnlistedFacts") -> "EnlistedFacts":
@@ -164,6 +166,14 @@ class ProposedPlan(Record):
     csp_identity: Compared = ""
 
 
+class PassedStage(Record):
+    """A session of this attempt that all members have ended."""
+
+    stage: Stage
+    session: Compared
+    plan_digest: Compared
+
+
 class JobRecord(Record):
     """One job as the CSP knows it; nothing in it is secret from its parties."""
 
@@ -174,6 +184,8 @@ class JobRecord(Record):
     members: Words  # callers that must enlist
     state: JobState = JobState.RECRUITING
     attempt: Count = 1
+    stage: Stage = Stage.STUDY  # which session members enlist for, or take part in
+    passed: tuple[PassedStage, ...] = ()  # the stages before it, in this attempt
     enlisted: dict[Word, EnlistedFacts] = {}
     plan: ProposedPlan | None = None
     plan_digest: Compared = ""
@@ -200,6 +212,29 @@ class JobRecord(Record):
             return ""
 
     @property
+    def needed(self) -> tuple[str, ...]:
+        """The members that take part in this stage: no authority deals for a matching."""
+        if self.stage is not Stage.MATCH:
+            return self.members
+        return tuple(member for member in self.members if member.startswith("party/"))
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """All stages of this job, in order."""
+        return stages_of(self.job)
+
+    @property
+    def in_stage(self) -> str:
+        """Which of its sessions a job is at, for people; empty for a job of one."""
+        try:
+            stages = self.stages
+        except FedSVDError:
+            return ""
+        if len(stages) < 2 or self.stage not in stages:
+            return ""
+        return f"session {stages.index(self.stage) + 1} of {len(stages)}, {self.stage}"
+
+    @property
     def over(self) -> bool:
         return self.state in (JobState.DONE, JobState.STOPPED)
 
@@ -207,6 +242,11 @@ class JobRecord(Record):
     def attempt_key(self) -> tuple[str, int]:
         """What names one attempt at this job."""
         return self.id, self.attempt
+
+    @property
+    def session_key(self) -> tuple[str, int, Stage]:
+        """What names one session of it: a stage of an attempt."""
+        return self.id, self.attempt, self.stage
 
     def changed(self, **values: Any) -> Self:
         """The same job with these values."""

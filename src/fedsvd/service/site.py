@@ -23,20 +23,20 @@ from fedsvd.identity.certificates import expect_here
 from fedsvd.identity.kit import Kit, check_peer
 from fedsvd.identity.names import Identity, KitRole
 from fedsvd.identity.pins import read_pins
-from fedsvd.policy.earlier_studies import Asked, Brought, EarlierStudies
-from fedsvd.policy.learned import full_outputs
+from fedsvd.policy.earlier_studies import Brought
 from fedsvd.policy.policy_file import POLICY, read_policy
-from fedsvd.policy.rules import Policy, organisation_findings
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import MANIFEST, mark_unfinished
-from fedsvd.service.approvals import Approval, Approvals, expect_covered
-from fedsvd.service.enlist import OpenedData, organisation, party_caller, plain_id
+from fedsvd.service.approvals import Approval, Approvals
+from fedsvd.service.enlist import OpenedData, plain_id
 from fedsvd.service.failures import OwnFailure, not_finished, read_failure, write_failure
 from fedsvd.service.jobs import accounts_sent
 from fedsvd.service.records import EnlistedFacts, JobRecord, Progress
 from fedsvd.service.site_file import SITE as SITE
 from fedsvd.service.site_file import SiteFile, read_site
+from fedsvd.service.site_memory import SiteMemory
 from fedsvd.storage import private
 from fedsvd.storage.toml import Reread
 from fedsvd.studies.job_file import Job
@@ -166,7 +166,7 @@ class Site:
     def expect_unspent(self, record: JobRecord) -> None:
         """The approval of this job is not used up."""
         if self.kit.identity.role is KitRole.PARTY and (approval := self._approval(record)) is not None:
-            approval.expect_unspent(self.policy().failed_attempts)
+            approval.expect_unspent(self.policy().failed_attempts, record)
 
     def data(self, job: Job) -> Path | str:
         """Where the data of this site for a job is; a text for data that is made, not read."""
@@ -176,6 +176,11 @@ class Site:
                 f"this site names no data for the job {job.study.name}", f'{SITE}: [data] default = "FILE"'
             )
         return located(path, self.kit.directory)
+
+    def link(self, job: Job) -> Path | str | None:
+        """Where the linkage map of this site for a job is; None where there is none, or nothing is matched."""
+        path = self.settings().link_for(job.study.name)
+        return None if path is None or job.match.align is None else located(path, self.kit.directory)
 
     def rename(self) -> dict[str, str]:
         """What columns are called in studies, by the names they have at this site."""
@@ -199,33 +204,19 @@ class Site:
 
     def compare(self, record: JobRecord, own: OpenedData, plan: SessionPlan | None = None) -> Brought:
         """This data, read and compared with that of all earlier studies."""
-        job, policy = record.job, self.policy()
-        roster = frozenset(organisation(record, party_caller(party.name)) for party in job.parties)
-        full = plan is not None and full_outputs(plan)
-        complete = all(party_caller(party.name) in record.enlisted for party in job.parties)
-        asked = Asked(plain_id(record.id), job.study.split, roster, full, complete)
-        brought = self._studies().compare(asked, own.data.remembered or own.data, policy)
-        found = () if plan is None or not complete else organisation_findings(plan, len(roster), policy)
-        return replace(brought, found=(*found, *brought.found))
+        return self._memory().compare(record, own, plan)
 
     def expect_fresh(self, record: JobRecord, own: OpenedData) -> None:
         """This data is what was approved, and gives nothing away with that of an earlier study."""
-        self._fresh(record, own, None)
+        self._memory().fresh(record, own, None, self._approval(record))
 
     def bring(self, record: JobRecord, own: OpenedData, plan: SessionPlan) -> None:
-        """The same, and from now on it is an earlier study; no other study of this site is compared meanwhile, or two
-        at once would each not know of the other."""
-        studies = self._studies()
-        with studies.alone():
-            studies.begin(self._fresh(record, own, plan))
+        """The same when a session begins; from now on it is an earlier study."""
+        self._memory().bring(record, own, plan, self._approval(record))
 
-    def _fresh(self, record: JobRecord, own: OpenedData, plan: SessionPlan | None) -> Brought:
-        """This data is what was approved, and gives no record or party away with that of an earlier study."""
-        brought, approval = self.compare(record, own, plan), self._approval(record)
-        expect_covered(approval, brought)
-        if approval is not None:
-            self._approvals().bring(approval, brought.source)
-        return brought
+    def matched(self, record: JobRecord, common: int) -> None:
+        """A matching came to its end, with so many common records."""
+        self._memory().matched(record, common)
 
     def begin(self, record: JobRecord) -> None:
         """This attempt counts."""
@@ -291,19 +282,24 @@ class Site:
             names=names,
             plan=plan,
             certificate=certificate_of(plan, computed, accounts(me, finished.meter, finished.played)),
-            targets=job.study.label,
-            id=job.study.id,
+            targets=job.targets,
+            id=job.study.id_name,
             why="as planned with the others",
             agreement=finished.agreement,
-            facts=job.study.about,
+            facts={**job.study.about, **finished.facts},
+            before=finished.before,
         )
         target = self._new_results(finished.record)
         write_result(target, party_result(about, me, computed, finished.own.data), draw=self.draw)
-        # Opened to an auditor, it shows what we brought; to others it would let guesses be tried.
-        salts = private.private_folder(self.state / "commitments")
-        private.replace(salts / f"{plan.session}.salt", finished.salt.hex().encode() + b"\n")
+        self.write_salt(plan.session, finished.salt)
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
+
+    def write_salt(self, session: str, salt: bytes) -> None:
+        """What opens our data commitment: to an auditor it shows what we brought, to others it would let guesses be
+        tried."""
+        salts = private.private_folder(self.state / "commitments")
+        private.replace(salts / f"{session}.salt", salt.hex().encode() + b"\n")
 
     def write_account(
         self, record: JobRecord, plan: SessionPlan, played: "Played", progress: Mapping[str, Progress]
@@ -335,8 +331,8 @@ class Site:
         """Why this attempt of a job failed here, if it did."""
         return read_failure(self._failure(record.id), record.attempt)
 
-    def _studies(self) -> EarlierStudies:
-        return EarlierStudies(self.state / "records")
+    def _memory(self) -> SiteMemory:
+        return SiteMemory(self.state / "records", self.kit.identity.party_id, self.policy(), self._approvals())
 
     def _approvals(self) -> Approvals:
         return Approvals(self.kit.directory / "approvals")

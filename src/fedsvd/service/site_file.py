@@ -10,6 +10,8 @@ address = "csp.example.org:7443"      # where to dial; the CSP itself has listen
 [data]
 default = "data/table.parquet"        # what a job reads
 three-hospitals = "data/other.csv"    # for the job of this name
+[link]
+default = "data/linkage.csv"          # a linkage map: our ids, and the entities they stand for; by job, as [data] is
 [rename]
 "Gewicht (kg)" = "weight"             # what a column of our tables is called in studies; no one else is sent it
 """
@@ -30,7 +32,7 @@ from fedsvd.studies.job_values import bytes_of
 from fedsvd.types import byte_size
 
 SITE = "site.toml"
-_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data], [rename]"
+_SETTINGS = "results, device, engine, memory, checkpoint, [csp] address or listen, [data], [link], [rename]"
 _EXAMPLE = "see docs/deployment.md for an example"
 _DATA = """\
 # results = "results"            # where results go, seen from this folder
@@ -75,7 +77,12 @@ class SiteFile(_Table):
     checkpoint: Text | None = None
     csp: CspPlace = CspPlace()
     data: dict[str, Text] = {}
+    link: dict[str, Text] = {}
     rename: dict[str, Text] = {}
+
+    def link_for(self, job: str) -> str | None:
+        """The linkage map for a job of this name; None where the site names none."""
+        return self.link.get(job) or self.link.get("default") or None
 
     def data_for(self, job: str) -> str | None:
         """What a job of this name reads; None where the site names nothing."""

@@ -20,23 +20,34 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.data.views import NumberedNames, Without
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
-from fedsvd.prepare.at_home import (
-    HomeReport,
-    HomeRule,
-    as_remembered,
-    by_text,
-    prepared_at_home,
-    renamed,
-    under_own_names,
-)
+from fedsvd.policy.rules import Policy
+from fedsvd.prepare.at_home import renamed, under_own_names
+from fedsvd.prepare.columns import arranged
 from fedsvd.prepare.derived import names_of
+from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Ids, Split, Task, Write
+from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_columns, with_classes
 from fedsvd.studies.job_faults import near
-from fedsvd.studies.job_file import Job, StudySection, study_of
-from fedsvd.studies.parties import Extent, PartyData, Problems, label_user, misfits
-from fedsvd.studies.party_rows import in_order, without_zero_weights
+from fedsvd.studies.job_file import Job, study_of
+from fedsvd.studies.matching import with_record_ids
+from fedsvd.studies.parties import (
+    Extent,
+    PartyData,
+    Problems,
+    label_user,
+    misfits,
+    one_order,
+    parties_named,
+)
+from fedsvd.studies.party_rows import some_rows, without_zero_weights
+from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.run import Outcome
+from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
+
+BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
+_AS_THEY_ARE = PrepareSection()
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,8 +62,16 @@ class Prepared:
     targets: tuple[str, ...]
     id: str | None = None
     write: Write = Write.NPY
-    prepare: tuple[str, ...] = ()  # what every party does to its table first
     about: Mapping[str, Any] = field(default_factory=dict)  # what a result says of its model
+    words: PrepareSection = _AS_THEY_ARE  # what is done to every table first
+    agreed: "Outcome | None" = None  # the session in which tables were prepared together
+    match: tuple[str, ...] = ()  # how records are matched, in sentences
+    by_name: bool = False  # columns were put in the order of their names
+
+    @property
+    def prepare(self) -> list[str]:
+        """What is done to every table first, in sentences."""
+        return [*self.match, *self.words.description(), *((BY_NAME,) if self.by_name else ())]
 
     @property
     def label_holder(self) -> str | None:
@@ -60,8 +79,8 @@ class Prepared:
         return self.names[self.study.label_user - 1] if self.study.label_user else None
 
 
-def prepare(job: Job, scratch: Path | None = None) -> Prepared:
-    """Open every party's data as the job says."""
+def prepare(job: Job, scratch: Path | None = None, policy: Policy | None = None) -> Prepared:
+    """Open every party's data as the job says; where it takes sums, in a session of all parties in this process."""
     problems = Problems()
     sources = _opened(job, scratch, problems)
     _note_unknown_names(job, sources, problems)
@@ -69,18 +88,28 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         # By itself: that ids are no numbers would only distract from it.
         expect_named_ids([source.without(_not_taken(job, source)) for source in sources.values()])
     holder = _label_user(job, sources, problems)
+    agreed, recipes = _agreed(job, sources, problems, scratch, policy)
     parties: dict[str, PartyData] = {}
     for i, party in enumerate(job.parties, start=1):
         if party.name in sources:
             with problems.of(party.name, str(party.data)):
                 labels = job.study.label_columns if not vertical(job) or holder == i else ()
-                data = job_party_data(job, sources[party.name], labels)
+                if agreed is None and preparation_of(job) is not None:
+                    continue  # what is wrong with the tables was noted
+                recipe, link = recipes.get(party.name), job.link_of(party)
+                linkage = None if link is None else open_source(link, scratch=scratch)
+                data = job_party_data(job, sources[party.name], labels, recipe=recipe, link=linkage)
                 parties[party.name] = replace(data, file=str(party.data))
     features = {name: feature_names(data.table) for name, data in parties.items()}
+    order = None
     if not vertical(job):
         extents = {name: Extent(*data.table.shape, features[name]) for name, data in parties.items()}
         for misfit in misfits(Split.HORIZONTAL, extents):
             problems.note(misfit)
+        order = None if problems or not parties else one_order(features)
+        if order is not None:
+            parties = {name: in_order(data, order) for name, data in parties.items()}
+            features = dict.fromkeys(features, order)
     study = study_of(job, holder)
     names = tuple(party.name for party in job.parties)
     if problems:  # the files are to be repaired in any case: say what else is wrong with them
@@ -92,12 +121,40 @@ def prepare(job: Job, scratch: Path | None = None) -> Prepared:
         names,
         tuple(parties.values()),
         tuple(features.values()),
-        job.study.label,
-        job.study.id,
+        job.targets,
+        job.study.id_name,
         job.study.write,
-        tuple(job.prepare.description()),
-        about=job.study.about,
+        job.study.about,
+        job.prepare,
+        agreed,
+        tuple(job.match.description(job.study.id_columns)),
+        order is not None,
     )
+
+
+def _agreed(
+    job: Job, sources: Mapping[str, MatrixSource], problems: Problems, scratch: Path | None, policy: Policy | None
+) -> tuple["Outcome | None", dict[str, Recipe]]:
+    """The session that prepares the tables together, and every party's recipe; nothing where none is needed."""
+    study, names = preparation_of(job), [party.name for party in job.parties]
+    if study is None:
+        return None, {}
+    homes: dict[str, PartyData] = {}
+    for party in job.parties:
+        if party.name in sources:
+            with problems.of(party.name, str(party.data)):
+                homes[party.name] = home_data(job, sources[party.name])
+    extents = {name: Extent(*home.table.shape, feature_names(home.table)) for name, home in homes.items()}
+    for misfit in misfits(Split.HORIZONTAL, extents):
+        problems.note(misfit)
+    if problems or len(homes) < len(names):
+        return None, {}
+    order = one_order({name: extent.features for name, extent in extents.items()})
+    if order is not None:
+        homes = {name: in_order(home, order) for name, home in homes.items()}
+    with parties_named(tuple(names)):
+        outcome = agree(study, list(homes.values()), scratch=scratch, policy=policy)
+    return outcome, dict(zip(names, recipes_of(outcome), strict=True))
 
 
 def expect_named_ids(sources: Sequence[MatrixSource]) -> None:
@@ -123,92 +180,99 @@ def party_data(
     sort: bool = False,
     classes: Sequence[str] = (),
     *,
+    outcome: Float | None = None,
     cluster: str | None = None,
     weights: str | None = None,
     offset: str | None = None,
 ) -> PartyData:
     """One party's table without labels and ids, and these separately; its rows in the order of their ids if asked.
 
-    Where the first label is one of these classes, it becomes the number of its class. Labels are less their offset.
+    Where the first label is one of these classes, it becomes the number of its class. The ``outcome`` of a formula is
+    the first label. Labels are less their offset.
     """
     aside = (*labels, *(name for name in (id, cluster, weights, offset) if name is not None))
     table = source.without([name for name in aside if name in (source.names or ())])
-    y = labels_in(source, labels, classes) if labels else None
+    named = labels_in(source, labels, classes if outcome is None else ()) if labels else None
+    found = [part for part in (outcome, named) if part is not None]
+    y = None if not found else found[0] if len(found) == 1 else np.hstack(found)
     if y is not None and offset is not None:
         y = y - labels_in(source, (offset,))
     ids = None if id is None else row_ids(source, id)
     groups = None if cluster is None else row_ids(source, cluster)
     prior = None if weights is None else labels_in(source, (weights,))[:, 0]
-    found = PartyData(table, y, ids, row_weights=prior, clusters=groups)
-    return in_order(found, np.argsort(ids, kind="stable")) if ids is not None and sort else found
+    data = PartyData(table, y, ids, row_weights=prior, clusters=groups)
+    return some_rows(data, np.argsort(ids, kind="stable")) if ids is not None and sort else data
 
 
 def job_party_data(
-    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+    job: Job,
+    source: MatrixSource,
+    labels: Sequence[str],
+    own_names: Sequence[str] | None = None,
+    recipe: Recipe | None = None,
+    alone: bool = False,
+    link: MatrixSource | None = None,
 ) -> PartyData:
     """One party's table, under its names in the study, as ``[prepare]`` and ``[job]`` want it.
 
-    ``own_names`` are those of the same columns at the site, where it remembers its studies.
+    ``own_names`` are those of the same columns at the site, where it remembers its studies. ``recipe`` is what the
+    parties came to together (``stages.py``), where tables are prepared so; ``alone`` where its own numbers will do.
+    ``link`` is the party's linkage map.
     """
-    study, words = job.study, job.prepare
-    beside: dict[str, Any] = {}
+    study, id, beside = job.study, job.study.id_name, _beside(job, source, labels)
     if study.task is Task.LR:
-        _expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
+        expect_columns(source, [name for name in (study.cluster, study.weights) if name is not None])
         labels = tuple(name for name in labels if name in study.label)
-        beside = {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if labels else None}
-    table, report = prepared_for(job, source, labels)
-    classes = tuple(map(str, range(len(study.classes)))) if _coded(job, source, labels) else study.classes
-    data = replace(party_data(table, labels, study.id, study.sort_by_id, classes, **beside), prepared=report)
-    data = without_zero_weights(data)
-    if own_names is None or not (words.rename or words.ordinal or words.constant):
-        return data
+    found = with_record_ids(job, source, link)
+    words, needed = with_classes(job, source, labels), needed_numbers(study, source, labels)
+    split = vertical(job)
+    made = prepared_for(words, found.table, needed, text_columns(study), alone or split, recipe, split)
+    classes = tuple(map(str, range(len(study.classes)))) if coded(job, source, labels) else study.classes
+    data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
+    data = without_zero_weights(replace(data, prepared=made.report, without_link=found.without_link))
+    return replace(data, remembered=_memory(job, source, found.table, labels, own_names))
+
+
+def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, Any]:
+    """The columns next to the labels of a linear regression: clusters, weights, an offset."""
+    study = job.study
+    if study.task is not Task.LR:
+        return {}
+    fitted = bool(labels or job.targets)
+    return {"cluster": study.cluster, "weights": study.weights, "offset": study.offset if fitted else None}
+
+
+def preparation_data(
+    job: Job, source: MatrixSource, labels: Sequence[str], own_names: Sequence[str] | None = None
+) -> PartyData:
+    """What one party brings to the session in which tables are prepared together."""
+    return replace(home_data(job, source), remembered=_memory(job, source, source, labels, own_names))
+
+
+def _memory(
+    job: Job,
+    source: MatrixSource,
+    identified: MatrixSource,
+    labels: Sequence[str],
+    own_names: Sequence[str] | None,
+) -> PartyData | None:
+    """The table as its site remembers it between studies, the same at every stage; None where it is as it is."""
+    study, words, id = job.study, job.prepare, job.study.id_name
+    if own_names is None or not (words.rename or words.rule.ordinal or words.constant or words.joint):
+        return None
     own = dict(zip(names_of(source), own_names, strict=True))
-    rule, needed = as_remembered(_with_classes(job, source, labels)), _needed(study, source, labels)
-    table = prepared_at_home(source, rule, needed, _texts(study), vertical(job), by_text).table
-    memory = without_zero_weights(party_data(table, labels, study.id, study.sort_by_id, **beside))
-    return replace(data, remembered=replace(memory, table=under_own_names(memory.table, own)))
+    beside = _beside(job, source, labels)
+    labels = tuple(name for name in labels if study.task is not Task.LR or name in study.label)
+    needed = needed_numbers(study, source, labels)
+    asked = with_classes(job, source, labels)
+    table = remembered(asked, identified, needed, text_columns(study), vertical(job))
+    memory = without_zero_weights(party_data(table, labels, id, study.sort_by_id, **beside))
+    return replace(memory, table=under_own_names(memory.table, own))
 
 
-def prepared_for(job: Job, source: MatrixSource, labels: Sequence[str]) -> tuple[MatrixSource, HomeReport | None]:
-    """A table as ``[prepare]`` wants it, and what was done to it; labels and ids are still read by their names."""
-    if job.prepare.asks_nothing:
-        return source, None
-    rule, needed = _with_classes(job, source, labels), _needed(job.study, source, labels)
-    home = prepared_at_home(source, rule, needed, _texts(job.study), vertical(job))
-    return home.table, home.report
-
-
-def _expect_columns(source: MatrixSource, names: Sequence[str]) -> None:
-    lacking = [name for name in names if name not in (source.names or ())]
-    if lacking:
-        fix = "every party needs it; rename what is called otherwise ([prepare] rename)"
-        raise ConfigError(f"there is no column {lacking[0]!r} here", fix)
-
-
-def _needed(study: StudySection, source: MatrixSource, labels: Sequence[str]) -> tuple[str, ...]:
-    """Columns of numbers that are no features: labels, and where this table has them an offset and weights."""
-    held = set(names_of(source))
-    return (*labels, *(name for name in study.at_side if name not in labels and name in held))
-
-
-def _texts(study: StudySection) -> tuple[str, ...]:
-    """Columns that may hold text and are no features: ids and clusters."""
-    return tuple(name for name in (study.id, study.cluster) if name is not None)
-
-
-def _coded(job: Job, source: MatrixSource, labels: Sequence[str]) -> bool:
-    """Whether preparation turns a label of text into the numbers of its classes."""
-    if not (job.study.classes and labels) or job.prepare.asks_nothing:
-        return False
-    return labels[0] in names_of(source) and source.column(labels[0]).dtype.kind not in "iuf"
-
-
-def _with_classes(job: Job, source: MatrixSource, labels: Sequence[str]) -> HomeRule:
-    """What ``[prepare]`` asks for; a label of text has its classes as an ordinal map."""
-    rule = job.prepare.rule
-    if not _coded(job, source, labels):
-        return rule
-    return replace(rule, ordinal=(*rule.ordinal, (labels[0], job.study.classes)))
+def in_order(data: PartyData, names: Sequence[str]) -> PartyData:
+    """A party's data with the columns of its table in this order."""
+    return data if feature_names(data.table) == tuple(names) else replace(data, table=arranged(data.table, names))
 
 
 def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
@@ -293,7 +357,8 @@ def _note_unknown_names(job: Job, sources: Mapping[str, MatrixSource], problems:
         return
     every = {name for source in sources.values() for name in names_of(source)}
     asked = [("rename", new) for new in job.prepare.rename.values()]
-    asked += job.prepare.rule.names if vertical(job) else ()
+    if vertical(job):
+        asked += [*job.prepare.rule.names, *(("categories", name) for name in job.prepare.categories)]
     for word, name in asked:
         if name not in every:
             fault = f"[prepare] {word}: no party has a column {name!r}"

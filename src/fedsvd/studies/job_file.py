@@ -8,7 +8,7 @@ lengths are limited: a submitted job is stored by the CSP and read by every memb
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,11 +26,13 @@ from pydantic import (
 
 from fedsvd.data.open import located
 from fedsvd.errors import ConfigError, printable
+from fedsvd.prepare.record_ids import BETWEEN
 from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
-from fedsvd.studies.job_values import TASKS, Bytes, Column, Columns, Components, Count, Name, Text, scheme_of
+from fedsvd.studies.job_values import TASKS, Bytes, Columns, Components, Count, IdColumns, Name, Text, scheme_of
 from fedsvd.studies.linear_section import LinearKeys
+from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.model_section import ModelKeys, model_of
 from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import ON_REQUEST, ONLY_FOR, Study, expect_legal, released
@@ -80,7 +82,7 @@ class StudySection(_Section, LinearKeys, ModelKeys):
     ) = None
     label: Columns = ()
     label_party: Name | None = None
-    id: Column | None = None
+    id: IdColumns | None = None
     sort_by_id: StrictBool = False
     ids: Annotated[Ids, BeforeValidator(lambda value: one_of(value, Ids))] = Ids.COMPARE
     alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
@@ -102,7 +104,7 @@ class StudySection(_Section, LinearKeys, ModelKeys):
         return {"split": str(Split.VERTICAL), **record} if cca else record
 
     @property
-    def rule(self) -> str:
+    def components_by(self) -> str:
         """How the number of components is found; "" where it is given, or all are asked for."""
         return self.components if isinstance(self.components, str) else ""
 
@@ -112,10 +114,20 @@ class StudySection(_Section, LinearKeys, ModelKeys):
         return (*self.label, *self.at_side)
 
     @property
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that a row's id is made of; none where rows have none."""
+        return () if self.id is None else (self.id,) if isinstance(self.id, str) else self.id
+
+    @property
+    def id_name(self) -> str | None:
+        """What the ids are read by: the id column, or the names of several with a sign between them."""
+        return BETWEEN.join(self.id_columns) or None
+
+    @property
     def asked(self) -> tuple[Item, ...] | None:
         """What is asked to be released: ``inference = true``, or a rule, is short for its place in ``release``."""
         more = (*((Item.INFERENCE,) if self.inference else ()), *self.more_released)
-        if self.rule and self.task is Task.PCA:
+        if self.components_by and self.task is Task.PCA:
             more = (*more, Item.SPECTRUM)
         if not more:
             return self.release
@@ -143,16 +155,18 @@ class AuthoritySection(_Section):
 
 
 class PartySection(_Section):
-    """``[[party]]``: who takes part; ``data`` on one machine only."""
+    """``[[party]]``: who takes part; ``data`` and ``link`` on one machine only."""
 
     name: Name
     data: Text | None = None
+    link: Text | None = None
 
 
 class _File(_Section):
     """A job file of fedsvd."""
 
     job: StudySection
+    match: MatchSection = MatchSection()
     prepare: PrepareSection = PrepareSection()
     masks: MasksSection = MasksSection()
     csp: CspSection = CspSection()
@@ -171,6 +185,12 @@ class Job:
     parties: tuple[PartySection, ...]
     folder: Path
     prepare: PrepareSection
+    match: MatchSection = field(default_factory=MatchSection)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What is predicted: the label columns, or what stands left of ~ in the formula."""
+        return self.prepare.targets or self.study.label
 
     def computed_with(self, device: str | None, engine: str | None) -> "Job":
         """The same job, with what the command line says its roles compute with."""
@@ -183,9 +203,14 @@ class Job:
             raise ConfigError(f"party {party.name} names no data", f'[[party]] name = "{party.name}", data = "FILE"')
         return located(party.data, self.folder)
 
+    def link_of(self, party: PartySection) -> Path | str | None:
+        """Where a party's linkage map is, on this machine; None where it has none."""
+        return None if party.link is None else located(party.link, self.folder)
+
 
 _SECTIONS: dict[str, type[BaseModel]] = {
     "job": StudySection,
+    "match": MatchSection,
     "prepare": PrepareSection,
     "masks": MasksSection,
     "csp": CspSection,
@@ -217,8 +242,10 @@ def job_from(record: Mapping[str, Any], folder: Path) -> Job:
         raise first_fault(fault, {name: list(section.model_fields) for name, section in _SECTIONS.items()}) from None
     _check_parties(file)
     _check_keys(file.job)
-    file.prepare.expect_fits(file.job.split)
-    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare)
+    file.match.expect_fits(file.job, [party.name for party in file.party if party.link is not None])
+    aligned = file.match.align is not None
+    file.prepare.expect_fits(file.job.split, file.job.task, file.job.label, file.job.intercept, aligned)
+    job = Job(file.job, file.masks, file.csp, file.authority, file.party, folder, file.prepare, file.match)
     expect_legal(replace(study_of(job), release=file.job.asked))  # as it is asked for, not as it was completed
     return job
 
@@ -230,7 +257,7 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         task=study.task,
         split=study.split,
         components=study.components if isinstance(study.components, int) else None,
-        rule=study.rule,
+        components_by=study.components_by,
         scheme=job.masks.scheme,
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
@@ -243,12 +270,15 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         chosen_by=study.choose_by,
         weighted=study.weights is not None and study.task is Task.LR,
         robust=study.robust,
-        targets=len(study.label) + (len(study.at_side) if study.task is Task.GLM else 0),
+        targets=len(job.targets) + (len(study.at_side) if study.task is Task.GLM else 0),
         label_user=label_user,
         block_size=job.masks.block_size or 0,
         memory=study.memory,
         check_ids=study.id is not None and vertical and study.ids is Ids.COMPARE,
         trust_rows=study.ids is Ids.TRUST,
+        align=job.match.align,
+        id_rule=job.match.record_ids(study.id_columns).text() if job.match.align else "",
+        least_overlap=job.match.least_overlap if job.match.align else 0,
         check=study.verify,
         glm=model_of(study) if study.task is Task.GLM else None,
     )
@@ -263,7 +293,7 @@ def submitted_job(file: Mapping[str, Any]) -> Job:
 def _submitted(text: str) -> Job:
     file = json.loads(text)
     for party in file.get("party") or ():
-        if isinstance(party, Mapping) and party.get("data") is not None:
+        if isinstance(party, Mapping) and (party.get("data") is not None or party.get("link") is not None):
             raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
     job = job_from(file, Path())
     _expect_shown(job)
@@ -281,6 +311,8 @@ def submitted_file(job: Job) -> dict[str, Any]:
         "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
         "party": [{"name": party.name} for party in job.parties],
     }
+    if not job.match.asks_nothing:
+        sections["match"] = job.match.model_dump(mode="json", exclude_defaults=True)
     if not job.prepare.asks_nothing:
         sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
     return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
@@ -289,8 +321,8 @@ def submitted_file(job: Job) -> dict[str, Any]:
 def _expect_shown(job: Job) -> None:
     """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
     study = job.study
-    texts = (*study.label, *study.model_texts, study.cluster or "", study.id or "", *job.prepare.texts)
-    for text in (*texts, study.device or "", study.engine or ""):
+    columns = (*study.label, *study.id_columns, *job.match.dates, *study.model_texts, study.cluster or "")
+    for text in (*columns, study.device or "", study.engine or "", *job.prepare.texts):
         if printable(text) != text:
             fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
             raise ConfigError(fault, "rename the column in every party's data")
@@ -326,7 +358,8 @@ def _check_keys(study: StudySection) -> None:
     vertical = study.split is Split.VERTICAL
     if study.task is Task.LSA and study.components is None:
         raise ConfigError("task 'lsa' needs a number of components", "components = 100, say")
-    named = [name for name in (*study.label, *study.at_side, study.cluster, study.id) if name is not None]
+    columns = (*study.label, *study.at_side, study.cluster, *study.id_columns)
+    named = [name for name in columns if name is not None]
     if len(set(named)) < len(named):
         raise ConfigError(
             "one column is named twice among label, weights, offset, cluster and id", "name different ones"

@@ -10,8 +10,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StrictInt, StringConstraints, WithJsonSchema
 
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import RENAMED, Rule, Scheme, Task, is_rule
+from fedsvd.protocol.tasks import RENAMED, ComponentRule, Scheme, Task, is_rule
 from fedsvd.studies.job_faults import one_of
+from fedsvd.studies.match_section import MOST_ID_COLUMNS
 
 TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM, Task.CCA, Task.PCR)
 SCHEMES = ("auto", *Scheme)
@@ -50,6 +51,11 @@ Columns = Annotated[
     Field(max_length=_MOST_LABELS),
     WithJsonSchema(_NAMES),
 ]
+IdColumns = Annotated[
+    Column | Annotated[tuple[Column, ...], Field(min_length=2, max_length=MOST_ID_COLUMNS)],
+    BeforeValidator(lambda value: value[0] if isinstance(value, list | tuple) and len(value) == 1 else value),
+    WithJsonSchema({"anyOf": [_ONE, {"type": "array", "items": _ONE, "minItems": 1, "maxItems": MOST_ID_COLUMNS}]}),
+]
 Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
 _AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}
 Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1, le=_LARGEST_COUNT), WithJsonSchema(_AMOUNT)]
@@ -60,14 +66,16 @@ def components_of(value: object) -> object:
     whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LARGEST_COUNT
     if whole or (isinstance(value, str | float) and is_rule(str(value))):
         return value if whole else str(value)
-    raise ValueError(f"a whole number from 1 up, a share of the variance between 0 and 1, or one of {', '.join(Rule)}")
+    raise ValueError(
+        f"a whole number from 1 up, a share of the variance between 0 and 1, or one of {', '.join(ComponentRule)}"
+    )
 
 
 _COUNTED = {
     "anyOf": [
         {"type": "integer", "minimum": 1},
         {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        {"enum": [str(rule) for rule in Rule]},
+        {"enum": [str(rule) for rule in ComponentRule]},
     ]
 }
 Components = Annotated[StrictInt | str, BeforeValidator(components_of), WithJsonSchema(_COUNTED)]

@@ -3,30 +3,50 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedsvd.errors import DataError, FedSVDError
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.parties import named as named
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.job_data import Prepared
-from fedsvd.studies.parties import Problems, expect_readable, expect_shapes
+from fedsvd.studies.matching import at_most_common, matching_of, run_stages
+from fedsvd.studies.parties import Problems, expect_readable, expect_shapes, parties_named
 from fedsvd.studies.planning import Planned
-from fedsvd.studies.run import Files, Outcome, Progress, plan_for, run_study
+from fedsvd.studies.run import Files, Outcome, Progress, plan_for
+from fedsvd.studies.stages import preparation_facts
+
+if TYPE_CHECKING:
+    from fedsvd.roles.user.agreement import Agreement
 
 
 def plan_job(prepared: Prepared) -> Planned:
     """The plan of this job; a session that will never be opened, so its id and identities are thrown away."""
     with parties_named(prepared.names):
         _expect_fitting(prepared)
-        planned, _ = plan_for(prepared.study, prepared.parties, Seed.fresh())
+        parties = prepared.parties if matching_of(prepared.study) is None else at_most_common(prepared.parties)
+        planned, _ = plan_for(prepared.study, parties, Seed.fresh())
         return planned
+
+
+def plan_matching(prepared: Prepared) -> Planned | None:
+    """The plan of the session that matches the records of this job; None where none are matched."""
+    study = matching_of(prepared.study)
+    if study is None:
+        return None
+    with parties_named(prepared.names):
+        expect_shapes(study, prepared.parties)
+        return plan_for(study, prepared.parties, Seed.fresh())[0]
 
 
 def _expect_fitting(prepared: Prepared) -> None:
     """The tables' shapes fit together; where not, what else is wrong with the tables is said at the same time."""
     try:
-        expect_shapes(prepared.study, prepared.parties)
+        study, parties = prepared.study, prepared.parties
+        if matching_of(study) is not None:
+            expect_shapes(matching_of(study) or study, parties)
+            parties = at_most_common(parties)
+        expect_shapes(study, parties)
     except FedSVDError as error:
         problems = Problems()
         problems.note(error)
@@ -46,7 +66,7 @@ def run_job(
 ) -> Outcome:
     """Run the job among its parties, all roles in this process, on this device or with this engine."""
     with parties_named(prepared.names):
-        return run_study(
+        return run_stages(
             prepared.study,
             prepared.parties,
             scratch=scratch,
@@ -63,6 +83,7 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
     # Imported here: a plan is made, and shown, without any role.
     from fedsvd.results.tables import party_result, shared_result
 
+    agreed = None if prepared.agreed is None else prepared.agreed.plan
     about = PartyResult(
         job=prepared.name,
         names=prepared.names,
@@ -72,15 +93,23 @@ def results_of(prepared: Prepared, outcome: Outcome) -> tuple[PartyResult, ...]:
         id=prepared.id,
         why=outcome.why,
         agreement=outcome.agreement,
-        facts=prepared.about,
+        before=_signed_before(prepared, outcome),
+        facts={**prepared.about, **preparation_facts(prepared.words, agreed)},
     )
-    users = zip(outcome.plan.users, outcome.parties, prepared.parties, strict=True)
+    brought = prepared.parties if outcome.matched is None else outcome.matched.parties
+    users = zip(outcome.plan.users, outcome.parties, brought, strict=True)
     roles = [party for party in outcome.plan.parties if party not in outcome.plan.users]
     return (
-        shared_result(about, outcome.parties[0], prepared.parties[0]),
+        shared_result(about, outcome.parties[0], brought[0]),
         *(party_result(about, me, computed, data) for me, computed, data in users),
         *(about.for_role(role) for role in roles),
     )
+
+
+def _signed_before(prepared: Prepared, outcome: Outcome) -> "dict[str, Agreement]":
+    """What all signed in the sessions before the study."""
+    sessions = (prepared.agreed, None if outcome.matched is None else outcome.matched.outcome)
+    return {str(each.plan.task): each.agreement for each in sessions if each is not None and each.agreement is not None}
 
 
 @contextmanager
@@ -94,15 +123,4 @@ def all_faults_named(prepared: Prepared) -> Iterator[None]:
     except DataError:
         with parties_named(prepared.names):
             expect_readable(prepared.parties)
-        raise
-
-
-@contextmanager
-def parties_named(names: tuple[str, ...]) -> Iterator[None]:
-    """Errors in this block call a party by its name, not by its number."""
-    try:
-        yield
-    except FedSVDError as error:
-        for each in (error, *error.problems):
-            each.fault = named(each.fault, names)
         raise

@@ -10,7 +10,7 @@ runs. A problem that is found is noted and the next party is looked at; at the e
 which they were found.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +22,9 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Stacked
 from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.model import ModelPlan
+from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import JOINED, LABELLED, Robust, Split, Task
 from fedsvd.statistics.families import family_named
@@ -71,8 +73,9 @@ class Problems:
             raise together(self._found) from None
 
 
-_ONE_ORDER = "columns = [...] under [prepare], or --columns, puts them in one order"
+_THESE = "columns = [...] under [prepare], or --columns, takes the columns that all have; rename calls them alike"
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
+_NAMES_SHOWN = 10
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,6 +90,8 @@ class PartyData:
     clusters: NDArray[Any] | None = None  # (samples,), where errors are robust to clusters
     file: str = ""  # where the table was read from, for texts about it
     prepared: HomeReport | None = None  # what was done to it at home; never sent
+    without_link: int = 0  # records that its linkage map does not know, and that are left out
+    matched: MatchReport | None = None  # how many of its records all parties have; never sent
     remembered: "PartyData | None" = None  # the same as the site itself calls and codes it, for its memory of studies
 
     def __repr__(self) -> str:
@@ -115,7 +120,9 @@ def expect_shapes(study: Study, parties: Sequence[PartyData]) -> None:
 
 
 def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVDError]:
-    yield from misfits(study.split, {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)})
+    if study.task is not Task.MATCH:  # whose tables have as many rows as they like
+        extents = {str(i): Extent(*party.table.shape) for i, party in enumerate(parties, start=1)}
+        yield from misfits(study.split, extents)
     if study.task in (Task.LR, Task.PREDICT) and study.split is Split.VERTICAL:
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
@@ -128,7 +135,7 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
                 _expect_target(study.glm, index, party)
             if study.task is Task.PREDICT:
                 _expect_weights(index, party)
-            if study.check_ids:
+            if study.check_ids or study.task is Task.MATCH:
                 _expect_ids(index, party)
         except FedSVDError as error:
             yield error
@@ -143,7 +150,7 @@ class Extent:
 
     rows: int
     columns: int
-    features: Sequence[str] = ()
+    features: Sequence[str] = ()  # in any order: a table is put in the order of the others
 
 
 def misfits(split: Split, extents: Mapping[str, Extent]) -> Iterator[ShapeError]:
@@ -152,19 +159,18 @@ def misfits(split: Split, extents: Mapping[str, Extent]) -> Iterator[ShapeError]
         return
     vertical = split is Split.VERTICAL
     what = "rows" if vertical else "columns"
-    (first, ours), *others = extents.items()
+    first = next(iter(extents))
     sizes = {name: extent.rows if vertical else extent.columns for name, extent in extents.items()}
     unequal = [name for name in sizes if sizes[name] != sizes[first]]
+    names = [] if vertical else _other_names({name: extent.features for name, extent in extents.items()})
     if unequal:
         listed = ", ".join(f"party {name} has {sizes[name]}" for name in (first, *unequal[:3]))
         more = f", and {len(unequal) - 3} more differ" if len(unequal) > 3 else ""
-        fix = f"give all parties the same {what}" + ("" if vertical else _only(ours, extents[unequal[0]]))
-        yield ShapeError(f"parties have different numbers of {what}: {listed}{more}", fix)
-    if vertical:
-        return
-    for name, extent in others:
-        if name not in unequal and extent.features != ours.features:
-            yield from _other_names(first, ours.features, name, extent.features)
+        fix = f"give all parties the same {what}" + (f". {_THESE}" if names else "")
+        fault = "; ".join([f"parties have different numbers of {what}: {listed}{more}", *names])
+        yield ShapeError(fault, fix)
+    elif names:
+        yield ShapeError(f"parties have different columns: {'; '.join(names)}", f"give all parties the same. {_THESE}")
 
 
 def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
@@ -174,25 +180,49 @@ def expect_fitting(split: Split, extents: Mapping[str, Extent]) -> None:
         raise together(found)
 
 
-def _other_names(first: str, ours: Sequence[str], name: str, theirs: Sequence[str]) -> Iterator[ShapeError]:
-    fix = "give every party the same columns in the same order"
-    if isinstance(ours, str) or isinstance(theirs, str):  # digests: which names differ is not known
-        fault = f"party {name} has columns of other names than party {first}, or in another order"
-        yield ShapeError(fault, f"{fix}. {_ONE_ORDER}")
-        return
-    places = [j for j, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other]
-    if places:
-        fault = f"{len(places)} of {len(ours)} columns of party {name} have other names than those of {first}"
-        yield ShapeError(fault, f"{fix}; the first that differs is {theirs[places[0]]!r}. {_ONE_ORDER}")
+def _other_names(features: Mapping[str, Sequence[str]]) -> list[str]:
+    """Which columns each party lacks, and which only some have; every party is named. Digests say that they differ."""
+    (first, ours), *others = features.items()
+    if any(isinstance(names, str) for names in features.values()):  # digests: which names differ is not known
+        unlike = [name for name, theirs in others if theirs != ours]
+        several = "have" if len(unlike) > 1 else "has"
+        return [f"party {_listed(unlike, str)} {several} columns of other names than party {first}"] if unlike else []
+    if max(map(len, features.values())) > _NAMES_COMPARED:
+        unlike = [name for name, theirs in others if not _alike(theirs, ours)]
+        return [f"party {_listed(unlike, str)} has other names than party {first}"] if unlike else []
+    holders: dict[str, list[str]] = {}
+    for party, names in features.items():
+        for name in names:
+            holders.setdefault(name, []).append(party)
+    lacking: dict[str, list[str]] = {}
+    surplus: dict[tuple[str, ...], list[str]] = {}
+    for name, held in holders.items():
+        if len(held) <= len(features) / 2:
+            surplus.setdefault(tuple(held), []).append(name)
+        else:
+            for party in features:
+                if party not in held:
+                    lacking.setdefault(party, []).append(name)
+    found = [f"party {party} has no column {_listed(names)}" for party, names in lacking.items()]
+    return [*found, *(f"only party {_listed(held, str)} has {_listed(names)}" for held, names in surplus.items())]
 
 
-def _only(ours: Extent, theirs: Extent) -> str:
-    """The first names that one side has and the other has not, for the end of a sentence."""
-    if isinstance(ours.features, str) or isinstance(theirs.features, str):
-        return ""
-    fewer, more = sorted((ours.features, theirs.features), key=len)
-    extra = [name for name in more if name not in set(fewer)][:3] if len(more) <= _NAMES_COMPARED else []
-    return f"; only one of the two has {', '.join(map(repr, extra))}" if extra else ""
+def _listed(names: Sequence[str], spelt: Callable[[str], str] = repr) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(map(spelt, names[:_NAMES_SHOWN])) + more
+
+
+def one_order(features: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
+    """The order of the columns for all parties, where they have the same ones in different orders: that of their names.
+
+    None where all have them in one order already.
+    """
+    first, *others = features.values()
+    return None if all(_alike(names, first) for names in others) else tuple(sorted(first))
+
+
+def _alike(theirs: Sequence[str], ours: Sequence[str]) -> bool:
+    return theirs == ours or (len(theirs) == len(ours) and all(a == b for a, b in zip(theirs, ours, strict=True)))
 
 
 # --- who holds the labels ---------------------------------------------------------------------------------------------
@@ -339,3 +369,14 @@ def expect_distinct(ids: NDArray[Any], whose: str) -> None:
     repeated = len(ids) - len(np.unique(ids.astype(np.str_)))
     if repeated:
         raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "keep one row for each id")
+
+
+@contextmanager
+def parties_named(names: tuple[str, ...]) -> Iterator[None]:
+    """Errors in this block call a party by its name, not by its number."""
+    try:
+        yield
+    except FedSVDError as error:
+        for each in (error, *error.problems):
+            each.fault = named(each.fault, names)
+        raise

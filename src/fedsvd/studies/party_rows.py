@@ -18,10 +18,10 @@ def without_zero_weights(party: PartyData) -> PartyData:
     if not len(present):
         fault = "Sample weights must contain at least one non-zero number, and all rows of a party have weight 0"
         raise ConfigError(fault, "leave the party out")
-    return in_order(party, present)
+    return some_rows(party, present)
 
 
-def in_order(party: PartyData, rows: NDArray[np.int64]) -> PartyData:
+def some_rows(party: PartyData, rows: NDArray[np.int64]) -> PartyData:
     """These rows of a party, with all that goes with them."""
     return replace(
         party,

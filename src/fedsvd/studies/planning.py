@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from fedsvd.errors import ConfigError, ReleaseRefused, StorageError, warn_caller
 from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK, Form
 from fedsvd.policy.rules import Policy, findings
+from fedsvd.prepare.rule import Rule, planned_steps
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import (
     FACTORS,
     LABELLED,
     RELEASED_BY_DEFAULT,
     ChosenBy,
+    ComponentRule,
     Item,
     Mode,
-    Rule,
     Scheme,
     Split,
     Task,
@@ -59,6 +60,8 @@ def plan_study(
     expect_legal(study)
     if len(counts) > _MOST_USERS:
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
+    if study.rule is not None:
+        return _plan_preparation(study, study.rule, m, counts, session, identities)
     needed = _needed_by_sums(study, m, counts)
     memory = study.memory or max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
@@ -74,22 +77,36 @@ def plan_study(
     return Planned(_with_masks(plan) if scheme is Scheme.MASK else plan, why)
 
 
+def _plan_preparation(
+    study: Study, rule: Rule, m: int, counts: tuple[int, ...], session: SessionId, identities: tuple[str, ...]
+) -> Planned:
+    """The plan of a joint preparation: sums that the parties open, and nothing else."""
+    steps = planned_steps(rule, m)
+    if not steps:
+        raise ConfigError("nothing of this preparation takes a sum", "prepare the tables at home")
+    why = "the parties open every sum themselves"
+    plan = _session_plan(study, m, counts, Scheme.SUM, Mode.A, study.memory or DEFAULT_MEMORY)
+    return Planned(
+        replace(plan, session=session, reason=why, identities=identities, steps=steps, least_count=rule.minimum), why
+    )
+
+
 def _session_plan(
     study: Study, m: int, counts: tuple[int, ...], scheme: Scheme, mode: Mode | None, memory: int
 ) -> SessionPlan:
     """A plan of these shapes, for no session yet."""
-    paper = scheme is Scheme.PAPER
+    paper, matches = scheme is Scheme.PAPER, study.task is Task.MATCH
     return SessionPlan(
         session=SessionId("00" * 16),
         task=study.task,
         split=study.split,
         scheme=scheme,
-        trust=Trust.AUTHORITY if paper else study.trust,
+        trust=Trust.PEERS if matches else Trust.AUTHORITY if paper else study.trust,
         m=m,
         counts=counts,
         release=study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task],
         components=_components(study, m, counts),
-        rule=study.rule,
+        components_by=study.components_by,
         centre=study.task in (Task.PCA, *LABELLED) if study.centre is None else study.centre,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
@@ -106,6 +123,9 @@ def _session_plan(
         mode=mode,
         check_ids=study.check_ids,
         trust_rows=study.trust_rows,
+        align=study.align,
+        id_rule=study.id_rule,
+        least_overlap=study.least_overlap,
         check=study.check,
         certain_bound=study.certain_bound,
         glm=study.glm,
@@ -127,7 +147,7 @@ def _components(study: Study, m: int, counts: tuple[int, ...]) -> int | None:
 
 def _expect_permutable(study: Study, scheme: Scheme, m: int, memory: int, needed: int) -> None:
     """Refuse parallel analysis where no party opens Gram matrices, or a table has no space to be permuted in."""
-    if study.rule != Rule.PARALLEL or scheme is Scheme.SUM:
+    if study.components_by != ComponentRule.PARALLEL or scheme is Scheme.SUM:
         return
     if needed > memory:
         raise StorageError(
@@ -145,7 +165,7 @@ def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
     regression = study.task in LABELLED
     columns = regression and study.split is Split.VERTICAL
-    if study.task is Task.PREDICT or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
+    if study.task in (Task.PREDICT, Task.MATCH) or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
         return 0
     if m + study.targets > _LONGEST_SUMMED and not regression and study.scheme != Scheme.SUM:
         return 0
@@ -159,7 +179,8 @@ def other_family(study: Study, planned: Planned) -> Planned | None:
     """The same study in the other family, for comparison; None where only one of them can do it."""
     plan = planned.plan
     other = {Scheme.SUM: Scheme.MASK, Scheme.MASK: Scheme.SUM}.get(plan.scheme)
-    if other is None or plan.task in (Task.PREDICT, Task.GLM) or plan.stacks_labels or plan.M > _LONGEST_SUMMED:
+    only_one = plan.opens_nothing or plan.stacks_labels or plan.task is Task.GLM
+    if other is None or only_one or plan.M > _LONGEST_SUMMED:
         return None
     try:
         return plan_study(replace(study, scheme=str(other), mode=None), plan.m, plan.counts, plan.session)
@@ -187,8 +208,8 @@ def guard(plan: SessionPlan, policy: Policy) -> None:
 def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, needed: int) -> tuple[Scheme, str]:
     """The family, by the rule of the specification's section 1, and the reason."""
     split_columns = study.split is Split.VERTICAL
-    if study.task is Task.PREDICT:
-        return Scheme.MASK, "a prediction opens no matrix"
+    if study.task in (Task.PREDICT, Task.MATCH):
+        return Scheme.MASK, f"a {'prediction' if study.task is Task.PREDICT else 'matching'} opens no matrix"
     if study.task is Task.LR and split_columns:
         if study.scheme == Scheme.SUM:
             raise ConfigError("a regression on split columns has a long common side", 'set scheme = "mask"')
@@ -258,7 +279,7 @@ def _with_masks(plan: SessionPlan) -> SessionPlan:
     left = Form.HAAR if plan.masked_rows <= HAAR_LEFT_LIMIT else Form.MIXING
     right = Form.HAAR if plan.N <= HAAR_RIGHT_LIMIT else Form.MIXING
     plan = replace(plan, left=left, right=right)
-    if plan.task is not Task.PREDICT:
+    if not plan.opens_nothing:
         _expect_memory(plan)
     return plan
 

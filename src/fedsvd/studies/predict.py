@@ -2,25 +2,36 @@
 
 Each party applies its own coefficients to its own new columns; the partial scores are added up for the label holder,
 through the protocol, and no other party learns them. New tables may hold more columns than the model: those it was made
-from are picked by name.
+from are picked by name. Where the study matched records, those of new tables are matched by the same rule first.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
 from fedsvd.errors import ConfigError, RowsDiffer
+from fedsvd.prepare.at_home import renamed
+from fedsvd.prepare.recipe import of_record
+from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text
+from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_sample, score
 from fedsvd.studies.doubts import doubts, warn_of
 from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
-from fedsvd.studies.jobs import parties_named
-from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import Progress, run_study
+from fedsvd.studies.matching import AS_WRITTEN, run_stages
+from fedsvd.studies.parties import PartyData, parties_named
+from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.run import Progress
+from fedsvd.studies.stages import new_rows
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
+
+_OF_A_SITE = "prepared by site"  # a fact of what several results share, and that no folder holds
 
 
 def predict_together(
@@ -54,13 +65,20 @@ def predict_together(
         memory=first.plan.memory,
         check_ids=all(with_ids) and ids is Ids.COMPARE,
         trust_rows=ids is Ids.TRUST or first.plan.trust_rows,
+        align=first.plan.align,
+        id_rule=first.plan.id_rule,
+        least_overlap=first.plan.least_overlap,
     )
     warn_of(doubts(study, parties))
     with parties_named(names):
-        outcome = run_study(study, parties, progress=progress)
+        outcome = run_stages(study, parties, progress=progress)
     place = first.plan.label_user - 1
     predictions: Float = outcome.parties[place].predictions
-    return {names[place]: predicted(parts[place], predictions, parties[place])}
+    party = parties[place] if outcome.matched is None else outcome.matched.parties[place]
+    result = predicted(parts[place], predictions, party)
+    if party.matched is not None:
+        result = result.adding(facts={"matching": party.matched.record()})
+    return {names[place]: result}
 
 
 def predicted(model: PartyResult, predictions: Float, party: PartyData) -> PartyResult:
@@ -73,12 +91,51 @@ def predicted(model: PartyResult, predictions: Float, party: PartyData) -> Party
 
 def new_data(model: PartyResult, table: MatrixSource) -> PartyData:
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
+    words, recipe = model.facts.get("preparation", {}).get("words"), model.facts.get("recipe")
+    section = None if words is None or model.features is None else PrepareSection.model_validate(words)
+    table, ids = _identified(model, table if section is None else renamed(table, section.rename))
+    features = table
+    if section is not None and model.features is not None:
+        if _OF_A_SITE in model.facts:
+            fault = "this study removed effects of each site, and new rows belong to one of them"
+            raise ConfigError(fault, "name that party's own folder: results/JOB/parties/NAME")
+        if section.joint is not None and recipe is None:
+            fault = "this folder does not hold the numbers that the tables of the study were prepared with"
+            raise ConfigError(fault, "name the folder of a party, or of the job with its parties' inside")
+        made = None if recipe is None else of_record(recipe)
+        features = new_rows(section, table, model.id, made, model.features)
     known = table.names or ()
-    ids = row_ids(table, model.id) if model.id in known else None
     present = bool(model.targets) and set(model.targets) <= set(known) and model.task is not Task.GLM
     labels = labels_in(table, model.targets) if present else None
-    features = table if model.features is None else with_features(table, model.features)
-    return PartyData(features, labels, ids)
+    return PartyData(features if model.features is None else with_features(features, model.features), labels, ids)
+
+
+def with_recipe(model: PartyResult, parts: Sequence[PartyResult]) -> PartyResult:
+    """What all share of a study on split rows, with the joint numbers of its preparation from the parties' results.
+
+    Effects of a site are its own: where a study removed them, new rows belong to a site, and to that party's result.
+    """
+    words = model.facts.get("preparation", {}).get("words")
+    held = [part.facts["recipe"] for part in parts if "recipe" in part.facts]
+    if words is None or "recipe" in model.facts or model.split is Split.VERTICAL or not held:
+        return model
+    section = PrepareSection.model_validate(words)
+    if section.combat or Over.SITE in (section.centre, section.scale):
+        return model.adding(facts={_OF_A_SITE: True})
+    return model.adding(facts={"recipe": held[0]})
+
+
+def _identified(model: PartyResult, table: MatrixSource) -> tuple[MatrixSource, NDArray[Any] | None]:
+    """A table and the ids of its rows, made as the result's study made them; None where it has no such column."""
+    rule, known = None, table.names or ()
+    if model.plan.align is not None:
+        rule = of_text(model.plan.id_rule)
+    elif model.id is not None and model.id not in known and set(model.id.split(BETWEEN)) <= set(known):
+        rule = RecordIds(tuple(model.id.split(BETWEEN)), AS_WRITTEN)
+    if rule is None:
+        return table, row_ids(table, model.id) if model.id is not None and model.id in known else None
+    table = identified(table, rule).table
+    return table, table.column(rule.name)
 
 
 def _with_weights(part: PartyResult, table: MatrixSource) -> PartyData:
@@ -92,13 +149,13 @@ def _with_weights(part: PartyResult, table: MatrixSource) -> PartyData:
 def in_the_order_of(model: PartyResult, table: MatrixSource) -> MatrixSource:
     """The rows of a table as the result has them: by their ids where both have ids, else by position."""
     rows, ours = model.plan.m, model.arrays.get("row_ids")
-    id = model.id if model.id is not None and model.id in (table.names or ()) else None
-    if id is not None and ours is not None:
-        place = {row: i for i, row in enumerate(row_ids(table, id).tolist())}
+    table, ids = _identified(model, table)
+    if ids is not None and ours is not None:
+        place = {row: i for i, row in enumerate(ids.tolist())}
         missing = sum(row not in place for row in ours.tolist())
         if missing:
             raise RowsDiffer(f"{missing} of {rows} row ids of the result are not in the table", "give the same rows")
         table = table.reordered([place[row] for row in ours.tolist()])
     if table.shape[0] != rows:
         raise RowsDiffer(f"the table has {table.shape[0]} rows, the result has {rows}", "give the same rows")
-    return table if id is None else table.without([id])
+    return table.without([name for name in (model.id,) if name is not None and name in (table.names or ())])

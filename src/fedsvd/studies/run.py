@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.data.source import MatrixSource
 from fedsvd.engine.cluster import Cluster
-from fedsvd.engine.device import ON_CPU, Engine, each_over
+from fedsvd.engine.device import ON_CPU, Engine, cores, each_over
 from fedsvd.engine.memory import main_memory
+from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
@@ -28,7 +29,7 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import JOINED, Split, Trust
+from fedsvd.protocol.tasks import JOINED, Split, Task, Trust
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
@@ -44,6 +45,7 @@ from fedsvd.types import Float, SessionId
 if TYPE_CHECKING:
     from fedsvd.roles.user.agreement import Agreement
     from fedsvd.roles.user.work import Sink
+    from fedsvd.studies.matching import Matched
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +58,7 @@ class Outcome:
     certificate: Certificate
     views: Views | None = None
     agreement: "Agreement | None" = None  # what all users and the CSP signed
+    matched: "Matched | None" = None  # the session before it, in which records were matched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +87,15 @@ def run_study(
     device: str | Device | None = None,
     engine: str | Cluster | None = None,
     files: Files | None = None,
+    stage: str = "",
 ) -> Outcome:
     """Run a study among these parties, in this process, every role on this ``device`` or with this ``engine``.
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
-    ``files`` says where each user writes.
+    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common.
     """
-    secret = _secrets(random_state)
+    secret = _secrets(random_state, stage)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
@@ -131,6 +135,8 @@ def _prekey(secret: Seed, me: Party) -> AgreementKey:
 
 
 def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[int, ...]]:
+    if study.task is Task.MATCH:
+        return 1, tuple(matrix.shape[0] for matrix in matrices)  # sets of records, with one id each
     m = matrices[0].shape[0]
     if study.task in JOINED and study.split is Split.HORIZONTAL:
         m -= study.targets  # labels stand below the features
@@ -175,6 +181,7 @@ def assemble(
     if progress is not None:
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
+    each_part = each_in_processes(cores()) if plan.matches else None
     memo: dict[bytes, Any] = {}  # a factorisation of the same numbers is done once in one process
     if plan.trust is Trust.AUTHORITY:
         machines.append(TrustedAuthority(plan, secret.derive("secret", "ta"), keys[TA]))
@@ -197,11 +204,14 @@ def assemble(
             progress=None if progress is None else _report(progress, me),
             device=engine.device,
             each=engine.each or each_over(threads()),
+            each_part=each_part,
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
+            rule=study.rule,
         )
         machines.append(User(me, plan, inputs))
-    expect_readable(parties)  # last, because it reads all there is
+    if study.rule is None:
+        expect_readable(parties)  # last, because it reads all there is
     return Session(plan, planned.why, tuple(machines))
 
 
@@ -251,8 +261,8 @@ def allocation(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, 
     return lambda shape: scratch_array(shape, plan.memory // 2, scratch)
 
 
-def _secrets(random_state: int | None) -> Callable[[str], Seed]:
+def _secrets(random_state: int | None, stage: str = "") -> Callable[[str], Seed]:
     if random_state is None:
         return lambda label: Seed(fresh_bytes(32))
     root = Seed(sha256(f"INSECURE fedsvd random_state {random_state}".encode()).digest())
-    return lambda label: root.derive("INSECURE", label)
+    return lambda label: root.derive("INSECURE", f"{stage}{label}")

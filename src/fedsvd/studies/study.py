@@ -9,18 +9,20 @@ import math
 from dataclasses import dataclass
 
 from fedsvd.errors import ConfigError
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import (
     FACTORS,
     LABELLED,
     RELEASED_BY_DEFAULT,
     RENAMED,
+    Align,
     Check,
     ChosenBy,
+    ComponentRule,
     Item,
     Mode,
     Robust,
-    Rule,
     Scheme,
     Split,
     Task,
@@ -37,6 +39,8 @@ ON_REQUEST = {
     Task.PREDICT: (),
     Task.CCA: (),
     Task.PCR: (),
+    Task.MATCH: (),
+    Task.PREPARE: (),
 }
 """What may be released beyond what a task needs to be that task."""
 
@@ -63,7 +67,7 @@ class Study:
     task: Task
     split: Split = Split.HORIZONTAL
     components: int | None = None
-    rule: str = ""  # how many components are taken at home of all there are: a ``Rule``, or a share of the variance
+    components_by: str = ""  # how many are taken at home of all there are: a ``ComponentRule``, or a share of variance
     scheme: str = "auto"
     mode: Mode | None = None  # who opens the sum of Gram matrices; None: by what is released
     trust: Trust = Trust.PEERS
@@ -82,9 +86,13 @@ class Study:
     memory: int | None = None  # None: as much as the plan needs, 2 GiB at least
     check_ids: bool = False
     trust_rows: bool = False
+    align: Align | None = None  # how records are matched before the study; None: they are taken as they are
+    id_rule: str = ""  # how ids are normalised for that, in words
+    least_overlap: int = 0  # fewer common records than this end the study
     check: Check = Check.NONE
     certain_bound: bool = False
     glm: ModelPlan | None = None  # the family, the link, what parties bring
+    rule: Rule | None = None  # of a joint preparation
 
     def __post_init__(self) -> None:
         # Roles compare by identity: a word that only equals a choice would silently choose the other one.
@@ -96,7 +104,7 @@ class Study:
         if self.mode is not None and self.mode not in tuple(Mode):
             raise ConfigError(f"mode is {self.mode!r}", f"one of {', '.join(Mode)}, or leave it out")
         object.__setattr__(self, "mode", None if self.mode is None else Mode(self.mode))
-        for name, choices in (("robust", Robust), ("chosen_by", ChosenBy)):
+        for name, choices in (("robust", Robust), ("chosen_by", ChosenBy), ("align", Align)):
             value = getattr(self, name)
             if value is not None and value not in tuple(choices):
                 raise ConfigError(f"{name} is {value!r}", f"one of {', '.join(choices)}, or leave it out")
@@ -137,7 +145,7 @@ def _expect_numbers(study: Study) -> None:
     """Refuse numbers no plan can hold: a plan is compared digit by digit, and a NaN equals nothing."""
     if not 0.0 <= study.alpha < math.inf:
         raise ConfigError("alpha is negative or not finite", "a finite alpha >= 0")
-    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1}
+    least = {"components": 1, "targets": 0, "label_user": 0, "block_size": 0, "memory": 1, "least_overlap": 0}
     for name, smallest in least.items():
         value = getattr(study, name)
         if name in ("components", "memory") and value is None:
@@ -170,6 +178,16 @@ def _expect_heeded(study: Study) -> None:
 
 def _expect_matching(study: Study) -> None:
     """Refuse options that exclude each other."""
+    if study.align is not None and study.split is not Split.VERTICAL:
+        raise ConfigError("records are matched where columns are split", 'set split = "vertical", or leave align out')
+    if study.align is not None and study.trust_rows:
+        raise ConfigError("records that are matched need no word that they stand in one order", "leave ids out")
+    if study.task is Task.MATCH and study.align is None:
+        raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
+    if (study.rule is not None) != (study.task is Task.PREPARE):
+        raise ConfigError("a rule of preparation goes with task 'prepare'", "prepare tables before the study")
+    if study.task is Task.PREPARE and study.split is not Split.HORIZONTAL:
+        raise ConfigError("tables are prepared together where rows are split", "prepare split columns at home")
     if study.task in (Task.PCA, Task.PCR) and study.split is not Split.HORIZONTAL:
         raise ConfigError(f"{study.task.upper()} needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.PREDICT and study.split is not Split.VERTICAL:
@@ -235,22 +253,24 @@ def _expect_inference(study: Study) -> None:
 
 def _expect_rule(study: Study) -> None:
     """Refuse a rule for the number of components where the spectrum it looks at is not released, or not complete."""
-    if not study.rule:
+    if not study.components_by:
         if study.task is Task.PCR and study.components is None:
             raise ConfigError("task 'pcr' needs a number of components, or a rule", 'components = 5, or "mle", say')
         return
-    if not is_rule(study.rule):
-        raise ConfigError(f"components = {study.rule!r}", f"a number, a share between 0 and 1, {', '.join(Rule)}")
+    if not is_rule(study.components_by):
+        raise ConfigError(
+            f"components = {study.components_by!r}", f"a number, a share between 0 and 1, {', '.join(ComponentRule)}"
+        )
     if study.task not in (Task.PCA, Task.PCR):
         raise ConfigError(f"task {str(study.task)!r} takes a number of components, no rule", "components = 10, say")
     if study.components is not None:
         raise ConfigError("a number of components and a rule exclude each other", "leave one of them out")
     if study.release is not None and Item.SPECTRUM not in study.release:
         raise ConfigError(
-            f"components = {study.rule!r} needs the singular values",
+            f"components = {study.components_by!r} needs the singular values",
             "release spectrum as well, or ask for a number of components",
         )
-    if study.rule != Rule.PARALLEL:
+    if study.components_by != ComponentRule.PARALLEL:
         return
     if study.task is not Task.PCA:
         raise ConfigError("parallel analysis is of a PCA", "choose the number by a PCA, then ask for that number")

@@ -51,6 +51,8 @@ class Federation:
         labels: Sequence[Any] | None = None,
         ids: Sequence[Any] | None = None,
         weights: Sequence[Any] | None = None,
+        row_weights: Sequence[Any] | None = None,
+        clusters: Sequence[Any] | None = None,
         insecure_seed: bytes = INSECURE_SEED,
         scratch: Path | None = None,
         revise: Revise | None = None,
@@ -67,8 +69,10 @@ class Federation:
         self.study = Study(task, split, **asked)
         rows = [None if own is None else np.asarray(own) for own in ids or [None] * k]
         self.parties = tuple(
-            PartyData(open_source(table), y_i, rows_i, w_i)
-            for table, y_i, rows_i, w_i in zip(tables, y, rows, weights or [None] * k, strict=True)
+            PartyData(open_source(table), *own)
+            for table, *own in zip(
+                tables, y, rows, *(each or [None] * k for each in (weights, row_weights, clusters)), strict=True
+            )
         )
         self.sent: list[tuple[Party, Party, Message]] = []
         self._seed = Seed(insecure_seed)

@@ -3,6 +3,7 @@
 ``python -m fedsvd.testing.unruly FAULT ROLE --kit DIR ...`` serves a kit like ``fedsvd ROLE start``, with one fault:
 
     dies:STATE      SIGKILL by its own hand when it hears something in this state: no flush, no goodbye
+    dies-after:STAGE the same when it has ended this stage of a job; the CSP: when all members have
     fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
     stutters        every call is made twice, late and out of order, in the smallest frames
     plans-otherwise it takes part under a plan that no one agreed to
@@ -31,7 +32,9 @@ from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service import member_session
-from fedsvd.service.records import JobRecord
+from fedsvd.service.client import CspClient
+from fedsvd.service.jobs import Jobs
+from fedsvd.service.records import Failure, JobRecord
 from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
 from fedsvd.transport.pinned_connection import Dialling, PinnedConnection
@@ -49,6 +52,28 @@ def dies(state: str) -> None:
         return receive(machine, sender, message)
 
     Machine.receive = fatal  # type: ignore[method-assign, assignment]
+
+
+def dies_after(stage: str) -> None:
+    """From now on, the end of this stage is fatal: at a member once the CSP knows of it, at the CSP once all ended."""
+    ended: Callable[..., JobRecord] = CspClient.ended
+    end: Callable[..., tuple[JobRecord, bool]] = Jobs.end
+
+    def fatal(client: CspClient, job: JobRecord, failure: Failure | None = None) -> JobRecord:
+        found = ended(client, job, failure)
+        if job.stage == stage and failure is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    def fatal_at_csp(jobs: Jobs, id: str, caller: str) -> tuple[JobRecord, bool]:
+        before = jobs.get(id).stage
+        found = end(jobs, id, caller)
+        if before == stage and found[1]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    CspClient.ended = fatal  # type: ignore[method-assign, assignment]
+    Jobs.end = fatal_at_csp  # type: ignore[method-assign, assignment]
 
 
 def fills(most: str) -> None:
@@ -101,6 +126,7 @@ def clock(seconds: str) -> None:
 
 FAULTS: dict[str, Callable[[str], None]] = {
     "dies": dies,
+    "dies-after": dies_after,
     "fills": fills,
     "stutters": stutters,
     "plans-otherwise": plans_otherwise,

@@ -140,6 +140,8 @@ _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
     said.Countersigned: (21, (_KEY,)),
     said.Challenge: (22, (_INT, _PADDED)),
     said.Product: (23, (_VECTOR,)),
+    said.IdHashes: (24, (_INT, _PADDED)),
+    said.CommonRows: (25, (_INT, _TAG)),
 }
 _TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
 

@@ -33,7 +33,7 @@ def test_a_job_file_says_the_same_and_survives_being_submitted(value, by_rows, f
     job = read_job(by_rows.job(task="pca", components=value, id="patient"))
     again = job_from(submitted_file(job), Path())
     study = study_of(again)
-    assert (study.components, study.rule) == ((3, "") if value == 3 else (None, str(value)))
+    assert (study.components, study.components_by) == ((3, "") if value == 3 else (None, str(value)))
     assert ("spectrum" in study.release) == (value != 3)
     record = fedsvd("plan", by_rows.folder / "job.toml", "--format", "json").json
     taken = [line for line in record["learns"] if "as many as the rule says" in line]

@@ -107,3 +107,40 @@ def test_infinite_and_empty_columns_are_found(fedsvd, tmp_path):
     ]
     assert "column 'x0' holds infinite entries" in file["refused"]
     assert "column 'x1' holds nothing at all" in file["suspicious"]
+
+
+JOB = """
+[job]
+name = "wards"
+task = "lr"
+label = "weight"
+id = "patient_id"
+[prepare]
+{words}
+[[party]]
+name = "a"
+[[party]]
+name = "b"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ('columns = ["smoker"]\nmissing = "drop"', ()),
+        ('columns = ["smoker", "ward"]\nmissing = "drop"\ncategories = "ward"', ()),
+        ('columns = ["smoker"]', ("weight (3)",)),  # labels that are missing
+        ('columns = ["smoker", "ward", "size"]\nmissing = "drop"', ("no column 'size'",)),
+        ('columns = ["smoker", "ward"]\nmissing = "drop"', ("column 'ward' holds text",)),
+        ('columns = ["smoker"]\nmissing = "mean"', ("a label is never filled in",)),
+    ],
+)
+def test_given_a_job_file_what_its_study_would_refuse_is_said(fedsvd, messy, tmp_path, words, refused):
+    path, _ = messy
+    (tmp_path / "job.toml").write_text(JOB.format(words=words))
+    said = fedsvd("look", path, "--job", tmp_path / "job.toml", "--json")
+    found = said.json["files"][0]["refused"]
+    assert said.code == (1 if refused else 0), found
+    assert len(found) == len(refused)
+    for text, each in zip(refused, found, strict=True):
+        assert text in each

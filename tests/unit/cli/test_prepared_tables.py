@@ -3,13 +3,17 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
+import statsmodels.formula.api as smf
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
-from tests.messy import NUMBERS, PARTIES, PREPARE, messy_hospitals, numbers, record, write_job
-from tests.tolerances import RESULT_BAR, assert_close, digits_lost
+from tests.messy import GRADES, NUMBERS, PARTIES, PREPARE, messy_hospitals, numbers, record, write_job
+from tests.tolerances import RESULT_BAR, STATISTIC_BAR, assert_close, digits_lost
 
 from fedsvd import load, prepared
+from fedsvd.cli.tasks import prepare_section
+from fedsvd.errors import ConfigError
 
 OPTIONS = ("--columns", ", ".join(NUMBERS), "--id", "patient", "--quiet", "--format", "json")
 
@@ -77,7 +81,9 @@ def test_what_was_filled_and_left_out_stands_in_the_owners_folder_and_nowhere_el
         for path in folder.glob("*.json"):
             assert "rows_dropped" not in path.read_text()
             assert "missing_by_column" not in path.read_text()
-    assert "Fläche" not in (results / "parties" / "north" / "manifest.json").read_text()
+    assert (
+        f'"rows_dropped": {report["rows_dropped"]}' not in (results / "parties" / "north" / "manifest.json").read_text()
+    )
 
 
 def test_a_model_of_prepared_tables_predicts_tables_that_are_prepared_alike_and_refuses_others(fedsvd, here):
@@ -107,7 +113,7 @@ def test_a_plan_says_what_every_party_will_do(fedsvd, here):
         "missing entries become 1.5",
         "NAME_missing says where an entry was missing, for every column",
     ]
-    assert "at home" in fedsvd("plan", job).out
+    assert "What is done to every party's table first" in fedsvd("plan", job).out
 
 
 def test_a_constant_that_is_not_used_is_refused(fedsvd, here):
@@ -122,3 +128,107 @@ def test_gaps_are_refused_by_default_with_the_counts_of_every_party(fedsvd, here
     assert error["code"] == "FSVD-201"
     assert "party north, north.csv" in error["fault"] + str(error)
     assert "mean texture (" in str(error)
+
+
+def test_what_a_job_file_says_of_preparation_is_said_on_the_command_line_too(tmp_path):
+    given = {
+        "rename": ["Fläche=mean area", "a=b"],
+        "ordinal": ['grade=low,mid,"very, very high"'],
+        "indicators": False,
+        "indicators_for": ["dose,age", "size"],
+        "missing": "constant",
+        "drop": None,
+    }
+    assert prepare_section(given) == {
+        "rename": {"Fläche": "mean area", "a": "b"},
+        "ordinal": {"grade": ["low", "mid", "very, very high"]},
+        "indicators": ["dose", "age", "size"],
+        "missing": "constant",
+    }
+    assert prepare_section({"indicators": True}) == {"indicators": True}
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        prepare_section({"indicators": True, "indicators_for": ["dose"]})
+    with pytest.raises(ConfigError, match="--rename 'dose' is not OLD=NEW"):
+        prepare_section({"rename": ["dose"]})
+
+
+MEANS = ("--drop", "ward", "--rename", "Fläche=mean area", "--categories", "grade", "--missing", "mean")
+ONE = ("--id", "patient", "--quiet", "--format", "json")
+
+
+def new_rows(here, joint):
+    """Rows that no party had, as one hospital writes them, with gaps; and the same prepared by the joint numbers."""
+    fresh = joint[20:60].copy()
+    fresh.loc[fresh.index[3], "mean area"] = np.nan
+    fresh.assign(note="text that no study knows").to_csv(here / "new.csv", index=False)
+    filled = fresh[sorted(NUMBERS)].fillna(joint[NUMBERS].mean())
+    grades = pd.get_dummies(pd.Categorical(fresh["grade"], sorted(GRADES))).astype(float)
+    return fresh, np.hstack((filled.to_numpy(), grades.to_numpy()))
+
+
+def test_scores_of_new_rows_are_those_of_rows_prepared_by_the_joint_numbers(fedsvd, here):
+    joint = messy_hospitals(here)
+    said = fedsvd("pca", *parties(*PARTIES), *MEANS, *ONE, "--components", "2", "--drop", "outcome")
+    assert said.code == 0, said.out + said.err
+    fresh, prepared_rows = new_rows(here, joint)
+    for folder in ("results/pca", "results/pca/parties/west"):
+        pca = load(here / folder)
+        expected = (prepared_rows - pca.mean_) @ pca.components_.T
+        scores = fedsvd("predict", folder, "--party", "new.csv", "--format", "json")
+        assert scores.code == 0, scores.out + scores.err
+        values = scores.json["parties"]["new"]["values"]
+        found = np.column_stack([column for name, column in values.items() if name != "id"])
+        assert_close(found, expected, RESULT_BAR)
+        assert values["id"] == fresh["patient"].tolist()
+        assert_close(pca.transform(here / "new.csv"), expected, RESULT_BAR)
+
+
+def test_new_rows_without_the_outcome_are_predicted_by_the_formula_of_the_study(fedsvd, here):
+    joint = messy_hospitals(here)
+    formula = "outcome ~ `mean radius` + `mean area` + C(grade)"
+    words = ("--rename", "Fläche=mean area", "--missing", "mean", "--formula", formula)
+    said = fedsvd("lr", *parties(*PARTIES), *words, *ONE)
+    assert said.code == 0, said.out + said.err
+    fresh, _ = new_rows(here, joint)
+    table = joint.fillna(joint[NUMBERS].mean())
+    model = smf.ols("outcome ~ Q('mean radius') + Q('mean area') + C(grade)", table)
+    expected = model.fit().predict(fresh.fillna(joint[NUMBERS].mean())).to_numpy()
+    fresh.drop(columns="outcome").to_csv(here / "blind.csv", index=False)
+    for file, scored in (("new.csv", True), ("blind.csv", False)):
+        answer = fedsvd("predict", "results/lr", "--party", file, "--format", "json").json["parties"]
+        (found,) = answer.values()
+        assert_close(np.array(found["values"]["outcome"]), expected, STATISTIC_BAR)
+        assert ("score" in found) is scored
+        assert_close(load(here / "results" / "lr").predict(here / file), expected, STATISTIC_BAR)
+
+
+def test_new_rows_of_a_study_that_removed_site_effects_are_prepared_as_their_site(fedsvd, here):
+    joint = messy_hospitals(here)
+    words = ("--columns", "mean radius,mean texture", "--missing", "mean", "--centre", "site", "--scale", "site")
+    said = fedsvd("pca", *parties("north", "south"), *words, *ONE, "--components", "1")
+    assert said.code == 0, said.out + said.err
+    joint[20:60].to_csv(here / "new.csv", index=False)
+    refused = fedsvd("predict", "results/pca", "--party", "new.csv", "--format", "json")
+    assert refused.code == 1
+    assert "results/JOB/parties/NAME" in refused.json["error"]["fix"]
+    scores = fedsvd("predict", "results/pca/parties/south", "--party", "new.csv", "--format", "json")
+    columns = joint[:310][["mean radius", "mean texture"]]
+    south = columns[150:].fillna(columns.mean())
+    rows = (columns[20:60].fillna(columns.mean()) - south.mean()) / south.std(ddof=0)
+    pca = load(here / "results/pca/parties/south")
+    expected = (rows.to_numpy() - pca.mean_) @ pca.components_.T
+    values = scores.json["parties"]["new"]["values"]
+    found = np.column_stack([column for name, column in values.items() if name != "id"])
+    assert_close(found, expected, RESULT_BAR)
+
+
+def test_a_column_in_another_unit_at_one_site_is_pointed_out_to_that_site(fedsvd, here):
+    joint = messy_hospitals(here)
+    for name, rows, factor in (("a", joint[:200], 1.0), ("b", joint[200:], 1e4)):
+        rows[NUMBERS].assign(**{"mean area": rows["mean area"] * factor}).to_csv(here / f"{name}.csv", index=False)
+    said = fedsvd("pca", "--party", "a.csv", "--party", "b.csv", "--missing", "mean", "--components", "1")
+    assert said.code == 0, said.out + said.err
+    told = [line for line in said.err.splitlines() if "another unit?" in line]
+    assert len(told) == 2
+    assert "b: " in told[1]
+    assert "'mean area' is a thousandfold larger here" in told[1]

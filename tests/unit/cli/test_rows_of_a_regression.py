@@ -88,7 +88,7 @@ def record(**keys):
     [
         ({"cov_type": "HC3"}, "inference = true"),
         ({"cov_type": "HC3", "cluster": "c", "inference": True}, "two kinds"),
-        ({"cov_type": "HC9", "inference": True}, "HC9"),
+        ({"cov_type": "HC9", "inference": True}, "one of nonrobust, HC0"),
         ({"weights": "y"}, "named twice"),
         ({"alphas": [1.0, 2.0], "inference": True}, "leave inference or alphas out"),
         ({"alphas": [1.0, 1.0]}, "different"),

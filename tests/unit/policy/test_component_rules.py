@@ -28,13 +28,13 @@ def ledger(plan):
 
 
 def pca(rule, counts=(150, 150, 150)):
-    return planned(Task.PCA, 20, counts, rule=rule, release=SPECTRUM)
+    return planned(Task.PCA, 20, counts, components_by=rule, release=SPECTRUM)
 
 
 @pytest.mark.parametrize("rule", ["0.95", "mle", "gavish-donoho", "parallel"])
 def test_a_rule_is_in_the_plan_and_the_ledger_and_is_a_full_output(rule):
     plan = pca(rule)
-    assert plan.rule == rule
+    assert plan.components_by == rule
     assert plan.components is None
     assert plan.mode is Mode.A
     assert "Every party gets U and S with 20 of 20 components" in ledger(plan)

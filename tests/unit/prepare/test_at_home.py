@@ -25,6 +25,10 @@ def at_home(table=TABLE, labels=("outcome",), **rule):
     return prepared_at_home(open_source(table), HomeRule(**rule), labels, "patient")
 
 
+def at_home_table(text, **rule):
+    return prepared_at_home(open_source(TABLE), HomeRule(**rule), ("outcome",), "patient", text=text)
+
+
 def cells(home):
     return home.table.rows(0, home.table.shape[0])
 
@@ -94,13 +98,13 @@ def test_an_ordinal_outcome_is_a_label_of_numbers():
 def test_by_default_gaps_are_refused_with_their_counts():
     with pytest.raises(NotFinite, match=r"2 of 16 entries are missing: weight \(1\), grade \(1\)") as refused:
         at_home(ordinal=GRADE)
-    assert "mean" not in refused.value.fix
+    assert '"mean", "constant" or "drop"' in refused.value.fix
 
 
 def test_text_that_nothing_is_said_of_is_refused_and_the_reason_is_given():
     with pytest.raises(NotNumeric, match="'grade' holds text") as refused:
         at_home(missing=Missing.DROP)
-    assert "sums over all parties" in refused.value.fix
+    assert "categories" in refused.value.fix
 
 
 def test_a_level_that_the_map_does_not_have_is_refused():
@@ -134,6 +138,20 @@ def test_a_site_may_call_its_columns_otherwise():
         renamed(open_source(TABLE), {"weight": "age"})
 
 
-def test_joint_means_are_refused_with_their_reason():
-    with pytest.raises(ConfigError, match="sums over all parties"):
-        HomeRule(missing=Missing.MEAN)
+def test_for_joint_means_and_categories_gaps_stay_gaps_and_text_stays_text():
+    home = at_home_table(missing=Missing.MEAN, text={"grade": None})
+    assert home.table.text_names == {"grade"}
+    assert home.report.filled == home.report.gaps.total == 1
+
+
+def test_rows_without_a_category_are_dropped_unless_that_is_a_level_of_its_own():
+    every = len(at_home_table(missing=Missing.MEAN, text={"grade": None}).table.text("grade")[0])
+    dropped = at_home_table(missing=Missing.DROP, text={"grade": None})
+    assert dropped.table.shape[0] == every - 2
+    assert at_home_table(missing=Missing.DROP, text={"grade": "unknown"}).table.shape[0] == every - 1
+
+
+def test_a_constant_is_filled_in_next_to_columns_that_stay_text():
+    home = at_home_table(missing=Missing.CONSTANT, constant=7.0, text={"grade": None})
+    assert home.table.text_names == {"grade"}
+    assert home.table.names[-1] == "grade"

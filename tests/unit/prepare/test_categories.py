@@ -1,4 +1,4 @@
-"""Joint levels from keyed digests, rare ones pooled, and the columns that pandas makes of the joint table."""
+"""Joint levels from sums of keyed digests, rare ones pooled, and the columns that pandas makes of the joint table."""
 
 import numpy as np
 import pandas as pd
@@ -7,18 +7,17 @@ from numpy.testing import assert_array_equal
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotFinite
+from fedsvd.prepare import level_sketch
 from fedsvd.prepare.categories import (
     JointLevels,
     agree,
-    contribution,
     joint_levels,
     level_codes,
-    level_digests,
     named,
     ordinal,
     own_levels,
-    texts_to_share,
-    union,
+    sketch,
+    texts_to_add,
 )
 from fedsvd.prepare.encoding import Indicators, Ordinal, encoded
 from fedsvd.randomness.seed import Seed
@@ -68,30 +67,41 @@ class TestAgreement:
 
     def test_digests_say_nothing_without_the_key_and_differ_by_column(self, tables):
         own = own_levels(open_source(tables[0]), "g")
-        mine, others = level_digests(own, KEY), level_digests(own, Seed(bytes(32)))
-        assert not {row.tobytes() for row in mine} & {row.tobytes() for row in others}
         renamed = own_levels(open_source(tables[0].rename(columns={"g": "h"})), "h")
-        assert not {row.tobytes() for row in mine} & {row.tobytes() for row in level_digests(renamed, KEY)}
-        # Sorted by digest: the order says nothing about the levels.
-        assert [row.tobytes() for row in mine] == sorted(row.tobytes() for row in mine)
+
+        def digests(levels, key):
+            return {level.digest for level in level_sketch.read(sketch(levels, key), 256)}
+
+        mine = digests(own, KEY)
+        assert len(mine) == 4
+        assert not mine & digests(own, Seed(bytes(32)))
+        assert not mine & digests(renamed, KEY)
 
     def test_the_sum_counts_levels_and_the_parties_that_have_them(self, tables):
-        own = [own_levels(open_source(frame), "g") for frame in tables]
-        every = union([level_digests(each, KEY) for each in own])
-        total = np.sum([contribution(each, KEY, every) for each in own], axis=0)
-        assert sorted(total[: len(every)]) == sorted(pd.concat(tables)["g"].value_counts())
-        assert sorted(total[len(every) :]) == [1, 1, 1, 2, 3, 3]
+        total = np.sum([sketch(own_levels(open_source(frame), "g"), KEY) for frame in tables], axis=0)
+        found = level_sketch.read(total, 256)
+        assert sorted(level.count for level in found) == sorted(pd.concat(tables)["g"].value_counts())
+        assert sorted(level.holders for level in found) == [1, 1, 1, 2, 3, 3]
 
-    def test_texts_of_rare_levels_are_not_shared(self, tables):
+    def test_texts_of_rare_levels_are_not_added_up(self, tables):
         own = [own_levels(open_source(frame), "g") for frame in tables]
-        every = union([level_digests(each, KEY) for each in own])
-        total = np.sum([contribution(each, KEY, every) for each in own], axis=0)
-        found = agree("g", every, total)
-        assert [texts_to_share(each, KEY, found) for each in own] == [("a", "b", "c"), ("a", "b", "c"), ("a", "b")]
+        agreed_on = agree("g", level_sketch.read(np.sum([sketch(each, KEY) for each in own], axis=0), 256))
+        shares = [texts_to_add(each, KEY, agreed_on) for each in own]
+        assert [int(share.any(axis=None)) for share in shares] == [1, 1, 1]
+        held = [int(share.reshape(256, -1).any(axis=1).sum()) for share in shares]
+        assert held == [3, 3, 2]  # a, b, c; a, b, c; a, b
+        assert named(agreed_on, KEY, np.sum(shares, axis=0)) == JointLevels("g", ("a", "b", "c"), True)
+
+    def test_texts_that_fit_no_digest_are_refused(self, tables):
+        own = [own_levels(open_source(frame), "g") for frame in tables]
+        agreed_on = agree("g", level_sketch.read(np.sum([sketch(each, KEY) for each in own], axis=0), 256))
+        total = np.sum([texts_to_add(each, KEY, agreed_on) for each in own], axis=0)
+        swapped = total.reshape(256, -1).copy()
+        swapped[0] = agreed_on.levels[0].holders * np.frombuffer(b"made up".ljust(128, b"\x00"), "<u4").astype(float)
         with pytest.raises(DataError, match="none of the agreed levels"):
-            named(found, KEY, ["a", "b", "c", "made up"])
-        with pytest.raises(DataError, match=r"1 agreed levels .* no text"):
-            named(found, KEY, ["a", "b"])
+            named(agreed_on, KEY, swapped.ravel())
+        with pytest.raises(DataError, match="cannot be read"):
+            named(agreed_on, KEY, np.where(total, total + 1, 0.0))
 
     def test_levels_that_no_two_parties_share_are_refused(self):
         frames = [pd.DataFrame({"g": ["a"]}), pd.DataFrame({"g": ["b"]})]

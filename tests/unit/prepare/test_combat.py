@@ -7,9 +7,10 @@ from neuroCombat import neuroCombat
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import ConfigError, DataError
-from fedsvd.prepare.combat import Design, DesignSums, Harmonised, adjustment, design_sums, fit, residual_squares
+from fedsvd.errors import DataError
+from fedsvd.prepare.combat import Harmonised, adjustment, fit, residual_squares, within_site
 from fedsvd.prepare.missing import joint, totals
+from fedsvd.prepare.sites import CovariateSums
 
 GENES = tuple(f"g{j}" for j in range(12))
 SIZES = (20, 31, 14)
@@ -33,16 +34,15 @@ def parts(request, monkeypatch):
 
 def harmonised(parts, covariates, **options):
     tables = [open_source(part[[*GENES, *covariates]]) for part in parts]
-    names = tables[0].names
-    means = joint([totals(table) for table in tables]).means(names)
-    designs = [Design(i, len(parts), tuple(covariates), means) for i in range(len(parts))]
-    first = np.sum([design_sums(t, d).vector() for t, d in zip(tables, designs, strict=True)], axis=0)
-    model = fit(DesignSums.of_vector(first, designs[0].size, len(GENES)), len(parts))
-    second = sum(residual_squares(t, d, model) for t, d in zip(tables, designs, strict=True))
-    return [
-        Harmonised(t, d, model, adjustment(t, d, model, second, **options))
-        for t, d in zip(tables, designs, strict=True)
-    ]
+    joined = joint([totals(table) for table in tables])
+    means, rows = joined.means(tables[0].names), joined.rows
+    covariates, within = tuple(covariates), None
+    if covariates:
+        first = np.sum([within_site(table, covariates).vector() for table in tables], axis=0)
+        within = CovariateSums.of_vector(first, len(covariates), len(GENES))
+    model = fit(within, covariates, means, rows)
+    second = sum(residual_squares(table, model) for table in tables)
+    return [Harmonised(table, model, adjustment(table, model, second, **options)) for table in tables]
 
 
 def reference(parts, categorical, continuous, **options):
@@ -89,5 +89,5 @@ def test_what_it_cannot_do_is_refused(parts):
         harmonised([part.assign(g3=1.0) for part in parts], [])
     with pytest.raises(DataError, match="two rows"):
         harmonised([parts[0][:1], *parts[1:]], [])
-    with pytest.raises(ConfigError, match="two sites"):
+    with pytest.raises(DataError, match="two sites"):
         harmonised(parts[:1], [])

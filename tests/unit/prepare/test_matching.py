@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from fedsvd.data.open import open_source
-from fedsvd.errors import AnswerRefused, DataError, NotSealed, RepeatedIds, ShapeError
+from fedsvd.errors import AnswerRefused, NotSealed, RepeatedIds, ShapeError
 from fedsvd.linalg.common_rows import common_rows
 from fedsvd.prepare.blinding import Blinding, points_of, route, shuffled, unshuffled
 from fedsvd.prepare.identifiers import IdRule, hashed, record_ids
-from fedsvd.prepare.matching import MatchReport, aligned, checked_positions, expect_overlap, size_jumps
+from fedsvd.prepare.matching import MatchReport, aligned, checked_positions
 from fedsvd.randomness.seed import Seed
 
 KEY = Seed(bytes(range(32)))
@@ -173,13 +173,6 @@ class TestAtAParty:
         assert checked_positions(np.array([2, 0], np.int64), 3).tolist() == [2, 0]
         assert not checked_positions(np.zeros(0, np.int64), 3).size
 
-    def test_too_small_an_overlap_is_refused_without_its_size(self):
-        with pytest.raises(DataError) as caught:
-            expect_overlap(7, 20)
-        assert "fewer than 20" in str(caught.value)
-        assert "7" not in str(caught.value)
-        expect_overlap(20, 20)
-
     def test_the_report_adds_up(self):
         report = MatchReport(records=100, without_link=10, matched=70)
         assert report.elsewhere_unknown == 20
@@ -187,11 +180,6 @@ class TestAtAParty:
             "70 of 100 records are common to all parties; 10 are not in the linkage map; "
             "20 are unknown to another party"
         )
-
-    def test_a_set_that_jumps_is_seen(self):
-        assert size_jumps(1000, (300, 400), 2.0)
-        assert not size_jumps(700, (300, 400), 2.0)
-        assert not size_jumps(10**6, (), 2.0)
 
 
 @pytest.mark.slow

@@ -21,7 +21,8 @@ from fedsvd.prepare.encoding import Indicators, encoded
 from fedsvd.prepare.identifiers import IdRule, hashed, record_ids
 from fedsvd.prepare.matching import aligned, checked_positions
 from fedsvd.prepare.missing import Filled, joint, totals
-from fedsvd.prepare.script import Rule, play_together, prepare
+from fedsvd.prepare.rule import Rule
+from fedsvd.prepare.script import play_together, prepare
 from fedsvd.prepare.sites import Over
 from fedsvd.randomness.seed import Seed
 
@@ -133,7 +134,7 @@ def test_components_of_sparse_files_are_those_of_the_joint_counts(single_cells):
 def test_components_without_a_site_effect_are_those_of_the_tables_centred_apart(single_cells):
     paths, tables = single_cells
     rule = Rule(centre=Over.SITE, scale=Over.SITE)
-    prepared_tables = play_together([prepare(open_source(path), rule, KEY, i, 2) for i, path in enumerate(paths)])
+    prepared_tables = play_together([prepare(open_source(path), rule, KEY) for path in paths])
     with pytest.warns(PrivacyWarning, match="2 parties"):
         found = FederatedPCA(n_components=3).fit([each.table for each in prepared_tables])
     apart = np.vstack([StandardScaler().fit_transform(counts) for counts in tables])

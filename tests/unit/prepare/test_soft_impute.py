@@ -1,77 +1,97 @@
 """Low-rank imputation by sums equals soft-impute on the joint table, written here from the paper with an SVD."""
 
+import json
+
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotConverged
-from fedsvd.prepare.soft_impute import Contribution, Imputed, expect_settled, shrinkage, start, step
+from fedsvd.prepare.recipe import of_record
+from fedsvd.prepare.rule import LowRank, Rule, planned_steps
+from fedsvd.prepare.script import play_together, prepare, prepared_again
+from fedsvd.prepare.soft_impute import Contribution, shrinkage
+from fedsvd.randomness.seed import Seed
 
 
-def reference(X, fills, penalty, iterations):
-    """Algorithm 1 of Mazumder, Hastie and Tibshirani on the joint table."""
-    missing = np.isnan(X)
-    Z = np.where(missing, fills, X)
+def reference(X, share, iterations=2000):
+    """Algorithm 1 of Mazumder, Hastie and Tibshirani on the standardised joint table, until it does not move."""
+    means, deviations, missing = np.nanmean(X, axis=0), np.nanstd(X, axis=0), np.isnan(X)
+    standard = (X - means) / deviations
+    Z = np.nan_to_num(standard)
+    penalty = share * np.linalg.svd(Z, compute_uv=False)[0]
     for _ in range(iterations):
         U, s, Vt = np.linalg.svd(Z, full_matrices=False)
-        Z = np.where(missing, (U * np.maximum(s - penalty, 0)) @ Vt, X)
-    return Z
+        Z = np.where(missing, (U * np.maximum(s - penalty, 0)) @ Vt, standard)
+    return means + deviations * Z
 
 
 @pytest.fixture(params=[1 << 20, 20], ids=["one panel", "many panels"])
 def table(request, monkeypatch):
     monkeypatch.setattr("fedsvd.prepare.derived.PANEL_CELLS", request.param)
     rng = np.random.default_rng(8)
-    whole = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 9)) + 0.01 * rng.normal(size=(40, 9))
+    whole = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 9)) * np.logspace(-2, 2, 9) + 5.0
     X = whole.copy()
     X[rng.random(X.shape) < 0.15] = np.nan
     return whole, X
 
 
-def imputed(X, penalty, iterations):
-    sources = [open_source(part) for part in np.split(X, [11, 25])]
-    fills = np.nanmean(X, axis=0)
-    states, parts = zip(*(start(source, fills) for source in sources), strict=True)
-    for _ in range(iterations):
-        joint = Contribution.of_vector(np.sum([part.vector() for part in parts], axis=0), X.shape[1])
-        W = shrinkage(joint.gram, penalty)
-        states, parts = zip(*(step(s, state, W) for s, state in zip(sources, states, strict=True)), strict=True)
-    joint = Contribution.of_vector(np.sum([part.vector() for part in parts], axis=0), X.shape[1])
-    return [Imputed(source, state) for source, state in zip(sources, states, strict=True)], joint
+def completed(X, **how):
+    parts, rule = np.split(X, [11, 25]), Rule(low_rank=LowRank(**how))
+    return parts, rule, play_together([prepare(open_source(part), rule, Seed(bytes(32))) for part in parts])
 
 
-def test_every_iterate_is_that_of_the_joint_table(table):
+def rows_of(found):
+    return np.vstack([each.table.rows(0, each.table.shape[0]) for each in found])
+
+
+@pytest.mark.parametrize("penalty", [0.3, 0.1])
+def test_rows_are_completed_as_soft_impute_of_the_joint_table_does_when_it_has_settled(table, penalty):
     _, X = table
-    for iterations in (1, 2, 7):
-        expected = reference(X, np.nanmean(X, axis=0), 0.7, iterations)
-        tables, _ = imputed(X, 0.7, iterations)
-        found = np.vstack([each.rows(0, each.shape[0]) for each in tables])
-        assert_close(found, expected, digits_lost(3))
+    _, rule, found = completed(X, penalty=penalty, rounds=150)
+    rows, expected = rows_of(found), reference(X, penalty)
+    for column in range(9):
+        assert_close(rows[:, column], expected[:, column], digits_lost(7))
+    assert_array_equal(rows[~np.isnan(X)], X[~np.isnan(X)])
+    assert [step.name for step in planned_steps(rule, 9)][-1] == "low rank, round 150"
+    assert found[0].recipe.joint.missing == int(np.isnan(X).sum())
 
 
-def test_it_settles_and_comes_nearer_to_the_truth_than_means(table):
+def test_they_come_nearer_to_the_truth_than_means(table):
     whole, X = table
-    tables, joint = imputed(X, 0.3, 200)
-    expect_settled(joint, 0.001, 200)
-    found = np.vstack([each.rows(0, each.shape[0]) for each in tables])
-    missing = np.isnan(X)
-    means = np.broadcast_to(np.nanmean(X, axis=0), X.shape)
-    assert np.linalg.norm((found - whole)[missing]) < 0.2 * np.linalg.norm((means - whole)[missing])
+    rows = rows_of(completed(X, penalty=0.02, rounds=60)[2])
+    means = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
+    apart = [np.linalg.norm((each - whole) / np.nanstd(X, axis=0)) for each in (rows, means)]
+    assert apart[0] < 0.2 * apart[1]
+
+
+def test_new_rows_are_completed_with_what_the_last_round_left(table):
+    _, X = table
+    parts, rule, found = completed(X, penalty=0.1, rounds=60)
+    recipe = of_record(json.loads(json.dumps(found[1].recipe.record())))
+    again = prepared_again(open_source(parts[1][3:8]), rule, recipe)
+    for column in range(9):
+        assert_close(again.table.rows(0, 5)[:, column], found[1].table.rows(3, 8)[:, column], digits_lost(2))
 
 
 def test_rows_and_columns_in_any_order_are_those_of_the_filled_table(table):
-    _, X = table
-    (first, *_), _ = imputed(X, 0.7, 3)
+    first = completed(table[1], penalty=0.1, rounds=60)[2][0].table
     whole = first.rows(0, 11)
-    np.testing.assert_array_equal(first.columns(2, 5), whole[:, 2:5])
-    np.testing.assert_array_equal(first.reordered([7, 2, 2]).rows(0, 3), whole[[7, 2, 2]])
+    assert_array_equal(first.columns(2, 5), whole[:, 2:5])
+    assert_close(first.reordered([7, 2, 2]).rows(0, 3), whole[[7, 2, 2]], digits_lost(2))
+
+
+def test_a_table_without_gaps_stays_as_it_is():
+    X = np.random.default_rng(1).normal(size=(40, 4))
+    assert_array_equal(rows_of(completed(X)[2]), X)
 
 
 def test_one_that_still_moves_and_a_penalty_of_zero_are_refused(table):
-    _, X = table
-    _, joint = imputed(X, 0.3, 2)
-    with pytest.raises(NotConverged, match="2 iterations"):
-        expect_settled(joint, 0.0001, 2)
+    with pytest.raises(NotConverged, match="2 rounds"):
+        completed(table[1], penalty=0.001, rounds=2)
     with pytest.raises(ConfigError, match="penalty"):
         shrinkage(np.eye(2), 0.0)
+    vector = Contribution(np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T, 1.0, 2.0).vector()
+    assert_array_equal(Contribution.of_vector(vector, 3).vector(), vector)

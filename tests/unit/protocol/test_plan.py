@@ -12,7 +12,8 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Check, Family, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.steps import PlannedStep, StepKind
+from fedsvd.protocol.tasks import Align, Check, Family, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import SessionId
 
 IDENTITIES = ("aa" * 32, "bb" * 32, "cc" * 32)
@@ -37,7 +38,7 @@ OTHER = {
     "counts": (9, 4),
     "release": (Item.COMPONENTS,),
     "components": 2,
-    "rule": "mle",
+    "components_by": "mle",
     "centre": True,
     "unit_variance": True,
     "full_matrices": True,
@@ -55,6 +56,9 @@ OTHER = {
     "reason": "because",
     "check_ids": True,
     "trust_rows": True,
+    "align": Align.ECDH,
+    "id_rule": "{}",
+    "least_overlap": 5,
     "check": Check.ALL,
     "certain_bound": True,
     "memory": 1 << 20,
@@ -64,6 +68,8 @@ OTHER = {
     "ticket": "8f3a/2",
     "prekeys": ("ab", "cd"),
     "glm": ModelPlan(Family.BINOMIAL, "logit", classes=3),
+    "steps": (PlannedStep("totals and counts", StepKind.WIDE, 7),),
+    "least_count": 5,
     "protocol": 99,
 }
 

@@ -75,11 +75,13 @@ def test_nothing_is_done_while_others_have_not_enlisted(tmp_path, played):
 
 def test_data_of_another_shape_than_was_enlisted_with_is_not_brought(tmp_path):
     member = Member("party/a", None, None, EnlistedFacts(), None, tmp_path)
-    member._opened["8f3a"] = OpenedData(None, (), EnlistedFacts(rows=4))
+    file = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
+    record = RECORD.changed(file=file)
+    member._opened["8f3a"] = "8f3a", OpenedData(None, (), EnlistedFacts(rows=4))
     with pytest.raises(DataChanged):
-        member.open_as_enlisted(RECORD)
-    member._opened["8f3a"] = OpenedData(None, (), EnlistedFacts(rows=3))
-    assert member.open_as_enlisted(RECORD).facts.rows == 3
+        member.open_as_enlisted(record)
+    member._opened["8f3a"] = "8f3a", OpenedData(None, (), EnlistedFacts(rows=3))
+    assert member.open_as_enlisted(record).facts.rows == 3
 
 
 def test_a_failure_is_told_on_a_full_disk_and_again_while_the_csp_shows_the_attempt(tmp_path, played, monkeypatch):

@@ -4,6 +4,7 @@ import pytest
 
 from fedsvd.errors import ConfigError, LocalProtocolError, StorageError
 from fedsvd.service.member import Prekeys
+from fedsvd.studies.job_stages import Stage
 
 JOB = "8f3a5c1200ab77de"
 
@@ -50,7 +51,7 @@ def test_prekeys_of_attempts_that_will_not_begin_are_erased(folder):
     kept = prekeys.make(JOB, 2).public
     prekeys.make(JOB, 1)
     prekeys.make(JOB[::-1], 2)
-    prekeys.erase_but([(JOB, 2), ("00", 7)])
+    prekeys.erase_but([(JOB, 2, Stage.STUDY), ("00", 7, Stage.STUDY)])
     assert [path.name for path in folder.iterdir()] == [f"{JOB}-2.prekey"]
     assert prekeys.take(JOB, 2).public == kept
 

@@ -11,7 +11,7 @@ from fedsvd.protocol.tasks import Check, Item, Mode, Split, Task
 from fedsvd.service.enlist import plan_of
 from fedsvd.service.records import EnlistedFacts
 from fedsvd.studies.job_file import job_from
-from fedsvd.studies.parties import Extent, brings_labels, expect_fitting, label_user
+from fedsvd.studies.parties import Extent, brings_labels, expect_fitting, label_user, one_order
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId
@@ -105,9 +105,29 @@ def test_tables_that_do_not_fit_are_one_error_wherever_they_meet():
 
 def test_names_that_differ_are_pointed_at_and_digests_are_not():
     named = {"a": Extent(6, 2, ("x", "y")), "b": Extent(9, 2, ["x", "z"])}
-    with pytest.raises(ShapeError, match=r"1 of 2 columns of party b .* 'z'"):
+    with pytest.raises(ShapeError, match="different columns: only party a has 'y'; only party b has 'z'"):
         expect_fitting(H, named)
     expect_fitting(V, {**named, "b": Extent(6, 7, ("q",))})  # split by columns, names are each party's own
     expect_fitting(H, {"a": named["a"], "b": Extent(9, 2, ["x", "y"])})
-    with pytest.raises(ShapeError, match="party b has columns of other names than party a, or in another order"):
+    with pytest.raises(ShapeError, match="party b has columns of other names than party a"):
         expect_fitting(H, {"a": Extent(6, 2, "digest"), "b": Extent(6, 2, "other")})
+
+
+def test_what_every_party_lacks_or_has_alone_is_said_in_one_error():
+    extents = {
+        "a": Extent(6, 4, ("age", "sex", "bmi", "ldl")),
+        "b": Extent(9, 3, ["sex", "bmi", "ldl"]),
+        "c": Extent(5, 5, ["ldl", "age", "sex", "ward", "floor"]),
+    }
+    with pytest.raises(ShapeError) as misfit:
+        expect_fitting(H, extents)
+    for said in ("party b has no column 'age'", "party c has no column 'bmi'", "only party c has 'ward', 'floor'"):
+        assert said in misfit.value.fault
+    assert "a has 4, party b has 3, party c has 5" in misfit.value.fault
+
+
+def test_the_same_columns_in_another_order_fit_and_go_by_their_names():
+    named = {"a": ("sex", "age"), "b": ("age", "sex")}
+    expect_fitting(H, {name: Extent(6, 2, features) for name, features in named.items()})
+    assert one_order(named) == ("age", "sex")
+    assert one_order({"a": ("sex", "age"), "b": ["sex", "age"]}) is None

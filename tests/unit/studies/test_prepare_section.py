@@ -78,9 +78,9 @@ def test_the_same_words_in_python_give_the_same_components(tmp_path):
     found = fedsvd.FederatedPCA(n_components=2).fit(tables)
     expected = PCA(svd_solver="full", n_components=2).fit(numbers(joint).dropna())
     assert_close(found.explained_variance_ratio_, expected.explained_variance_ratio_, RESULT_BAR)
-    with pytest.raises(ConfigError, match="missing is not usable") as refusal:
+    with pytest.raises(ConfigError, match="one table is given") as refusal:
         fedsvd.prepared(joint, missing="mean")
-    assert "sums over all parties" in refusal.value.fix
+    assert "a list with every party's table" in refusal.value.fix
     with pytest.raises(ConfigError, match="preparation is not usable"):
         fedsvd.prepared(joint, constant=1.0)
 
@@ -103,11 +103,23 @@ def test_a_new_name_that_no_party_has_is_a_misspelling(tmp_path):
     assert "did you mean 'mean area'?" in str(refusal.value)
 
 
-def test_without_a_list_of_columns_another_order_is_refused_as_before(tmp_path):
+def test_without_a_list_of_columns_tables_in_different_orders_go_by_their_names(tmp_path):
+    joint = messy_hospitals(tmp_path)
+    words = {"drop": ["ward", "outcome"], "missing": "drop", "ordinal": PREPARE["ordinal"], "rename": PREPARE["rename"]}
+    prepared = prepare(job_from(record(tmp_path, words), Path()))
+    expected = numbers(joint)[sorted(COLUMNS)].dropna().to_numpy()
+    assert set(prepared.features) == {tuple(sorted(COLUMNS))}
+    tables = [party.table for party in prepared.parties]
+    np.testing.assert_array_equal(np.vstack([table.rows(0, table.shape[0]) for table in tables]), expected)
+    assert any("order of their names" in line for line in prepared.prepare)
+
+
+def test_columns_that_a_party_lacks_are_named_for_all_parties_at_once(tmp_path):
     messy_hospitals(tmp_path)
-    words = {"drop": ["ward"], "missing": "drop", "ordinal": PREPARE["ordinal"], "rename": PREPARE["rename"]}
-    with pytest.raises(ShapeError, match="have other names than those of north") as refusal:
+    words = {"missing": "drop", "ordinal": {**PREPARE["ordinal"], "ward": ["east wing", "west wing"]}}
+    with pytest.raises(ShapeError, match="only party west has 'Fläche'") as refusal:
         prepare(job_from(record(tmp_path, words), Path()))
+    assert "party west has no column 'mean area'" in refusal.value.fault
     assert "[prepare]" in refusal.value.fix
 
 
@@ -156,11 +168,22 @@ def test_an_audit_prepares_its_table_as_the_study_would(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"missing": "mean"}, ["[prepare] missing", "sums over all parties' tables"]),
-        ({"missing": "median"}, ["[prepare] missing", "error, drop, constant"]),
-        ({"categories": ["sex"]}, ["categories", "sums over all parties' tables"]),
-        ({"formula": "y ~ x"}, ["formula", "sums over all parties' tables"]),
-        ({"centre": "site"}, ["centre", "cannot ask for yet"]),
+        ({"missing": "median"}, ["[prepare] missing", "error, mean, constant, drop, low-rank"]),
+        ({"centre": "both"}, ["[prepare] centre", "joint, site, none"]),
+        ({"soft_impute": True}, ["soft_impute is no word of [prepare]"]),
+        ({"categories": {"sex": {"order": ["f", "m"], "reference": "f"}}}, ["an order makes one column"]),
+        ({"categories": {"sex": {"drop_first": True, "reference": "f"}}}, ["use one of them"]),
+        ({"categories": ["sex"], "ordinal": {"sex": ["f"]}}, ["under ordinal and under categories"]),
+        ({"formula": "~ a", "columns": ["a"]}, ["a formula names its columns"]),
+        ({"formula": "~ a", "missing": "mean", "indicators": True}, ["a formula names its columns"]),
+        ({"formula": "~ scale(a)"}, ["looks at other rows"]),
+        ({"formula": "y ~ a"}, ["task 'pca' has no outcome"]),
+        ({"preserve": ["age"]}, ["ComBat is not asked for"]),
+        ({"combat": True, "preserve": ["age"], "covariates": ["age"]}, ["name it once"]),
+        ({"minimum": 0}, ["[prepare] minimum"]),
+        ({"missing": "mean", "rounds": 9}, ["rounds is for missing"]),
+        ({"missing": "low-rank", "penalty": 1.5}, ["[prepare] penalty"]),
+        ({"missing": "low-rank", "formula": "~ a"}, ["leave the formula out"]),
         ({"colums": ["a"]}, ["[prepare] colums", "did you mean 'columns'?"]),
         ({"constant": 1.0}, ["constant is for missing"]),
         ({"missing": "drop", "indicators": True}, ["indicators is for missing"]),
@@ -180,6 +203,52 @@ def test_rows_are_not_dropped_where_columns_are_split():
     assert "each party would leave out other rows" in refused({"missing": "drop"}, task="svd", split="vertical")
 
 
+@pytest.mark.parametrize("words", [{"formula": "~ a"}, {"combat": True}, {"covariates": ["a"]}])
+def test_what_reads_columns_of_several_parties_is_refused_where_columns_are_split(words):
+    assert "reads columns of several parties" in refused(words, task="svd", split="vertical")
+
+
+def test_a_formula_says_what_is_predicted_and_nothing_else_does():
+    assert "leave label out" in refused({"formula": "outcome ~ a"}, task="lr", label="outcome")
+    assert "the formula has no outcome" in refused({"formula": "~ a"}, task="lr")
+    assert "is a category" in refused({"formula": "C(outcome) ~ a"}, task="lr")
+    assert "do not agree" in refused({"formula": "outcome ~ a + 0"}, task="lr")
+    job = job_from(record(None, {"formula": "log(outcome) ~ a + C(b)"}, task="lr"), Path())
+    assert job.targets == ("log(outcome)",)
+    assert job_from(record(None, {"formula": "outcome ~ a + 0"}, task="lr", intercept=False), Path()).prepare.joint
+
+
+def test_every_joint_step_is_described():
+    words = {
+        "missing": "mean",
+        "indicators": True,
+        "categories": {
+            "sex": {"reference": "f", "missing": "unknown"},
+            "ward": {},
+            "grade": {"order": ["low", "high"]},
+        },
+        "combat": True,
+        "preserve": ["age"],
+        "covariates": ["weight"],
+        "centre": "joint",
+        "scale": "site",
+        "minimum": 7,
+    }
+    text = "\n".join(job_from(record(None, words), Path()).prepare.description())
+    for said in (
+        "joint mean of their column",
+        "every column with a gap at some party",
+        "'sex' becomes indicators of its levels less 'f'; a missing entry is the level 'unknown'",
+        "'grade' becomes numbers: 'low' is 0, 'high' is 1",
+        "fewer than 7 records, or at one party alone, become 'other'",
+        "ComBat, preserving 'age'",
+        "partialled out of all other columns: 'weight'",
+        "the means of all parties together",
+        "the deviations of each party by itself",
+    ):
+        assert said in text
+
+
 def test_a_section_that_is_empty_changes_nothing():
     job = job_from(record(None, {}), Path())
     assert job.prepare.asks_nothing
@@ -188,8 +257,9 @@ def test_a_section_that_is_empty_changes_nothing():
 
 def test_the_schema_knows_the_section():
     keys = schema()["$defs"]["PrepareSection"]["properties"]
-    assert set(keys) == {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal"}
-    assert keys["missing"]["enum"] == ["error", "drop", "constant"]
+    at_home = {"columns", "drop", "rename", "missing", "constant", "indicators", "ordinal", "penalty", "rounds"}
+    together = {"categories", "formula", "combat", "preserve", "covariates", "centre", "scale"}
+    assert set(keys) == at_home | together | {"minimum", "most_levels"}
 
 
 def test_another_preparation_does_not_go_on_from_what_was_compressed_before(tmp_path):

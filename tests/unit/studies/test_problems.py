@@ -22,7 +22,7 @@ FILES = {
 FOUND = (
     ("FSVD-203", "party west: line 3 of west.csv has 2 cells, expected 3"),
     ("FSVD-206", "party middle: there is no file middle.csv"),
-    ("FSVD-101", "1 of 3 columns of party south have other names than those of north"),
+    ("FSVD-101", "parties have different columns: party south has no column 'z'; only party south has 'q'"),
     ("FSVD-202", "party east: column 'y' of east.csv holds text on line 2, not numbers"),
     ("FSVD-202", "party east: column 'z' of east.csv holds text on line 4, not numbers"),
 )

@@ -66,6 +66,8 @@ FIELDS: dict[type[Message], tuple[st.SearchStrategy[Any], ...]] = {
     m.Countersigned: (KEY,),
     m.Challenge: (WHOLE, PADDED),
     m.Product: (VECTOR,),
+    m.IdHashes: (WHOLE, PADDED),
+    m.CommonRows: (WHOLE, TAG),
 }
 
 _X = np.arange(6.0).reshape(2, 3) / 7
@@ -98,6 +100,8 @@ EXAMPLES: tuple[Message, ...] = (
     m.Countersigned(PLAN),
     m.Challenge(PLAN, 1, np.asfortranarray(_W)),
     m.Product(PLAN, _X[1]),
+    m.IdHashes(PLAN, 2, _W[:, :2]),
+    m.CommonRows(PLAN, 0, _W[0]),
 )
 
 messages = st.one_of(

@@ -41,6 +41,8 @@ NUMBERS = {
     "Countersigned": 21,
     "Challenge": 22,
     "Product": 23,
+    "IdHashes": 24,
+    "CommonRows": 25,
 }
 RETIRED = 12  # protocol 1's masked batch
 SPOKEN_TO_ONESELF = {"Begin", "Computed"}

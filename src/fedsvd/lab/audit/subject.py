@@ -17,9 +17,10 @@ from fedsvd.errors import ConfigError
 from fedsvd.lab.attacks.view import Recorded, record
 from fedsvd.prepare.at_home import renamed
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.studies.job_data import labels_in, prepared_for
+from fedsvd.studies.job_data import labels_in
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import PartyData
+from fedsvd.studies.stages import prepared_for
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -84,9 +85,11 @@ def audited(source: MatrixSource, job: Job, budget: float, seed: int = 0) -> Aud
     rng = np.random.default_rng(seed)
     source = renamed(source, job.prepare.rename)
     present = [name for name in job.study.label if name in (source.names or ())]
-    source = prepared_for(job, source, present)[0]
-    y = labels_in(source, present) if present else None
-    table = source.without([name for name in (*present, job.study.id) if name in (source.names or ())])
+    # One table stands for the joint one: its own numbers are the joint numbers.
+    made = prepared_for(job.prepare, source, present, job.study.id_name, alone=True)
+    source = made.table
+    y = labels_in(source, present) if present else made.outcome
+    table = source.without([name for name in (*present, *job.study.id_columns) if name in (source.names or ())])
     rows, columns = _taken((table.shape[0], table.shape[1]), budget, rng)
     D = _dense(table, rows, columns)
     y = None if y is None else y[rows]

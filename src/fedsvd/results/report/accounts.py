@@ -17,6 +17,8 @@ STEPS = {
     "Relayed": "keys and sealed messages",
     "RowIds": "row ids",
     "RowsAgree": "row ids",
+    "IdHashes": "row ids",
+    "CommonRows": "row ids",
     "SumShare": "sums",
     "SumReply": "sums",
     "PaddedBatch": "upload",

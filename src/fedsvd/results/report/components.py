@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvd.protocol.tasks import PERMUTED_TABLES, Rule, share_in
+from fedsvd.protocol.tasks import PERMUTED_TABLES, ComponentRule, share_in
 from fedsvd.results.component_tables import component_models
 from fedsvd.results.report import charts
 from fedsvd.results.report.sections import Figure, Grid, Section, grid
@@ -41,14 +41,14 @@ def rule_in_words(result: PartyResult) -> list[str]:
     if share is not None:
         return [f"{taken}: the fewest that hold more than {100 * share:g} % of the variance."]
     why = {
-        Rule.MLE: "the number under which the data is most likely (Minka).",
-        Rule.GAVISH_DONOHO: "those above the optimal hard threshold for singular values (Gavish and Donoho), the line "
-        "in the scree plot.",
-        Rule.PARALLEL: f"those above the 95 % quantile of {PERMUTED_TABLES} tables whose columns each party permuted "
-        "among its own rows (parallel analysis), the line in the scree plot. Differences between the parties' means "
-        "are in these tables too.",
+        ComponentRule.MLE: "the number under which the data is most likely (Minka).",
+        ComponentRule.GAVISH_DONOHO: "those above the optimal hard threshold for singular values (Gavish and Donoho), "
+        "the line in the scree plot.",
+        ComponentRule.PARALLEL: f"those above the 95 % quantile of {PERMUTED_TABLES} tables whose columns each party "
+        "permuted among its own rows (parallel analysis), the line in the scree plot. Differences between the parties' "
+        "means are in these tables too.",
     }
-    return [f"{taken}: {why[Rule(choice['rule'])]}"]
+    return [f"{taken}: {why[ComponentRule(choice['rule'])]}"]
 
 
 def outliers(result: PartyResult) -> Iterator[Section]:

@@ -5,15 +5,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedsvd.results.model_table import classes_of, models_of
+from fedsvd.results.model_table import classes_of, models_of, outcome, summaries
 from fedsvd.results.report import charts, svg
 from fedsvd.results.report.sections import Figure, Grid, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.statistics.glm import GLMInference
 from fedsvd.statistics.model_table import GLModel
-from fedsvd.statistics.multinomial import MultinomialInference
 from fedsvd.statistics.ranking import area_under, calibration, roc
-from fedsvd.statistics.summary import Summary, glm_summary, multinomial_summary
 from fedsvd.statistics.undefined import is_array
 from fedsvd.types import Float
 
@@ -34,7 +32,7 @@ def model_section(result: PartyResult) -> Section:
     words, figures, grids = [*_in_words(result)], [*_forests(result)], [*_tables(result)]
     if "fitted" in result.arrays and "residuals" in result.arrays:
         figures += [*_own_curves(result)]
-    notes = dict.fromkeys(note for _, summary in _summaries(result) for note in summary.notes)
+    notes = dict.fromkeys(note for _, summary in summaries(result) for note in summary.notes)
     return Section(
         "model",
         "Generalised linear model",
@@ -45,7 +43,7 @@ def model_section(result: PartyResult) -> Section:
 
 
 def _in_words(result: PartyResult) -> Iterator[str]:
-    for model, (name, _) in zip(models_of(result), _summaries(result), strict=True):
+    for model, (name, _) in zip(models_of(result), summaries(result), strict=True):
         share = 1.0 - model.deviance / model.null_deviance if model.null_deviance > 0.0 else 0.0
         yield (
             f"{name}: {model.iterations} iterations, deviance {model.deviance:.6g} of {model.null_deviance:.6g} "
@@ -59,25 +57,8 @@ def _in_words(result: PartyResult) -> Iterator[str]:
         yield f"On your own {own['rows']} rows, on which the model was fitted too: {quality}."
 
 
-def _summaries(result: PartyResult) -> list[tuple[str, Summary]]:
-    """The table of each model, and what it predicts."""
-    names, target, classes = list(result.feature_names(result.plan.m)), result.targets[0], classes_of(result)
-    models, found = models_of(result), []
-    for k, model in enumerate(models):
-        if isinstance(model, MultinomialInference):
-            found.append((target, multinomial_summary(model, names, classes, target)))
-        else:
-            what = f"{target} = {classes[k]}" if len(models) > 1 else _outcome(target, classes)
-            found.append((what, glm_summary(model, names, what)))
-    return found
-
-
-def _outcome(target: str, classes: Sequence[str]) -> str:
-    return f"{target} = {classes[1]}" if len(classes) == 2 else target
-
-
 def _tables(result: PartyResult) -> Iterator[Grid]:
-    for model, (what, summary) in zip(models_of(result), _summaries(result), strict=True):
+    for model, (what, summary) in zip(models_of(result), summaries(result), strict=True):
         header, cells = ["term", *summary.cells], summary.rows()
         ratio = _ratio(model)
         if ratio and is_array(model.intervals):
@@ -111,7 +92,7 @@ def _ratio(model: GLModel) -> str:
 
 def _forests(result: PartyResult) -> Iterator[Figure]:
     names = list(result.feature_names(result.plan.m))
-    for model, (what, summary) in zip(models_of(result), _summaries(result), strict=True):
+    for model, (what, summary) in zip(models_of(result), summaries(result), strict=True):
         effects = _effects(model, list(summary.names), names)
         if effects:
             yield _forest(what, model, effects)
@@ -161,8 +142,8 @@ def _forest(what: str, model: GLModel, effects: Sequence[charts.Effect]) -> Figu
     caption = (
         f"{title}, {which}: by how much {by.get(_ratio(model), 'the linear predictor')} changes where the feature "
         "rises by one of its standard deviations, over rows as the model weights them, and all others stay the same, "
-        f"with {100 * model.level:g} % confidence intervals. An interval that meets the dashed line does not exclude that "
-        "there is no effect. The table has the coefficients in their own units."
+        f"with {100 * model.level:g} % confidence intervals. An interval that meets the dashed line does not exclude "
+        "that there is no effect. The table has the coefficients in their own units."
     )
     rows = [(e.name, f"{e.value:.6g}", f"{e.low:.6g}", f"{e.high:.6g}") for e in shown]
     numbers = grid(f"{title}, per standard deviation", ("term", "effect", "low", "high"), rows)
@@ -181,7 +162,7 @@ def _own_curves(result: PartyResult) -> Iterator[Figure]:
     if not np.allclose(observed, fitted + residuals):
         return  # shares of trials
     classes = classes_of(result)
-    names = [_outcome(result.targets[0], classes)]
+    names = [outcome(result.targets[0], classes)]
     if fitted.shape[1] > 1:
         names = [f"{result.targets[0]} = {name}" for name in classes]
     for k, name in enumerate(names):

@@ -12,6 +12,7 @@ from typing import Any
 
 from fedsvd.errors import MissingExtra
 from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
+from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import JOINED, Item, Mode, Split, Task, Trust, share_in
@@ -31,6 +32,7 @@ def render(result: PartyResult) -> str:
     """The page."""
     sections = [
         what_was_computed(result),
+        *(() if (prepared := how_tables_were_prepared(result)) is None else (prepared,)),
         *findings(result),
         accounts(result),
         against_the_model(result),
@@ -92,8 +94,11 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
     plan, rows = result.plan, []
     if plan.split is Split.VERTICAL:
         rows.append(("rows", how_rows_belong(plan)))
+    if "matching" in result.facts:
+        found = result.facts["matching"]
+        rows.append(("records", str(MatchReport(found["records"], found["without_link"], found["matched"]))))
     if "choice" in result.facts:
-        rows.append(("components taken", f"{result.facts['choice']['count']}, by the rule {plan.rule}"))
+        rows.append(("components taken", f"{result.facts['choice']['count']}, by the rule {plan.components_by}"))
     if plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
     if plan.task in JOINED:
@@ -159,9 +164,31 @@ def _verified(plan: SessionPlan) -> str:
     )
 
 
+def how_tables_were_prepared(result: PartyResult) -> Section | None:
+    """What was done to every table first, and to the reader's own; None where they were taken as they are."""
+    known = result.facts.get("preparation")
+    if known is None:
+        return None
+    words = ("Every table was prepared as follows before the study.",)
+    if "session" in known:
+        words = (f"{words[0]} The joint numbers were found in a session of the parties before it, by sums alone.",)
+    own = result.facts.get("prepared") or {}
+    rows = [(key.replace("_", " "), _counted(own[key])) for key in own if own[key] not in ({}, [], None)]
+    grids = (grid("Your own table", ("what", "value"), rows),) if rows else ()
+    return Section("prepared", "How the tables were prepared", words, (), grids, tuple(known["steps"]))
+
+
+def _counted(value: object) -> str:
+    """A fact of a preparation in words."""
+    if isinstance(value, dict):
+        return "; ".join(f"{key.replace('_', ' ')}: {_counted(each)}" for key, each in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def who_learned_what(result: PartyResult) -> Section:
     """What each role can compute under this plan, parties under their names."""
-    lines = tuple(named(line, result.names) for line in what_each_role_learns(result.plan))
+    before = result.facts.get("preparation", {}).get("learned", [])
+    lines = tuple(named(line, result.names) for line in (*before, *what_each_role_learns(result.plan)))
     words = (
         "What each role can compute from what it saw, if all follow the protocol and the CSP does not collude "
         "with a party. A malicious party is outside this model.",
@@ -185,10 +212,13 @@ def job_file(result: PartyResult) -> str:
     """The study as a job file, without paths."""
     plan = result.plan
     keys: dict[str, object] = {"name": result.job, "task": str(plan.task), "split": str(plan.split)}
-    if plan.components is not None or plan.rule:
-        keys["components"] = share_in(plan.rule) or plan.rule or plan.components
+    if plan.components is not None or plan.components_by:
+        keys["components"] = share_in(plan.components_by) or plan.components_by or plan.components
     keys["release"] = [str(item) for item in plan.release if item is not Item.OWN_PART]
-    if plan.task in JOINED:
+    words = result.facts.get("preparation", {}).get("words", {})
+    if plan.task in JOINED and "formula" in words:
+        keys |= {} if plan.centre else {"intercept": False}
+    elif plan.task in JOINED:
         keys["label"] = list(result.targets)
         keys |= {"label_party": result.label_holder} if result.label_holder else {}
         keys |= {"alpha": plan.alpha} if plan.alpha else {}
@@ -207,9 +237,20 @@ def job_file(result: PartyResult) -> str:
     keys |= {"unit_variance": True} if plan.unit_variance else {}
     keys |= {"full_matrices": True} if plan.full_matrices else {}
     lines = ["[job]", *(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())]
+    lines += ["", "[prepare]", *(f"{key} = {_toml(value)}" for key, value in words.items())] if words else []
     lines += ["", "[masks]", f'scheme = "{plan.scheme}"']
     lines += [f'mode = "{plan.mode}"'] if plan.mode is not None else []
     lines += ["", "[authority]", 'name = "ta"'] if plan.trust is Trust.AUTHORITY else []
     for name in result.names:
         lines += ["", "[[party]]", f"name = {json.dumps(name)}", 'data = "FILE"']
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """A value of a job file as TOML on one line."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)} = {_toml(each)}" for key, each in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -20,6 +20,8 @@ TASKS = {
     Task.PREDICT: "Prediction",
     Task.CCA: "Canonical correlation analysis",
     Task.PCR: "Principal component regression",
+    Task.MATCH: "Record matching",
+    Task.PREPARE: "Joint preparation of tables",
 }
 
 

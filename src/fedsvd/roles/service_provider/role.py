@@ -13,6 +13,7 @@ from typing import ClassVar
 from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.machine import Compute, Effect, Finish, Machine, Send, Step, Table, table
+from fedsvd.protocol.matching import sealed_parts
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
@@ -22,6 +23,7 @@ from fedsvd.protocol.messages import (
     Countersigned,
     Factors,
     Finished,
+    IdHashes,
     KeyBook,
     KeyOffer,
     Message,
@@ -39,10 +41,11 @@ from fedsvd.protocol.messages import (
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
-from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
+from fedsvd.roles.service_provider.matching import Matching
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.types import Ring
@@ -54,6 +57,7 @@ Signer = Callable[[bytes], bytes]
 class State(Enum):
     NEW = auto()
     PREPARING = auto()
+    MATCHING = auto()
     AGGREGATING = auto()
     FACTORISING = auto()
     ANSWERING = auto()
@@ -88,13 +92,15 @@ class ServiceProvider(Machine):
         self._batch = 0
         self._finished: dict[Party, bytes] = {}
         self._multiplied = Multiplied(plan)
+        self._matching = Matching(plan)
+        self._most_relays = plan.k + 8 + plan.evaluations + plan.relay_bytes // (1 << 26) + sealed_parts(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
         self.progress: Callable[[str, int, int], None] = lambda stage, done, total: None
-        if plan.task is not Task.PREDICT and plan.mode is not Mode.A:
+        if not plan.opens_nothing and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
 
@@ -133,8 +139,7 @@ class ServiceProvider(Machine):
         self._relays[sender] += 1
         others = [party for party in self.plan.users if party != sender]
         to = others if message.to == ALL else [party for party in others if party == message.to]
-        most = self.plan.k + 8 + self.plan.evaluations + self.plan.relay_bytes // (1 << 26)
-        if not to or self._relays[sender] > most:
+        if not to or self._relays[sender] > self._most_relays:
             raise UnexpectedMessage(f"a sealed message from {sender} to {message.to}")
         relayed = Relayed(self.plan.digest, sender, message.sealed)
         return self.state, tuple(Send(party, relayed) for party in to)
@@ -155,6 +160,12 @@ class ServiceProvider(Machine):
                 'that all have; ids = "trust", if the rows belong together and their ids need not agree',
             )
         return self.state, self._to_all(RowsAgree(self.plan.digest))
+
+    def _on_id_hashes(self, sender: Party, message: IdHashes) -> Step:
+        """One batch of a user's hashed ids; when all sets are here they are compared."""
+        if not self._matching.add(sender, message):
+            return self.state, ()
+        return State.MATCHING, (Compute("matching", self._matching.answer),)
 
     # --- sums -----------------------------------------------------------------------------------------------------
 
@@ -201,7 +212,7 @@ class ServiceProvider(Machine):
 
     def _on_ready(self, sender: Party, message: Ready) -> Step:
         """When every user can answer, ask for the first batch."""
-        if self.plan.mode is Mode.A or self.plan.task is Task.PREDICT:
+        if self.plan.mode is Mode.A or self.plan.opens_nothing:
             raise UnexpectedMessage(f"{sender} would upload where the plan has no upload")
         if sender in self._ready:
             raise RepeatedShare(f"{sender} is ready twice")
@@ -314,6 +325,8 @@ class ServiceProvider(Machine):
         (State.NEW, Relay, Role.TA, _on_deposit, {State.NEW, State.PREPARING}),
         (State.PREPARING, Relay, Role.USER, _on_relay, {State.PREPARING}),
         (State.PREPARING, RowIds, Role.USER, _on_row_ids, {State.PREPARING}),
+        (State.PREPARING, IdHashes, Role.USER, _on_id_hashes, {State.PREPARING, State.MATCHING}),
+        (State.MATCHING, Computed, Role.CSP, _on_answer, {State.ANSWERING}),
         (State.PREPARING, SumShare, Role.USER, _on_share, {State.PREPARING}),
         (State.PREPARING, Ready, Role.USER, _on_ready, {State.PREPARING, State.AGGREGATING}),
         (State.PREPARING, Finished, Role.USER, _on_finished, {State.PREPARING, State.DONE}),

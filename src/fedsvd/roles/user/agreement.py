@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedsvd.errors import NotSealed, SplitView, UnexpectedMessage
+from fedsvd.protocol.matching import sealed_parts
 from fedsvd.protocol.messages import Factors, Solution
 from fedsvd.protocol.parties import CSP, Party
 from fedsvd.protocol.plan import SessionPlan
@@ -53,6 +54,7 @@ class Group:
         self._identity = identity
         self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
         self._heard: dict[str, dict[Party, bytes]] = {}
+        self._most_waiting = 4 + plan.relay_bytes // PART + sealed_parts(plan)
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
         self._commitment: bytes | None = None
         self._commitments: tuple[bytes, ...] | None = None
@@ -81,6 +83,11 @@ class Group:
         if not fits or commitments[self._me.index - 1] != self._commitment:
             raise SplitView("the CSP relayed another data commitment for us", "stop and ask the operator of the CSP")
         self._commitments = commitments
+
+    def take_commitments(self) -> None:
+        """Take in the commitments that all other users sealed to the group, where no sum carries them."""
+        heard = {self._me: self._commitment or b"", **self._heard["committing"]}
+        self.read_commitments(tuple(heard[party] for party in self._plan.users))
 
     # --- the digest -----------------------------------------------------------------------------------------------
 
@@ -117,10 +124,13 @@ class Group:
     def receive(self, origin: Party, sealed: bytes) -> None:
         """Put a message aside until its turn; more than the plan has is refused."""
         waiting = self._waiting.get(origin)
-        most = 4 + self._plan.relay_bytes // PART
-        if waiting is None or len(waiting) >= most or len(sealed) > PART + _SEAL:
+        if waiting is None or len(waiting) >= self._most_waiting or len(sealed) > PART + _SEAL:
             raise UnexpectedMessage(f"a message to all users from {origin} that the plan does not have")
         waiting.append(sealed)
+
+    def taken(self, origin: Party, count: int) -> list[bytes]:
+        """The next messages of this sender that are sealed to us alone, still sealed."""
+        return [self._waiting[origin].popleft() for _ in range(count)]
 
     def waiting(self, origin: Party) -> int:
         """How many messages of this sender have not been opened."""

@@ -69,14 +69,14 @@ def script(work: Work) -> Script:
     assert mean is not None
     spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None
     choice: Choice | None = None
-    if plan.rule and spectrum is not None:
+    if plan.components_by and spectrum is not None:
         spectra = None
         if plan.permutes:
             inverse = np.ldexp(np.ones(plan.m) if scales is None else _inverse(scales), -E)
             centred_i = Streamed(work.source, mean, inverse, work.device)
             spectra = yield from permuted_spectra(work, centred_i, F1, E)
         spectrum = padded_spectrum(spectrum, min(plan.m, plan.n))
-        choice = choose(plan.rule, spectrum, plan.n, plan.m, spectra)
+        choice = choose(plan.components_by, spectrum, plan.n, plan.m, spectra)
     taken = opened.rank if choice is None else min(choice.count, opened.rank)
     U, sigma = opened.U[:, :taken], None if spectrum is None else spectrum[:taken]
     scores_i = None

@@ -74,7 +74,7 @@ def script(work: Work) -> Script:
     U, sigma = read_answer(content, f, r)
     if not work.leads:
         yield Local("acceptance", lambda: accepts(square, U, sigma, max(plan.m, plan.n) * 2.0**-52))
-    choice = choose(plan.rule, sigma, plan.n, plan.m) if plan.rule else None
+    choice = choose(plan.components_by, sigma, plan.n, plan.m) if plan.components_by else None
     taken = min(int(np.count_nonzero(sigma)), r if choice is None else choice.count)
     return (yield Local("regression", lambda: _regressed(work, mean, rows, R, U, sigma, taken, choice)))
 

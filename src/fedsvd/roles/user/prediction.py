@@ -29,6 +29,9 @@ class ChosenRidge:
     method: str  # "loo" or "gcv"
     coefficients: Float
 
+    def __repr__(self) -> str:
+        return f"ChosenRidge(alphas={len(self.alphas)}, method={self.method})"
+
 
 @dataclass(frozen=True, repr=False)
 class RegressionResult:

@@ -72,5 +72,43 @@ class Multiply:
     count: int
 
 
-Request = Local | Sum | Upload | Common | Recover | Fetch | Multiply
+@dataclass(frozen=True, repr=False)
+class Commit:
+    """A commitment to what this user brings, sealed to all, where no sum carries it. Answer: None, when all came."""
+
+    commitment: bytes
+
+
+@dataclass(frozen=True, repr=False)
+class Witness:
+    """Something that all users hold, for the digest they compare at the end. Answer: None."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True, repr=False)
+class Compare:
+    """Keyed hashes of this user's ids, for the CSP to match. Answer: the places of the common ones, (rows,)."""
+
+    hashed: Ring  # (ids, 2)
+
+
+@dataclass(frozen=True, repr=False)
+class Give:
+    """Bytes for one other user, sealed to it. Answer: None, at once."""
+
+    to: int  # counted from 0
+    content: bytes
+
+
+@dataclass(frozen=True, repr=False)
+class Take:
+    """The next bytes that another user gives this one. Answer: these bytes."""
+
+    origin: int  # counted from 0
+    size: int
+
+
+Request = Local | Sum | Upload | Common | Recover | Fetch | Multiply | Commit | Witness | Compare | Give | Take
 Script = Generator[Request, Any, Any]

@@ -17,6 +17,7 @@ from fedsvd.protocol.messages import (
     BlindedRightFactor,
     BlindedRightMask,
     Challenge,
+    CommonRows,
     Computed,
     Countersigned,
     FactorRows,
@@ -39,6 +40,7 @@ from fedsvd.protocol.sums import null_space_sum
 from fedsvd.protocol.tasks import Mode
 from fedsvd.roles.user.agreement import Agreement
 from fedsvd.roles.user.answers import expect_answer, expect_blinded, expect_products, expect_rows
+from fedsvd.roles.user.pairs import Paired
 from fedsvd.roles.user.requests import Common, Fetch, Local, Multiply, Recover, Sum, Upload
 from fedsvd.roles.user.scripted import Asked, Ended, Scripted
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
@@ -54,12 +56,15 @@ _COMPUTED = {
     State.RECOVERING,
     State.CHALLENGING,
     State.RELAYING,
+    State.COMMITTING,
+    State.MATCHING,
+    State.TAKING,
     State.AGREEING,
     State.SIGNING,
 }
 
 
-class User(Scripted):
+class User(Paired):
     """User i in one session."""
 
     def __init__(self, me: Party, plan: SessionPlan, inputs: Inputs) -> None:
@@ -105,6 +110,8 @@ class User(Scripted):
             case Ended(result):
                 self._result = result
                 return self._agree()
+            case _:
+                return self._ask_pair(asked)
 
     # --- the upload -----------------------------------------------------------------------------------------------
 
@@ -213,7 +220,10 @@ class User(Scripted):
         self._group.receive(message.origin, message.sealed)
         if self.state is State.RELAYING:
             return self._await_common()
-        return self._listen(self.state) if self.state in (State.AGREEING, State.SIGNING) else (self.state, ())
+        if self.state is State.TAKING:
+            return self._await_taken()
+        listening = (State.COMMITTING, State.AGREEING, State.SIGNING)
+        return self._listen(self.state) if self.state in listening else (self.state, ())
 
     def _await_common(self, seen: int = 0) -> Step:
         """Open what user 1 decided, if more than ``seen`` parts of it are here."""
@@ -238,6 +248,8 @@ class User(Scripted):
         others = [party for party in self.plan.users if party != self.me]
         if not self._group.heard(others, state.name.lower()):
             return state, ()
+        if state is State.COMMITTING:
+            return self._committed()
         return self._sign() if state is State.AGREEING else self._finish()
 
     # --- agreement ------------------------------------------------------------------------------------------------
@@ -286,6 +298,9 @@ class User(Scripted):
         (State.CHALLENGING, Product, Role.CSP, _on_product, {State.COMPUTING}),
         (State.CHALLENGING, Relayed, Role.CSP, _on_relayed, {State.CHALLENGING}),
         (State.RELAYING, Relayed, Role.CSP, _on_relayed, {State.COMPUTING}),
+        (State.COMMITTING, Relayed, Role.CSP, _on_relayed, {State.COMMITTING, State.COMPUTING}),
+        (State.MATCHING, CommonRows, Role.CSP, Paired._on_places, {State.MATCHING, State.COMPUTING}),
+        (State.TAKING, Relayed, Role.CSP, _on_relayed, {State.TAKING, State.COMPUTING}),
         (State.AGREEING, Relayed, Role.CSP, _on_relayed, {State.AGREEING, State.SIGNING}),
         (State.SIGNING, Relayed, Role.CSP, _on_relayed, {State.SIGNING, State.FINISHING}),
         (State.FINISHING, Countersigned, Role.CSP, _on_countersigned, {State.DONE}),

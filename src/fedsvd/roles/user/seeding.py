@@ -24,6 +24,8 @@ from fedsvd.compress.reduce import Spread
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import LocalProtocolError, RepeatedIds, UnexpectedMessage
 from fedsvd.linalg.device import Device
+from fedsvd.prepare.blinding import EachPart
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals
 from fedsvd.protocol.machine import Compute, Machine, Send, Step
 from fedsvd.protocol.messages import ID_WORDS, Begin, Computed, KeyBook, Relay, Relayed, RowIds
@@ -31,7 +33,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import cca, glm, pca, pcr, prediction, regression, svd
+from fedsvd.roles.user import cca, glm, matching, pca, pcr, prediction, preparation, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -67,6 +69,8 @@ _SCRIPTS = {
     "predict": prediction.script,
     "cca": cca.script,
     "pcr": pcr.script,
+    "match": matching.script,
+    "prepare": preparation.script,
 }
 
 
@@ -83,6 +87,9 @@ class State(Enum):
     RECOVERING = auto()
     CHALLENGING = auto()
     RELAYING = auto()
+    COMMITTING = auto()
+    MATCHING = auto()
+    TAKING = auto()
     AGREEING = auto()
     SIGNING = auto()
     FINISHING = auto()
@@ -109,8 +116,10 @@ class Inputs:
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     each: Each | None = None  # ``map`` over several threads, for pads of large payloads
+    each_part: EachPart | None = None  # ``map`` over several processes, for points of large sets of ids
     spread: Spread | None = None  # factors the source in parts, on a cluster
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    rule: Rule | None = None  # by which tables are prepared together
 
 
 class Seeding(Machine, ABC):
@@ -125,6 +134,7 @@ class Seeding(Machine, ABC):
         self._own = inputs.secret.derive("own")
         self._once = PadsOnce()
         self._seeds: dict[str, Seed] = {}  # by name, once dealt
+        self._early: list[Relayed] = []  # of users who were quicker than the dealer of a seed
         self._slices: bytes | None = None  # of Q, where a TA deals them (paper)
         self._script: Script | None = None
         self._then: Callable[[Any], Step] | None = None  # decides on what is being computed
@@ -157,6 +167,9 @@ class Seeding(Machine, ABC):
         """Step 2: a dealer's seeds, and from the TA of the paper's scheme our slices of Q behind them."""
         names = deals(self.plan, message.origin)
         if not names or names[0] in self._seeds:
+            if self.plan.matches and len(self._early) < self.plan.k:  # a commitment of each user, and no more
+                self._early.append(message)
+                return State.SEEDING, ()
             raise UnexpectedMessage(f"a sealed message from {message.origin} where a seed is awaited")
         seeds, rest = self._keys.open_seeds(message.origin, message.sealed)
         self._seeds |= seeds
@@ -188,6 +201,7 @@ class Seeding(Machine, ABC):
             own=self._own,
             checks=seeds["users"].derive("checks"),
             labels=inputs.labels,
+            ids=inputs.ids,
             weights=inputs.weights,
             row_weights=inputs.row_weights,
             clusters=inputs.clusters,
@@ -196,8 +210,11 @@ class Seeding(Machine, ABC):
             progress=inputs.progress,
             device=self._device,
             spread=inputs.spread,
+            each_part=inputs.each_part,
             allocate=inputs.allocate,
             memo=inputs.memo,
+            rule=inputs.rule,
+            key=seeds["users"].derive("prepare"),
         )
         if plan.stacks_labels and inputs.row_weights is not None:
             # In the digest, which all users compare: weights of split columns are the same at all of them.
@@ -213,6 +230,9 @@ class Seeding(Machine, ABC):
         """Start the task's script, after the row check where there is one."""
         self._work, hashed = message.value
         self._slices = None
+        early, self._early = self._early, []
+        for relayed in early:
+            self._group.receive(relayed.origin, relayed.sealed)
         self._script = _SCRIPTS[self.plan.task.value](self._work)
         if hashed is not None:
             return State.CHECKING, (Send(CSP, RowIds(self.plan.digest, hashed)),)

@@ -78,9 +78,21 @@ def wide_sum(name: str, integers: list[int], widths: list[int], own: Seed) -> Sc
             integers, noise.uniform_integers(widths, Keystream(own.derive("noise", name))), strict=True
         )
     ]
-    cuts = _cuts(SumKind.WIDE, len(noisy))
-    total = yield Sum(name, lambda batch: wide.encode_integers(noisy[cuts[batch]]))
+    return (yield from exact_wide_sum(name, noisy))
+
+
+def exact_wide_sum(name: str, integers: list[int]) -> Script:
+    """The exact total of these integers, in units of 2^-1074, with the noise that is already in them."""
+    cuts = _cuts(SumKind.WIDE, len(integers))
+    total = yield Sum(name, lambda batch: wide.encode_integers(integers[cuts[batch]]))
     return wide.decode_integers(total)
+
+
+def whole_sum(plan: SessionPlan, name: str, values: Float) -> Script:
+    """The exact total of whole numbers, which is all that users are to learn; without noise."""
+    cuts = _cuts(SumKind.TOTAL, values.size)
+    total = yield Sum(name, lambda batch: words128.to_words(values[cuts[batch]], 0, terms=plan.k))
+    return words128.to_numbers(total, 0)
 
 
 def wide_sum_of_floats(name: str, values: Float, own: Seed) -> Script:

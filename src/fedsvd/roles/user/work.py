@@ -29,6 +29,8 @@ from fedsvd.compress.reduce import (
 )
 from fedsvd.data.source import MatrixSource
 from fedsvd.linalg.device import Device, host_or
+from fedsvd.prepare.blinding import EachPart
+from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.user.masking import Masks
@@ -90,6 +92,7 @@ class Work:
     own: Seed
     checks: Seed  # the users': the secret vectors of step 7
     labels: Float | None = None  # (samples, targets)
+    ids: NDArray[Any] | None = None  # of the records, where they are matched
     weights: tuple[Float, Float] | None = None  # own coefficients and the intercept, to predict with
     row_weights: Float | None = None  # (n_i,), of our records, where the plan is of weighted rows
     clusters: NDArray[Any] | None = None  # (n_i,), to which group each record belongs, where errors are robust to it
@@ -98,8 +101,11 @@ class Work:
     progress: Progress | None = None
     device: Device | None = None  # where this user computes; None for NumPy
     spread: Spread | None = None  # what factors the source in parts, elsewhere
+    each_part: EachPart | None = None  # what multiplies points of large sets of ids in parts
     allocate: Callable[[tuple[int, int]], Float] = np.empty  # memory or disk for a result as long as the data
     memo: dict[bytes, Any] | None = None  # what users of one process computed from equal inputs
+    rule: Rule | None = None  # by which tables are prepared together
+    key: Seed | None = None  # the users': of the digests of levels
 
     @property
     def n_i(self) -> int:

@@ -1,0 +1,77 @@
+"""Tables whose records are matched by id before a study (``align``): what estimators make of ids and of the answer.
+
+The parties' tables may have any records in any order. Ids are normalised as ``[match]`` of a job file does by default:
+case folded, blanks trimmed. Joint samples are then the common records; ``row_ids_`` names them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.errors import ConfigError
+from fedsvd.prepare.record_ids import RecordIds, identified, of_text
+from fedsvd.studies.matching import AS_WRITTEN, Matched
+from fedsvd.studies.parties import Problems
+from fedsvd.types import Float
+
+Ids = NDArray[Any]
+
+
+def id_columns(id: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The columns of ids that a parameter names."""
+    return () if id is None else (id,) if isinstance(id, str) else tuple(id)
+
+
+def record_ids_of(id: str | Sequence[str] | None, align: str | None) -> RecordIds | None:
+    """How ids are made of these columns; None where one column is read as it is, or there is none."""
+    columns = id_columns(id)
+    if align is not None and not columns:
+        raise ConfigError("records are matched by ids, and no id is named", 'id="patient", say')
+    if align is not None:
+        return RecordIds(columns)
+    return RecordIds(columns, AS_WRITTEN) if len(columns) > 1 else None
+
+
+def matching_rule(estimator: Any) -> RecordIds | None:
+    """How this estimator matches records: as it was fitted, whatever made it, else as its parameters say."""
+    plan = getattr(estimator, "plan_", None)
+    if plan is not None and plan.align is not None and plan.id_rule:
+        return of_text(plan.id_rule)
+    return record_ids_of(estimator.id, estimator.align)
+
+
+def identified_tables(
+    sources: Sequence[MatrixSource], ids: RecordIds
+) -> tuple[tuple[MatrixSource, ...], tuple[Ids, ...]]:
+    """Every party's table without its id columns, and the ids of its rows; all that is wrong is one error."""
+    problems, tables = Problems(), []
+    for index, source in enumerate(sources, start=1):
+        with problems.of(str(index)):
+            tables.append(identified(source, ids).table)
+    problems.expect_none()
+    return tuple(tables), tuple(table.column(ids.name) for table in tables)
+
+
+def joint_ids(matched: Matched) -> Ids:
+    """The ids of the joint samples, in their order."""
+    return np.asarray(matched.parties[0].ids)
+
+
+def in_own_rows(predicted: Float, ids: Ids, matched: Matched, holder: int) -> Float:
+    """Predictions for the rows of the label holder's table, NaN for records that not all parties have."""
+    place = {id: row for row, id in enumerate(ids.tolist())}
+    full = np.full((len(ids), *predicted.shape[1:]), np.nan)
+    own = matched.parties[holder].ids
+    full[[place[id] for id in ([] if own is None else own.tolist())]] = predicted
+    return full
+
+
+def common_positions(ids: Sequence[Ids]) -> list[NDArray[np.intp]]:
+    """For every party the rows whose ids all have, in the order of the first party's; of tables in one process."""
+    common = set(ids[0].tolist()).intersection(*(own.tolist() for own in ids[1:]))
+    wanted = [id for id in ids[0].tolist() if id in common]
+    places = ({id: row for row, id in enumerate(own.tolist())} for own in ids)
+    return [np.array([place[id] for id in wanted], dtype=np.intp) for place in places]

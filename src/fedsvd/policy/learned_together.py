@@ -1,0 +1,71 @@
+"""Who can compute what from a joint preparation of tables: the ledger's lines for the sums of its plan."""
+
+from collections.abc import Iterator
+
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Trust
+
+_STEPS = {
+    "levels of ": (
+        "Every party learns how many levels column {name} has, how often each occurs at all parties together and at "
+        "how many of them; of a level whose text it guesses, which numbers are those. Not which party has it."
+    ),
+    "names of ": (
+        "Every party learns the texts of those levels of column {name} that two parties and {least} records or more "
+        "have; the rest is 'other'."
+    ),
+    "totals and counts": (
+        "Every party learns the joint mean of each column of numbers, how many of its entries are missing at all "
+        "parties together, and the number of records."
+    ),
+    "squares of entries": "Every party learns the joint deviation of each column of numbers.",
+    "low rank, round ": (
+        "Every party sees, round by round, the joint Gram matrix ({m} x {m}) of the tables with their gaps filled so "
+        "far, in standard deviations; what is stored is that of the last round."
+    ),
+    "means for ": "Every party learns the joint mean of each prepared column.",
+    "products for ComBat": (
+        "Every party learns how the preserved covariates go together with each column within the sites, all sites "
+        "together; no site's own effect."
+    ),
+    "squares for ComBat": "Every party learns the variance of each column within the sites, all sites together.",
+    "products of covariates": "Every party learns the joint products of the covariates with each column.",
+    "squares for scaling": "Every party learns the joint deviation of each prepared column.",
+}
+
+
+def opens_gram(plan: SessionPlan) -> bool:
+    """Whether all parties see the joint Gram matrix of a preparation's columns: in low-rank imputation."""
+    return any(step.name.startswith("low rank") for step in plan.steps)
+
+
+def _rounds_of(plan: SessionPlan) -> int:
+    """Columns of numbers, from the length of their squares."""
+    return next((step.size for step in plan.steps if step.name == "squares of entries"), 0)
+
+
+def prepared_together(plan: SessionPlan) -> Iterator[str]:
+    """What each role learns from a preparation, each sentence once."""
+    shapes = f"{plan.k} parties, {plan.joint_table}"
+    yield (
+        f"The CSP learns the shapes ({shapes}), how the tables are prepared, and whether the session was stopped; "
+        "nothing of the data: no level, no count, no mean."
+    )
+    told = []
+    for step in plan.steps:
+        for begins, text in _STEPS.items():
+            if step.name.startswith(begins):
+                name = repr(step.name.removeprefix(begins))
+                told.append(text.format(name=name, least=plan.least_count, m=_rounds_of(plan)))
+    yield from dict.fromkeys(told)
+    if plan.k == 2:
+        yield "With two parties, each can compute the other's own of these numbers: its means, counts and levels."
+    else:
+        yield f"{plan.k - 1} parties that pool what they hold can compute the last one's own of these numbers."
+    yield "Two runs whose inputs differ by one record can give that record to every party."
+    if plan.trust is Trust.AUTHORITY:
+        yield "The trusted authority sees shapes and keys; it adds nothing to this session."
+    yield (
+        "The CSP and a party that pool what they see learn what that party learns; lying together, they can alter "
+        "totals."
+    )

@@ -1,0 +1,154 @@
+"""What is done to every party's table by joint steps: the rule of a study, the same at every party, and its sums.
+
+What a party does alone (columns by name, ordinal maps, rows left out, constants filled in) comes before and is
+``at_home.py``. ``planned_steps`` says which sums a rule takes and how long each is, before any party's table is known:
+they stand in the plan of the session.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from fedsvd.errors import ConfigError
+from fedsvd.prepare.categories import MOST_LEVELS
+from fedsvd.prepare.columns import listed
+from fedsvd.prepare.formula import Parsed, parse
+from fedsvd.prepare.level_sketch import sketch_numbers, text_numbers
+from fedsvd.prepare.sites import Over
+from fedsvd.prepare.soft_impute import numbers_of_a_round
+from fedsvd.protocol.steps import PlannedStep, StepKind
+
+
+@dataclass(frozen=True)
+class CategoryRule:
+    """How a text column becomes indicators: of all levels, or of all but the first or a reference level."""
+
+    name: str
+    drop_first: bool = False
+    reference: str | None = None
+    missing: str | None = None  # the level that a missing entry is
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Low-rank imputation: what singular values are lowered by, as a share of the largest, and how many rounds."""
+
+    penalty: float = 0.05
+    rounds: int = 30
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The joint steps, each left out where it is not asked for."""
+
+    mean: bool = False  # gaps are filled with the joint mean of their column
+    low_rank: LowRank | None = None  # gaps are filled by soft-impute
+    indicators: bool | tuple[str, ...] = False  # of columns with gaps at some party, or of these
+    categories: tuple[CategoryRule, ...] = ()
+    formula: str = ""
+    combat: bool = False
+    preserve: tuple[str, ...] = ()  # covariates that ComBat leaves in the data
+    covariates: tuple[str, ...] = ()  # partialled out
+    centre: Over = Over.NONE
+    scale: Over = Over.NONE
+    minimum: int = 1  # a level that is rarer over all parties is pooled; a column with fewer entries has no mean
+    shared_by: int = 2  # a level that fewer parties have is pooled
+    most_levels: int = MOST_LEVELS  # of one column, over all parties
+
+    def __post_init__(self) -> None:
+        if self.preserve and not self.combat:
+            raise ConfigError("covariates are to be preserved, and ComBat is not asked for", "combat = true")
+        if self.indicators and not self.mean:
+            raise ConfigError("indicators of missing entries, and none are filled in", 'missing = "mean"')
+        if self.low_rank is not None and (self.mean or self.formula):
+            raise ConfigError("low-rank imputation completes all columns of numbers", "leave the formula out")
+        if self.indicators and self.formula:
+            raise ConfigError("a formula names its columns, and indicators add others", "leave one of them out")
+        twice = sorted(
+            {each.name for each in self.categories if [e.name for e in self.categories].count(each.name) > 1}
+        )
+        if twice:
+            raise ConfigError(f"categories: {listed(twice)} is named more than once", "name it once")
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether there is no joint step at all."""
+        effects = self.combat or self.covariates or (self.centre, self.scale) != (Over.NONE, Over.NONE)
+        return not (self.mean or self.low_rank or self.categories or self.formula or effects)
+
+    @property
+    def takes_sums(self) -> bool:
+        """Whether any step needs the other parties: means and deviations of a site alone do not."""
+        return bool(planned_steps(self, len(self.text) + 1))
+
+    @property
+    def parsed(self) -> Parsed | None:
+        return parse(self.formula) if self.formula else None
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """The columns that are categories: those of the rule, then those in C(...) of the formula."""
+        parsed, named = self.parsed, [each.name for each in self.categories]
+        if parsed is None:
+            return tuple(named)
+        return tuple(name for name in parsed.variables if name in parsed.categorical or name in named)
+
+    def of_columns(self, names: Collection[str]) -> "Rule":
+        """The rule for a party that has these columns alone, where columns are split."""
+        categories = tuple(each for each in self.categories if each.name in names)
+        marked = self.indicators
+        marked = marked if isinstance(marked, bool) else tuple(name for name in marked if name in names)
+        return replace(self, categories=categories, indicators=marked or False)
+
+    def category(self, name: str) -> CategoryRule:
+        """The rule of this column."""
+        return next((each for each in self.categories if each.name == name), CategoryRule(name))
+
+
+def planned_steps(rule: Rule, columns: int) -> tuple[PlannedStep, ...]:
+    """Every sum of a preparation by this rule, in order, for tables of so many columns, text among them.
+
+    Where the number of columns depends on levels or gaps, a sum is as long as it can become.
+    """
+    steps = []
+    for name in rule.text:
+        steps.append(PlannedStep(f"levels of {name}", StepKind.WHOLE, sketch_numbers(rule.most_levels)))
+        steps.append(PlannedStep(f"names of {name}", StepKind.WHOLE, text_numbers(rule.most_levels)))
+    parsed = rule.parsed
+    numbers = columns - len(rule.text) if parsed is None else len(parsed.variables) - len(rule.text)
+    if rule.mean:
+        steps.append(_numbers("totals and counts", 2 * numbers + 1))
+    if rule.low_rank is not None:
+        steps.append(_numbers("totals and counts", 2 * numbers + 1))
+        steps.append(_numbers("squares of entries", numbers))
+        size = numbers_of_a_round(numbers)
+        steps += [_numbers(f"low rank, round {number}", size) for number in range(1, rule.low_rank.rounds + 1)]
+    width = _widest(rule, parsed, numbers)
+    if rule.combat:
+        preserved = len(rule.preserve)
+        steps.append(_numbers("means for ComBat", 2 * width + 1))
+        if preserved:
+            steps.append(_numbers("products for ComBat", preserved * width))
+        width -= preserved
+        steps.append(_numbers("squares for ComBat", width))
+    if rule.covariates:
+        steps.append(_numbers("means for covariates", 2 * width + 1))
+        steps.append(_numbers("products of covariates", len(rule.covariates) * width))
+        width -= len(rule.covariates)
+    if Over.JOINT in (rule.centre, rule.scale):
+        steps.append(_numbers("means for scaling", 2 * width + 1))
+        if rule.scale is Over.JOINT:
+            steps.append(_numbers("squares for scaling", width))
+    return tuple(steps)
+
+
+def _numbers(name: str, size: int) -> PlannedStep:
+    return PlannedStep(name, StepKind.WIDE, max(size, 1))
+
+
+def _widest(rule: Rule, parsed: Parsed | None, numbers: int) -> int:
+    """The columns of a prepared table at most."""
+    if parsed is not None:
+        text = set(rule.text)
+        return sum(rule.most_levels ** sum(bool(text & set(factor)) for factor in term) for term in parsed.terms)
+    marked = numbers if rule.indicators is True else len(rule.indicators or ())
+    return numbers + marked + rule.most_levels * len(rule.text)

@@ -1,0 +1,208 @@
+"""What each role sees of a matching of records (docs/threat-model.md): no more than is stated there.
+
+``ecdh``: the CSP's view is a function of the plan, whatever the ids and however many are common. ``server``: it sees
+hashes without a key, and how the sets overlap. A party learns which of its own records are common, and nothing of
+records it does not have; the row check of a study, by itself, answers no question about members.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from tests.adversary.scores import uniform_bytes
+from tests.tolerances import ACCEPTED
+
+from fedsvd.errors import PeerAborted, RowsDiffer
+from fedsvd.prepare.blinding import Blinding, points_of
+from fedsvd.prepare.identifiers import hashed
+from fedsvd.protocol.messages import CommonRows, IdHashes, KeyBook, KeyOffer, Relay, Relayed, RowIds
+from fedsvd.protocol.parties import CSP, user
+from fedsvd.protocol.tasks import Align, Split, Task
+from fedsvd.randomness.seed import Seed
+from fedsvd.testing.federation import Federation
+
+SIZES = (60, 70, 80)
+SETS = {
+    "all common": [[f"p{n}" for n in range(size)] for size in SIZES],
+    "none common": [[f"{who} {n}" for n in range(size)] for who, size in enumerate(SIZES)],
+    "some common": [[f"p{n + 30 * who}" for n in range(size)] for who, size in enumerate(SIZES)],
+    "long ids": [["x" * 300 + str(n) for n in range(size)] for size in SIZES],
+}
+
+
+@cache
+def recorded(name, align, seed=7):
+    sets = SETS[name]
+    run = Federation(
+        [np.zeros((len(ids), 1)) for ids in sets],
+        Task.MATCH,
+        Split.VERTICAL,
+        ids=sets,
+        align=align,
+        insecure_seed=bytes([seed]) * 32,
+    )
+    run.run()
+    return run
+
+
+def lengths(view, hearer):
+    """Who said what to this party, with every length; not one number of it."""
+    return sorted(
+        (
+            who.name,
+            type(said).__name__,
+            [getattr(v, "shape", len(v) if isinstance(v, bytes) else None) for v in vars(said).values()],
+        )
+        for who, said in view.heard[hearer]
+    )
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_csps_view_of_a_matching_by_blinded_points_is_a_function_of_the_plan(name):
+    """Other ids, none or all of them common: the same messages of the same lengths, and bytes of one law."""
+    reference, other = recorded("all common", Align.ECDH), recorded(name, Align.ECDH, 8)
+    assert lengths(reference.views, CSP) == lengths(other.views, CSP)
+    assert other.views.kinds(CSP) <= {KeyOffer, Relay, type(other.views.heard[CSP][-1][1])}
+    sealed = b"".join(said.sealed[9:] for _, said in other.views.of(CSP, Relay))
+    words = np.frombuffer(sealed[: len(sealed) // 8 * 8], np.uint64)
+    assert uniform_bytes(words) > ACCEPTED
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_csps_answers_to_a_matching_have_one_length_however_many_records_are_common(name):
+    for party in (user(1), user(2), user(3)):
+        (answer,) = [said for _, said in recorded(name, Align.SERVER).views.of(party, CommonRows)]
+        assert answer.places.shape == (min(SIZES),)
+
+
+def test_the_csp_sees_hashes_of_ids_in_an_order_that_says_nothing_of_a_table():
+    run = recorded("some common", Align.SERVER)
+    for _, said in run.views.of(CSP, IdHashes):
+        words = said.hashed
+        assert uniform_bytes(words) > ACCEPTED
+        assert np.array_equal(np.lexsort(words.T), np.arange(len(words)))
+
+
+def test_the_csp_has_no_key_to_try_an_id_with():
+    """What it hears holds no seed under which the hash of a known id is among the hashes."""
+    run = recorded("all common", Align.SERVER)
+    heard = {row.tobytes() for _, said in run.views.of(CSP, IdHashes) for row in said.hashed}
+    blobs = [value for _, said in run.views.heard[CSP] for value in vars(said).values() if isinstance(value, bytes)]
+    keys = {blob[start : start + 32] for blob in blobs for start in range(max(1, len(blob) - 31))}
+    for key in (key for key in keys if len(key) == 32):
+        for seed in (Seed(key), Seed(key).derive("checks")):
+            assert hashed(np.array(["p0"]), seed).tobytes() not in heard
+
+
+def test_the_csp_learns_how_sets_of_hashes_overlap_and_this_is_stated():
+    run = recorded("some common", Align.SERVER)
+    sets = [{row.tobytes() for row in said.hashed} for _, said in run.views.of(CSP, IdHashes)]
+    truth = [set(ids) for ids in SETS["some common"]]
+    by_size = sorted(sets, key=len)
+    assert len(by_size[0] & by_size[1]) == len(truth[0] & truth[1])
+    assert len(by_size[0] & by_size[2]) == len(truth[0] & truth[2])
+
+
+@pytest.mark.parametrize("align", list(Align))
+def test_what_a_party_holds_after_a_matching_is_which_of_its_own_records_are_common(align):
+    run = recorded("some common", align)
+    common = set.intersection(*map(set, SETS["some common"]))
+    for party, ids in zip(run.plan.users, SETS["some common"], strict=True):
+        result = run.results[party]
+        assert {ids[place] for place in result.positions} == common
+        assert set(vars(result)) == {"positions", "records"}
+
+
+def test_records_of_others_that_are_not_common_change_nothing_that_the_csp_sends_a_party():
+    """Records of others that are not common: other ids, the same answer."""
+    first = recorded("some common", Align.SERVER)
+    changed = [list(ids) for ids in SETS["some common"]]
+    common = set.intersection(*map(set, changed))
+    changed[1] = [id if id in common else f"other {id}" for id in changed[1]]
+    second = Federation(
+        [np.zeros((len(ids), 1)) for ids in changed],
+        Task.MATCH,
+        Split.VERTICAL,
+        ids=changed,
+        align=Align.SERVER,
+        insecure_seed=bytes([7]) * 32,
+    )
+    second.run()
+    for party in (user(1), user(3)):
+        answers = [[said.places for _, said in run.views.of(party, CommonRows)] for run in (first, second)]
+        assert all(np.array_equal(*pair) for pair in zip(*answers, strict=True))
+
+
+def test_a_party_is_sent_sealed_messages_places_and_keys_alone():
+    for align in Align:
+        kinds = recorded("some common", align).views.kinds(user(2))
+        assert {kind.__name__ for kind in kinds} <= {
+            "Begin",
+            "KeyBook",
+            "Relayed",
+            "CommonRows",
+            "Countersigned",
+        }
+
+
+def test_user_1_finds_none_of_its_own_records_among_the_points_it_compares(monkeypatch):
+    """Its own points, blinded by itself alone, are in no set that all users blinded."""
+    from fedsvd.roles.user import matching
+
+    seen = []
+    honest = matching.common_rows
+    monkeypatch.setattr(matching, "common_rows", lambda sets: seen.extend(sets) or honest(sets))
+    ids = [f"p{n}" for n in range(20)]
+    run = Federation(
+        [np.zeros((20, 1))] * 2, Task.MATCH, Split.VERTICAL, ids=[ids, ids], align=Align.ECDH, least_overlap=1
+    )
+    run.run()
+    machine = run.machines[user(1)]
+    own = points_of(hashed(np.array(ids), machine._seeds["users"].derive("checks")))
+    once = {row.tobytes() for row in Blinding(machine._own).apply(own)}
+    assert len(seen) == 2
+    for points in seen:
+        rows = {row.tobytes() for row in points}
+        assert len(rows) == 20
+        assert not rows & once
+        assert not rows & {row.tobytes() for row in own}
+
+
+def test_a_matching_says_which_guessed_ids_are_real_and_this_is_stated():
+    """A party that brings guesses to a matching learns which are real: that is stated, and why sets have a size."""
+    real, guesses = [f"p{n}" for n in range(20)], ["p3", "no one", "p11"]
+    run = Federation(
+        [np.zeros((20, 1)), np.zeros((3, 1))],
+        Task.MATCH,
+        Split.VERTICAL,
+        ids=[real, guesses],
+        align=Align.ECDH,
+        least_overlap=1,
+    )
+    found = run.run()[1]
+    assert {guesses[place] for place in found.positions} == {"p3", "p11"}
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_the_row_check_alone_answers_no_question_about_a_member(right):
+    """Whether a guessed id is in the other's table or not: the same messages, the same end, the same texts."""
+    rows = 30
+    ours = [f"patient-{row}" for row in range(rows)]
+    guess = ["patient-5" if right else "patient-99", *(f"x{row}" for row in range(1, rows))]
+    rng = np.random.default_rng(1)
+    run = Federation([rng.normal(size=(rows, 3))] * 2, Task.SVD, ids=[ours, guess], check_ids=True)
+    with pytest.raises((RowsDiffer, PeerAborted)):
+        run.run()
+    assert [said.hashed.shape for _, said in run.views.of(CSP, RowIds)] == [(4,), (4,)]
+    assert run.views.kinds(user(2)) <= {KeyBook, Relayed, type(run.views.heard[user(2)][-1][1])}
+    texts = [str(machine.failure) for machine in run.machines.values()]
+    assert not any("patient" in text or "1" in text.replace("FSVD-415", "") for text in texts)
+
+
+def test_outside_of_a_matching_no_message_carries_a_hash_of_a_single_id():
+    rng = np.random.default_rng(1)
+    ids = [f"patient-{row}" for row in range(12)]
+    run = Federation([rng.normal(size=(12, 3))] * 2, Task.SVD, ids=[ids, ids], check_ids=True)
+    run.run()
+    kinds = {kind for party in (CSP, user(1), user(2)) for kind in run.views.kinds(party)}
+    assert not kinds & {IdHashes, CommonRows}
