@@ -20,7 +20,7 @@ from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_co
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.steps import PlannedStep
-from fedsvd.protocol.tasks import Align, Check, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import FACTORS, JOINED, Align, Check, ComponentRule, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
@@ -49,6 +49,7 @@ class SessionPlan:
     counts: tuple[int, ...]  # columns n_i of X_i, user by user
     release: tuple[Item, ...]
     components: int | None = None
+    components_by: str = ""  # the rule by which users take some at home, once all of U and S are known
     centre: bool = False  # for regression: fit an intercept
     unit_variance: bool = False
     full_matrices: bool = False
@@ -200,7 +201,22 @@ class SessionPlan:
     @property
     def factors(self) -> bool:
         """Whether the CSP is asked for U and S."""
-        return self.task in (Task.SVD, Task.LSA, Task.PCA)
+        return self.task in FACTORS
+
+    @property
+    def joins_labels(self) -> bool:
+        """Whether labels are further rows below the features: a regression on split rows."""
+        return self.task in JOINED and not self.stacks_labels
+
+    @property
+    def own_vectors(self) -> bool:
+        """Whether users make right singular vectors of their own."""
+        return self.task in (Task.SVD, Task.LSA, Task.CCA) and self.releases(Item.OWN_PART)
+
+    @property
+    def permutes(self) -> bool:
+        """Whether users add up tables whose columns they permuted (parallel analysis)."""
+        return self.components_by == ComponentRule.PARALLEL
 
     @property
     def challenges(self) -> bool:
