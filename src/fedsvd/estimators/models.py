@@ -23,8 +23,9 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.roles.user.glm import GLMResult
-from fedsvd.studies.parties import PartyData, expect_target
+from fedsvd.studies.parties import PartyData
 from fedsvd.studies.party_rows import without_zero_label_weights
+from fedsvd.studies.row_checks import expect_target
 from fedsvd.types import Float
 
 

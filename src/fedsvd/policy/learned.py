@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
+from fedsvd.policy.learned_rows import beyond_gram
 from fedsvd.policy.learned_together import opens_gram, prepared_together
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Align, Item, Mode, Robust, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Align, Item, Mode, Scheme, Split, Task, Trust
 
 _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 
@@ -259,7 +260,7 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
                 "Every party computes standard errors, tests and intervals of all coefficients from that matrix; their "
                 f"covariance says no less than it does. {freedom_in_words(plan)}."
             )
-        yield from _beyond_gram(plan)
+        yield from beyond_gram(plan)
     if plan.glm is not None:
         yield from _model(plan, plan.glm)
     if plan.task is Task.PREDICT or plan.releases(Item.SCORE):
@@ -287,32 +288,6 @@ def _model(plan: SessionPlan, about: ModelPlan) -> Iterator[str]:
             f"where a class has fewer than {about.least_class} rows, or fewer than {about.least_events} for each "
             "coefficient."
         )
-
-
-def _beyond_gram(plan: SessionPlan) -> Iterator[str]:
-    """What regressions on split rows open beyond the joint Gram matrix: weights, scores, errors of penalties."""
-    terms = plan.m + int(plan.centre)
-    if plan.weighted:
-        yield "Every party learns the sum of all weights, and of their logarithms; n counts rows of a weight above 0."
-    if plan.refines:
-        yield (
-            "Where features are nearly dependent, two sums give that matrix and the products of features and residuals "
-            "in more digits: as many as the table needs, and not where it needs none."
-        )
-    if plan.robust == Robust.CLUSTER:
-        yield (
-            f"Every party gets the joint sum of squared scores over clusters ({terms} x {terms}), and how many there "
-            "are; names of clusters are not sent. Of a party that is one cluster, it is that party's sum of "
-            "scores, squared."
-        )
-    elif plan.robust:
-        yield (
-            f"Every party gets the joint sum of squared scores ({terms} x {terms}), x x^T times e^2; a record whose "
-            "residual e dwarfs all others shows its features x in it, up to a factor."
-        )
-    if plan.alphas:
-        left_out = ", and the joint sum of squared errors of rows left out for each" if plan.chosen_by == "loo" else ""
-        yield f"Every party computes the coefficients of all {len(plan.alphas)} penalties from that matrix{left_out}."
 
 
 def _joint_gram(plan: SessionPlan) -> str:

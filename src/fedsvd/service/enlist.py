@@ -26,8 +26,9 @@ from fedsvd.studies.job_data import feature_names, in_order, job_party_data, par
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.matching import after_matching, matched_party, matching_of
-from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_distinct, expect_fitting, label_user
+from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_fitting, label_user
 from fedsvd.studies.planning import plan_study
+from fedsvd.studies.row_checks import expect_distinct
 from fedsvd.studies.stages import preparation_of
 from fedsvd.studies.study import Study
 from fedsvd.types import SessionId

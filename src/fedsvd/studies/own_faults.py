@@ -10,7 +10,7 @@ from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.derived import names_of
 from fedsvd.studies.job_data import job_party_data, vertical
 from fedsvd.studies.job_file import Job, study_of
-from fedsvd.studies.parties import expect_distinct
+from fedsvd.studies.row_checks import expect_distinct
 
 
 def own_faults(job: Job, source: MatrixSource) -> list[FedSVDError]:

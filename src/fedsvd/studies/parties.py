@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.views import Stacked
-from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, RepeatedIds, ShapeError, together
+from fedsvd.errors import ConfigError, FedSVDError, NotFinite, ShapeError, together
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Robust, Split, Task
-from fedsvd.statistics.families import family_named
+from fedsvd.protocol.tasks import Split, Task
+from fedsvd.studies.row_checks import expect_distinct, expect_rows, expect_target
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -127,7 +127,8 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
             if study.task in (Task.LR, Task.GLM):
                 _expect_labels(study, index, party)
             if study.task is Task.LR:
-                _expect_rows(study, index, party)
+                about = party.table.shape[0], party.row_weights, party.clusters
+                expect_rows(f"party {index}", *about, weighted=study.weighted, robust=study.robust)
             if study.glm is not None:
                 _expect_target(study.glm, index, party)
             if study.task is Task.PREDICT:
@@ -305,39 +306,6 @@ def _expect_target(about: ModelPlan, index: int, party: PartyData) -> None:
         raise
 
 
-def expect_target(about: ModelPlan, labels: Float) -> None:
-    """Raise ``DataError`` unless these labels fit the model: its target, and weights where it has some."""
-    y = labels[:, 0]
-    if about.classes:
-        whole = np.all((y == np.floor(y)) & (y >= 0) & (y < about.classes))
-        if not whole:
-            raise DataError("a row has another class than those of the study", "name all of them: classes = [...]")
-    else:
-        family_named(str(about.family), about.link).expect(y)
-    if about.weighted and not np.all(labels[:, -1] > 0.0):
-        raise DataError("a weight is not above 0", "leave out rows without weight")
-
-
-def _expect_rows(study: Study, index: int, party: PartyData) -> None:
-    """Refuse weights and clusters that are not there, or are none."""
-    rows = party.table.shape[0]
-    if study.weighted != (party.row_weights is not None):
-        fault = "brings weights that the study does not have" if party.row_weights is not None else "has no weights"
-        raise ConfigError(f"party {index} {fault}", "name the column of weights for all parties, or for none")
-    if party.row_weights is not None:
-        expect_row_weights(party.row_weights, f"party {index}", rows)
-    if study.robust is Robust.CLUSTER and (party.clusters is None or party.clusters.shape != (rows,)):
-        raise ConfigError(f"party {index} has no cluster for each of its {rows} rows", "name the column of clusters")
-
-
-def expect_row_weights(weights: Float, who: str, rows: int) -> None:
-    """Raise unless there is a finite weight above 0 for each row: rows of weight 0 are left out before."""
-    if weights.shape != (rows,):
-        raise ShapeError(f"{who} has weights of shape {weights.shape} for {rows} rows", "give one for each row")
-    if not (np.isfinite(weights).all() and np.all(weights > 0.0)):
-        raise NotFinite(f"{who} has weights that are missing, not finite or not above 0", "leave these rows out")
-
-
 def _expect_weights(index: int, party: PartyData) -> None:
     if party.weights is None:
         raise ConfigError(f"party {index} has no coefficients to predict with", "load them from a result first")
@@ -359,13 +327,6 @@ def _expect_ids(index: int, party: PartyData) -> None:
             f"party {index} has ids of shape {party.ids.shape} for {rows} rows", "give one id for each row"
         )
     expect_distinct(party.ids, f"party {index}'s {rows}")
-
-
-def expect_distinct(ids: NDArray[Any], whose: str) -> None:
-    """Raise ``RepeatedIds`` where two rows have one id; the CSP could not see it."""
-    repeated = len(ids) - len(np.unique(ids.astype(np.str_)))
-    if repeated:
-        raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "keep one row for each id")
 
 
 @contextmanager
