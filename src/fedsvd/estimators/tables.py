@@ -246,7 +246,8 @@ def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
         _expect_two_sides(X)
         if set(id_columns(estimator.id)) & {str(name) for name in getattr(X, "columns", ())}:
             return _like_fitted(estimator, open_source(X))
-        return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE))
+        finite = "allow-nan" if getattr(estimator, "missing", "error") == "project" else True
+        return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE, ensure_all_finite=finite))
     source = open_source(X)
     source = source.without([name for name in id_columns(estimator.id) if name in (source.names or ())])
     if source.shape[1] != estimator.n_features_in_:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
+from fedsvd.policy.component_lines import canonical, components, csp_of_canonical, permuted, two_canonical
 from fedsvd.policy.learned_together import matched, opens_gram, prepared_together
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
@@ -45,19 +46,18 @@ def full_outputs(plan: SessionPlan) -> bool:
         return opens_gram(plan)
     if plan.mode is Mode.A:
         return True
+    if plan.task is Task.CCA:
+        return True
     if plan.task not in _FACTORS:
         return False
     r = components(plan)
     return plan.releases(Item.SPECTRUM) or 2 * r > min(plan.m, plan.n) or r > plan.n - max(plan.counts)
 
 
-def components(plan: SessionPlan) -> int:
-    """r: how many singular vectors the users get at most."""
-    return plan.components or min(plan.m, plan.n)
-
-
 def freedom(plan: SessionPlan) -> int:
-    """n - p: rows of a regression beyond its coefficients, the intercept among them; split rows."""
+    """n - p: rows of a regression beyond its coefficients, the intercept among them; of CCA beyond all columns."""
+    if plan.task is Task.CCA:
+        return plan.m - plan.n - 1
     return plan.n - coefficients(plan)
 
 
@@ -68,6 +68,8 @@ def coefficients(plan: SessionPlan) -> int:
 
 def freedom_in_words(plan: SessionPlan) -> str:
     """n, p and n - p of a regression."""
+    if plan.task is Task.CCA:
+        return f"{plan.m} rows less {plan.n} columns and the mean leave {freedom(plan)}"
     return f"{plan.n} records less {coefficients(plan)} coefficients leave n - p = {freedom(plan)}"
 
 
@@ -189,6 +191,8 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {seen}; "
             "that this is nothing more is tested, and assumed, not proven."
         )
+    if plan.task is Task.CCA:
+        yield csp_of_canonical(plan)
     if plan.task is Task.LR:
         yield from _csp_labels(plan)
 
@@ -207,6 +211,8 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
 
 def _parties(plan: SessionPlan) -> Iterator[str]:
     m, r = plan.m, components(plan)
+    if plan.task is Task.CCA:
+        yield from canonical(plan)
     if plan.task in _FACTORS:
         spectrum = plan.releases(Item.SPECTRUM)
         yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
@@ -216,10 +222,14 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
         else:
             yield f"Every party learns the top {r} directions of the joint data and its total variance."
+        if plan.components_by:
+            yield f"Of these each party takes the first at home, as many as the rule says: {plan.components_by}."
+        if plan.permutes:
+            yield permuted(plan)
         if plan.releases(Item.OWN_PART):
             yield "Each party alone gets its own part: right vectors or scores."
-    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels and plan.centre):
-        spread = " and spread" if plan.unit_variance or plan.task is Task.LR else ""
+    if plan.task is Task.PCA or (plan.joins_labels and plan.centre):
+        spread = " and spread" if plan.unit_variance or plan.joins_labels else ""
         yield f"Every party learns the joint mean{spread} of each of the {m} features."
     if plan.task is Task.LR and plan.stacks_labels:
         yield "Each party alone gets the coefficients of its own columns; all get the intercept."
@@ -227,11 +237,14 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield "Every party has the weights of all rows: the parties compare that theirs are equal."
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
         yield "Where rank is lost, every party learns which part of what cannot be separated lies with the others."
-    elif plan.task is Task.LR:
+    elif plan.joins_labels:
         if plan.mode is Mode.A:
             yield _joint_gram(plan)
         yield "Every party gets all coefficients and the intercept."
-        if plan.releases(Item.INFERENCE):
+        if plan.task is Task.PCR:
+            how = f"as many as the rule says: {plan.components_by}" if plan.components_by else f"the first {r}"
+            yield f"Every party takes components of the features ({how}) and their table from that matrix."
+        elif plan.releases(Item.INFERENCE):
             yield (
                 "Every party computes standard errors, tests and intervals of all coefficients from that matrix; their "
                 f"covariance says no less than it does. {freedom_in_words(plan)}."
@@ -294,7 +307,7 @@ def _beyond_gram(plan: SessionPlan) -> Iterator[str]:
 
 def _joint_gram(plan: SessionPlan) -> str:
     """What mode A means for every party, in one sentence."""
-    of = " of features and labels" if plan.task is Task.LR else ""
+    of = " of features and labels" if plan.joins_labels else ""
     return (
         f"All parties will hold the joint Gram matrix{of} ({plan.M} x {plan.M}), with it all singular values and "
         "vectors, and each the sum of the others' alone."
@@ -305,6 +318,9 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
     """What a sum over two parties says of either: its own part is known to each."""
     if plan.k > 2:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
+        return
+    if plan.task is Task.CCA:
+        yield from two_canonical(plan)
         return
     if full_outputs(plan):
         full = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)

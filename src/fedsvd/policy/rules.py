@@ -8,8 +8,8 @@ What earlier studies of a party's records forbid is in ``earlier_rules.py``.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fedsvd.policy.component_lines import canonical_scores, components, derived_of_few, spans_a_table
 from fedsvd.policy.learned import (
-    components,
     freedom,
     freedom_in_words,
     full_outputs,
@@ -19,7 +19,7 @@ from fedsvd.policy.learned import (
 )
 from fedsvd.policy.learned import what_each_role_learns as what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Robust, Scheme, Task, Trust
+from fedsvd.protocol.tasks import FACTORS, Item, Mode, Robust, Scheme, Task, Trust
 
 
 @dataclass(frozen=True)
@@ -145,18 +145,22 @@ def _parties(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     what = "U and S" if plan.releases(Item.SPECTRUM) else f"{r} of {most} columns of U, as good as U and S here,"
     if plan.mode is Mode.A and not plan.releases(Item.SPECTRUM):
         what = "all entries of the joint Gram matrix"
+    if plan.task is Task.CCA:
+        what, derived = f"the first {r} canonical variables", canonical_scores(plan)
     yield Finding("parties", f"{what} go to {plan.k} parties, {fewest} are asked for: {derived}")
 
 
 def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if plan.opens_nothing:
         return
-    full = full_outputs(plan)
+    full = full_outputs(plan) if plan.task is not Task.CCA else spans_a_table(plan)
     fewest = policy.records_for_full if full else policy.records
     for index, n_i in enumerate(plan.counts, start=1):
         if n_i >= fewest:
             continue
-        if n_i == 1 and full:
+        if of_few := derived_of_few(plan, n_i):
+            derived = of_few
+        elif n_i == 1 and full:
             who = "the other party" if plan.k == 2 else "the others, who may pool what they hold,"
             derived = f"{who} can compute it up to its sign"
         elif n_i == 1:
@@ -168,10 +172,13 @@ def _records(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _freedom(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if not plan.releases(Item.INFERENCE) or not policy.least_freedom or freedom(plan) >= policy.least_freedom:
+    judged = plan.releases(Item.INFERENCE) or plan.task is Task.CCA
+    if not judged or not policy.least_freedom or freedom(plan) >= policy.least_freedom:
         return
     derived = "there is no error to estimate, and the fit is the labels themselves"
-    if freedom(plan) > 0:
+    if plan.task is Task.CCA:
+        derived = "with none, correlations are 1 whatever the data, and the common variables are one party's columns"
+    elif freedom(plan) > 0:
         derived = "who knows the features of all records knows the labels but for so many numbers"
     yield Finding("freedom", f"{freedom_in_words(plan)}, {policy.least_freedom} are asked for: {derived}")
 
@@ -201,7 +208,7 @@ def _clusters(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
 
 
 def _components(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
-    if plan.task not in (Task.SVD, Task.LSA, Task.PCA) or policy.most_components is None:
+    if plan.task not in (*FACTORS, Task.PCR) or policy.most_components is None:
         return
     r = components(plan)
     if r > policy.most_components:
@@ -212,7 +219,13 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
     if not gram_by_consent(plan) or policy.consent_to_gram:
         return
     agrees = "an owner who agrees writes consent_to_gram = true into policy.toml"
-    if plan.task is Task.PREPARE:
+    if plan.task is Task.PCR:
+        yield Finding(
+            "mode",
+            f"a regression on components is asked for: all parties will hold the joint Gram matrix of features and "
+            f"labels ({plan.M} x {plan.M}), which a few components do not determine; {agrees}",
+        )
+    elif plan.task is Task.PREPARE:
         text = f"low-rank imputation is asked for: all parties will see the joint Gram matrix of the columns; {agrees}"
         yield Finding("mode", f'{text}, and missing = "mean" does without it')
     elif plan.alphas:

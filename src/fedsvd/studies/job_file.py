@@ -20,6 +20,7 @@ from pydantic import (
     StrictBool,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 
 from fedsvd.data.open import located
@@ -28,7 +29,7 @@ from fedsvd.prepare.record_ids import BETWEEN
 from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
-from fedsvd.studies.job_values import TASKS, Bytes, Columns, Count, IdColumns, Name, Text, scheme_of
+from fedsvd.studies.job_values import TASKS, Bytes, Columns, Components, Count, IdColumns, Name, Text, scheme_of
 from fedsvd.studies.linear_section import LinearKeys
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.model_section import ModelKeys, model_of
@@ -47,13 +48,16 @@ _ONLY_HERE = {
     **dict.fromkeys(LinearKeys.model_fields, (Task.LR,)),
     **dict.fromkeys(("weights", "offset"), (Task.LR, Task.GLM)),
 }
+_OF_SPLIT_ROWS = (Task.PCA, Task.PCR)
 
 
 def applies(key: str, task: Task) -> bool:
     """Whether a study of this task may say something by this key of ``[job]``."""
     if key == "release":
         return bool(ON_REQUEST[task])
-    if task in (Task.PCA, Task.GLM) and key in ("split", "sort_by_id", "ids"):
+    if key == "split" and task is Task.CCA:
+        return False  # its columns are split over the parties
+    if task in _OF_SPLIT_ROWS and key in ("split", "sort_by_id", "ids"):
         return False  # its samples are split over the parties, and no row is another party's too
     return task in {**ONLY_FOR, **_ONLY_HERE}.get(key, TASKS)
 
@@ -68,7 +72,7 @@ class StudySection(_Section, LinearKeys, ModelKeys):
     name: Name
     task: Annotated[Task, BeforeValidator(lambda value: one_of(value, TASKS))]
     split: Annotated[Split, BeforeValidator(lambda value: one_of(value, Split))] = Split.HORIZONTAL
-    components: Count | None = None
+    components: Components | None = None
     release: (
         Annotated[
             tuple[Annotated[Item, BeforeValidator(lambda value: one_of(value, Item))], ...], Field(max_length=len(Item))
@@ -91,6 +95,18 @@ class StudySection(_Section, LinearKeys, ModelKeys):
     write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
 
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_are_split(cls, record: Any) -> Any:
+        """Canonical correlations are of split columns, and need not say so."""
+        cca = isinstance(record, Mapping) and record.get("task") == Task.CCA
+        return {"split": str(Split.VERTICAL), **record} if cca else record
+
+    @property
+    def components_by(self) -> str:
+        """How the number of components is found; "" where it is given, or all are asked for."""
+        return self.components if isinstance(self.components, str) else ""
+
     @property
     def label_columns(self) -> tuple[str, ...]:
         """Columns that are no features: the label, and an offset and weights next to it."""
@@ -108,8 +124,10 @@ class StudySection(_Section, LinearKeys, ModelKeys):
 
     @property
     def asked(self) -> tuple[Item, ...] | None:
-        """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
+        """What is asked to be released: ``inference = true``, or a rule, is short for its place in ``release``."""
         more = (*((Item.INFERENCE,) if self.inference else ()), *self.more_released)
+        if self.components_by and self.task is Task.PCA:
+            more = (*more, Item.SPECTRUM)
         if not more:
             return self.release
         return tuple(dict.fromkeys((*(self.release or released(self.task, None)), *more)))
@@ -237,7 +255,8 @@ def study_of(job: Job, label_user: int = 0) -> Study:
     return Study(
         task=study.task,
         split=study.split,
-        components=study.components,
+        components=study.components if isinstance(study.components, int) else None,
+        components_by=study.components_by,
         scheme=job.masks.scheme,
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,

@@ -20,7 +20,7 @@ from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Robust, Split, Task
+from fedsvd.protocol.tasks import JOINED, LABELLED, Robust, Split, Task
 from fedsvd.statistics.families import family_named
 from fedsvd.studies.problems import Problems
 from fedsvd.studies.study import Study
@@ -55,7 +55,8 @@ def oriented(study: Study | SessionPlan, party: PartyData) -> MatrixSource:
     """X_i, (m, n_i): the table as it is when columns are split, transposed when rows are."""
     if study.split is Split.VERTICAL:
         return party.table
-    if study.task is Task.LR:  # labels of a generalised linear model are no rows: weights are made of them
+    # Labels of a generalised linear model are no rows: weights are made of them.
+    if study.task in JOINED:
         if party.labels is None:
             raise ConfigError("every party of a horizontal regression needs its labels", "name the label column")
         return Stacked(party.table, party.labels).T
@@ -79,7 +80,7 @@ def _shape_faults(study: Study, parties: Sequence[PartyData]) -> Iterator[FedSVD
         _expect_label_user(study, len(parties))
     for index, party in enumerate(parties, start=1):
         try:
-            if study.task in (Task.LR, Task.GLM):
+            if study.task in LABELLED:
                 _expect_labels(study, index, party)
             if study.task is Task.LR:
                 _expect_rows(study, index, party)
@@ -202,7 +203,7 @@ def label_user(task: Task, split: Split, names: Sequence[str], holding: Sequence
 
 def brings_labels(task: Task, split: Split, name: str, present: bool, asked: str | None) -> bool:
     """Whether this party brings the labels, as far as it can know alone: ``label_user`` is for when all have said."""
-    if task not in (Task.LR, Task.GLM):
+    if task not in LABELLED:
         return False
     if split is Split.HORIZONTAL or asked == name:
         return True
