@@ -109,7 +109,7 @@ def prepared(
     >>> b = pd.DataFrame({"dose": [1.0, 3.0, None], "grade": ["low", "high", "high"], "outcome": [5.0, 4.0, 3.0]})
     >>> words = {"missing": "mean", "categories": "grade", "minimum": 1, "label": "outcome"}
     >>> first, second = fedsvd.prepared([a, b], policy=fedsvd.Policy.permissive(), **words)
-    >>> first.names, second.rows(0, 3).tolist()
+    >>> first.names, second.rows(0, 3).round(6).tolist()
     (('dose', 'grade_high', 'grade_low'), [[1.0, 0.0, 1.0], [3.0, 1.0, 0.0], [1.5, 1.0, 0.0]])
     """
     given: dict[str, Any] = {"columns": columns, "drop": drop, "missing": missing, "constant": constant}
