@@ -23,7 +23,6 @@ from fedsvd.protocol.tasks import FACTORS, JOINED, Align, Check, ComponentRule, 
 from fedsvd.types import Digest, SessionId
 
 PROTOCOL = 2
-
 MOST_REFINED = 1024
 """Features up to which a regression's table is refined: beyond, the transform to send would be as long as the data."""
 
@@ -88,8 +87,6 @@ class SessionPlan:
             raise ConfigError("a matching without a way to match", f"align is one of {', '.join(Align)}")
         if len(set(self.identities)) < len(self.identities):
             raise ConfigError("one identity stands for two parties", "give every party an identity of its own")
-        if len({step.name for step in self.steps}) < len(self.steps):
-            raise ConfigError("two steps of a preparation have one name", "name every column once")
         most = min(self.m, self.n)
         if self.components is not None and not 1 <= self.components <= most:
             raise ConfigError(f"components = {self.components}", f"between 1 and {most} for {self.joint_table}")

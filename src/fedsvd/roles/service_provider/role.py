@@ -44,6 +44,7 @@ from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
+from fedsvd.roles.service_provider.commitments import Commitments
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
@@ -91,8 +92,7 @@ class ServiceProvider(Machine):
         self._planned = {planned.name: planned for planned in planned_sums(plan)}
         self._sums: dict[tuple[str, int], TaggedSum] = {}
         self._summed: Counter[str] = Counter()  # batches that are complete
-        self._commitments: dict[Party, bytes] = {}
-        self._committed = False
+        self._commitments = Commitments(plan)
         self._relays: Counter[Party] = Counter()
         self._ready: set[Party] = set()
         self._batches: tuple[Batch, ...] = ()
@@ -190,29 +190,15 @@ class ServiceProvider(Machine):
         total = self._sums[key]
         if sender.index not in total.missing:
             raise RepeatedShare(f"{sender} sends batch {message.batch} of the sum {message.name!r} twice")
-        self._commit(sender, message.commitment)
+        self._commitments.add(sender, message.commitment)
         total.add(sender.index, message.payload, message.tag)
         if not total.complete:
             return self.state, ()
         self._summed[message.name] += 1
-        reply = SumReply(self.plan.digest, *key, *self._sums.pop(key).total(), self._all_commitments())
+        reply = SumReply(self.plan.digest, *key, *self._sums.pop(key).total(), self._commitments.once())
         if planned.receiver is not None:
             return self.state, (Send(user(planned.receiver), reply),)
         return self.state, self._to_all(reply)
-
-    def _commit(self, sender: Party, commitment: bytes) -> None:
-        """A user's first share brings its data commitment, and no other does."""
-        if (sender in self._commitments) == bool(commitment) or len(commitment) not in (0, 32):
-            raise UnexpectedMessage(f"a data commitment of {sender} that is missing, repeated or of another length")
-        if commitment:
-            self._commitments[sender] = commitment
-
-    def _all_commitments(self) -> tuple[bytes, ...]:
-        """With the first total, all users' commitments."""
-        if self._committed:
-            return ()
-        self._committed = True
-        return tuple(self._commitments[party] for party in self.plan.users)
 
     # --- the upload -----------------------------------------------------------------------------------------------
 
