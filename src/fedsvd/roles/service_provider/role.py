@@ -13,7 +13,6 @@ from typing import ClassVar
 from fedsvd.errors import RepeatedShare, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.machine import Compute, Effect, Finish, Machine, Send, Step, Table, table
-from fedsvd.protocol.matching import sealed_parts
 from fedsvd.protocol.messages import (
     ID_WORDS,
     BatchRequest,
@@ -38,7 +37,7 @@ from fedsvd.protocol.messages import (
     SumReply,
     SumShare,
 )
-from fedsvd.protocol.parties import ALL, CSP, TA, Party, Role, user
+from fedsvd.protocol.parties import CSP, TA, Party, Role, user
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode
@@ -48,6 +47,7 @@ from fedsvd.roles.service_provider.commitments import Commitments
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
+from fedsvd.roles.service_provider.relays import Relays
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.secagg.sums import PlannedSum
 from fedsvd.types import Each, Ring
@@ -92,15 +92,13 @@ class ServiceProvider(Machine):
         self._planned = {planned.name: planned for planned in planned_sums(plan)}
         self._sums: dict[tuple[str, int], TaggedSum] = {}
         self._summed: Counter[str] = Counter()  # batches that are complete
-        self._commitments = Commitments(plan)
-        self._relays: Counter[Party] = Counter()
+        self._commitments, self._relays = Commitments(plan), Relays(plan)
         self._ready: set[Party] = set()
         self._batches: tuple[Batch, ...] = ()
         self._batch = 0
         self._finished: dict[Party, bytes] = {}
         self._multiplied = Multiplied(plan)
         self._matching = Matching(plan)
-        self._most_relays = plan.k + 8 + plan.evaluations + plan.relay_bytes // (1 << 26) + sealed_parts(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
@@ -147,13 +145,8 @@ class ServiceProvider(Machine):
 
     def _on_relay(self, sender: Party, message: Relay) -> Step:
         """Pass on a sealed message, to one user or to all others; no more of them than the plan has."""
-        self._relays[sender] += 1
-        others = [party for party in self.plan.users if party != sender]
-        to = others if message.to == ALL else [party for party in others if party == message.to]
-        if not to or self._relays[sender] > self._most_relays:
-            raise UnexpectedMessage(f"a sealed message from {sender} to {message.to}")
         relayed = Relayed(self.plan.digest, sender, message.sealed)
-        return self.state, tuple(Send(party, relayed) for party in to)
+        return self.state, tuple(Send(party, relayed) for party in self._relays.receivers(sender, message.to))
 
     def _on_row_ids(self, sender: Party, message: RowIds) -> Step:
         """Compare the keyed hashes of the users' id columns; all there is to say is that they differ."""
