@@ -129,7 +129,7 @@ def test_bytes_of_a_model_are_exact_for_the_iterations_it_took(family):
     federation = Federation(np.split(X, 3), Task.GLM, H, labels=np.split(y, 3), glm=about)
     federation.run()
     (model,) = federation.results[user(1)].models
-    counted, predicted = foretold(federation, iterations=model.iterations)
+    counted, predicted = traffic_of(federation, iterations=model.iterations)
     assert predicted == counted
 
 
