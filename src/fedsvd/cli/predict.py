@@ -22,8 +22,9 @@ from fedsvd.results.folder import expect_free
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_feature, by_sample
 from fedsvd.results.write import party_folders, read_result, write_predictions
-from fedsvd.studies.job_data import labels_in, party_named
+from fedsvd.studies.job_data import party_named
 from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted, with_recipe
+from fedsvd.studies.table_columns import labels_in
 
 _ROWS_SHOWN = 5
 
