@@ -100,7 +100,9 @@ class ServiceProvider(Machine):
         self._finished: dict[Party, bytes] = {}
         self._multiplied = Multiplied(plan)
         self._matching = Matching(plan)
-        self._most_relays = plan.k + 8 + plan.evaluations + plan.relay_bytes // (1 << 26) + sealed_parts(plan)
+        self._most_relays = (
+            plan.k + 8 + (plan.glm.evaluations if plan.glm else 0) + plan.relay_bytes // (1 << 26) + sealed_parts(plan)
+        )
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
         self._storage = storage
