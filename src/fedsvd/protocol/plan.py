@@ -173,11 +173,6 @@ class SessionPlan:
         return self.stacks_labels or self.glm is not None
 
     @property
-    def evaluations(self) -> int:
-        """How often the joint model of a session is evaluated at most; 0 for other tasks."""
-        return 0 if self.glm is None else self.glm.evaluations
-
-    @property
     def matches(self) -> bool:
         """Whether this session matches records: its counts are the sizes of the users' sets, and m is 1."""
         return self.task is Task.MATCH

@@ -35,7 +35,7 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     if plan.opens_nothing:
         return ()
     if plan.glm is not None:
-        return tuple(each for number in range(1, plan.evaluations + 1) for each in evaluation_sums(plan, number))
+        return tuple(each for number in range(1, plan.glm.evaluations + 1) for each in evaluation_sums(plan, number))
     found = []
     rows = plan.m if plan.stacks_labels else plan.M
     statistics = plan.task is Task.PCA or plan.joins_labels

@@ -173,7 +173,7 @@ def test_sums_that_are_not_needed_are_not_sent():
     grams = [name for name in names if name.startswith("gram")]
     assert len(grams) == model.iterations + 1
     assert len(names) - len(grams) == model.iterations + 2 + model.halvings  # the start, each step, the null model
-    assert len(grams) < session.plan.evaluations
+    assert len(grams) < session.plan.glm.evaluations
 
 
 def test_a_step_that_is_halved_opens_no_gram_matrix():

@@ -16,7 +16,9 @@ class Relays:
     def __init__(self, plan: SessionPlan) -> None:
         self._users = plan.users
         self._sent: Counter[Party] = Counter()
-        self._most = plan.k + 8 + plan.evaluations + plan.relay_bytes // _PART + sealed_parts(plan)
+        self._most = (
+            plan.k + 8 + (plan.glm.evaluations if plan.glm else 0) + plan.relay_bytes // _PART + sealed_parts(plan)
+        )
 
     def receivers(self, sender: Party, to: Party) -> list[Party]:
         """The one user that a message is for, or all others; more messages than the plan has are refused."""

@@ -116,7 +116,7 @@ class FittingSession:
     def _evaluate(self, model: Model, request: Request) -> Script:
         """The joint sums at given coefficients; no Gram matrix where none is needed."""
         number, plan = next(self._evaluations), self._plan
-        if number > plan.evaluations:
+        if number > self._about.evaluations:
             raise not_converged(self._about.max_iterations)
         made: _Pass = yield Local("evaluate", lambda: _own_pass(self.work, model, request))
         padded = np.concatenate((made.totals, np.zeros(self._about.totals - len(made.totals)), made.energy))
