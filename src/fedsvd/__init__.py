@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedsvd.data.open import open_source
+    from fedsvd.estimators.cca import FederatedCCA
     from fedsvd.estimators.glm import FederatedGLM
     from fedsvd.estimators.linear_regression import FederatedLinearRegression
     from fedsvd.estimators.load import load
     from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
     from fedsvd.estimators.lsa import FederatedLSA
     from fedsvd.estimators.pca import FederatedPCA
+    from fedsvd.estimators.pcr import FederatedPCR
     from fedsvd.estimators.prepared import prepared
     from fedsvd.estimators.ridge_cv import FederatedRidgeCV
     from fedsvd.estimators.svd import FederatedSVD
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "FederatedCCA",
     "FederatedGLM",
     "FederatedLSA",
     "FederatedLinearRegression",
     "FederatedLogisticRegression",
     "FederatedPCA",
+    "FederatedPCR",
     "FederatedRidgeCV",
     "FederatedSVD",
     "Policy",
@@ -42,6 +46,14 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # Written out, not importlib with a computed name: the import rules read this file.
     match name:
+        case "FederatedCCA":
+            from fedsvd.estimators import cca
+
+            return cca.FederatedCCA
+        case "FederatedPCR":
+            from fedsvd.estimators import pcr
+
+            return pcr.FederatedPCR
         case "FederatedLinearRegression":
             from fedsvd.estimators import linear_regression
 

@@ -9,7 +9,8 @@ from fedsvd.lab.attacks.view import record
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Task
 from fedsvd.service.enlist import open_data
-from fedsvd.studies.job_file import study_of, submitted_job
+from fedsvd.studies.job_file import study_of
+from fedsvd.studies.submitted import submitted_job
 
 ROWS, NAMES = 60, ["age", "dose", "weight"]
 

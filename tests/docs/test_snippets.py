@@ -53,6 +53,17 @@ def test_the_advice_of_the_page_about_text_columns_works(tmp_path):
     typed("```sh\nfedsvd pca --party a.csv --party b.csv --id ward\n```\n", tmp_path)
 
 
+def test_components_outliers_and_two_tables_as_typed(tmp_path):
+    said = typed(page("howto/components.md"), tmp_path)
+    assert "patient 7 is beyond" in said
+    found = np.load(tmp_path / "results" / "scree" / "components.npy")
+    assert found.shape == (3, 8)
+    X, Y = (np.loadtxt(tmp_path / f"{name}.csv", delimiter=",", skiprows=1)[:, 1:] for name in ("bank", "telco"))
+    Q = [np.linalg.qr(own - own.mean(axis=0))[0] for own in (X, Y)]
+    rho = np.linalg.svd(Q[0].T @ Q[1], compute_uv=False)
+    assert_close(np.load(tmp_path / "results" / "cca" / "correlations.npy"), rho, RESULT_BAR)
+
+
 def test_a_federation_in_five_commands_as_typed(tmp_path):
     text = page("tutorial/rehearsal.md")
     assert len(re.findall(r"^fedsvd ", "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL)), re.MULTILINE)) == 5

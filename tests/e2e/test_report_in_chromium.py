@@ -30,7 +30,15 @@ def pages(tmp_path_factory):
     table = study(
         hospitals(tmp_path_factory.mktemp("table")).job(task="lr", label="outcome", id="patient", inference=True)
     )
+    chosen = study(
+        hospitals(tmp_path_factory.mktemp("chosen")).job(
+            task="pca", components="parallel", unit_variance=True, id="patient"
+        )
+    )
+    cca = study(companies(tmp_path_factory.mktemp("cca")).job(task="cca", id="patient", sort_by_id=True))
     found = {
+        "chosen": chosen / "parties" / "west",
+        "canonical": cca / "parties" / "shop",
         "table": table / "parties" / "south",
         "party": pca / "parties" / "north",
         "csp": pca / "roles" / "csp",
@@ -39,7 +47,7 @@ def pages(tmp_path_factory):
     return {name: folder / "report.html" for name, folder in found.items()}
 
 
-@pytest.mark.parametrize("name", ["party", "csp", "labels", "table"])
+@pytest.mark.parametrize("name", ["party", "csp", "labels", "table", "chosen", "canonical"])
 def test_a_report_asks_the_network_for_nothing_and_has_no_complaint(browser, pages, name):
     browser.requests.clear()
     browser.complaints.clear()
@@ -53,7 +61,7 @@ def test_a_report_asks_the_network_for_nothing_and_has_no_complaint(browser, pag
     assert pages[name].stat().st_size < 2_000_000
 
 
-@pytest.mark.parametrize("name", ["party", "table"])
+@pytest.mark.parametrize("name", ["party", "table", "chosen", "canonical"])
 def test_a_report_fits_a_phone(browser, pages, name):
     browser.size(375, 700)
     browser.media("light")
@@ -66,7 +74,7 @@ def test_a_report_fits_a_phone(browser, pages, name):
     assert browser.evaluate(smallest) > 8  # letters of the drawings, in pixels
 
 
-@pytest.mark.parametrize("name", ["party", "table"])
+@pytest.mark.parametrize("name", ["party", "table", "chosen", "canonical"])
 def test_a_report_has_a_light_and_a_dark_side_that_can_both_be_read(browser, pages, name):
     browser.size(1200, 900)
     grounds = {}

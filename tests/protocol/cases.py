@@ -61,6 +61,23 @@ def lr_horizontal(k: int = 2, **asked) -> Federation:
     return Federation(D, Task.LR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
 
 
+def chosen(k: int = 2, **asked) -> Federation:
+    """A PCA whose users take as many components as a rule says."""
+    release = (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.OWN_PART)
+    return Federation([D_i + 1.0 for D_i in tables(k)], Task.PCA, H, release=release, **asked)
+
+
+def cca(k: int = 2, **asked) -> Federation:
+    rng = np.random.default_rng(9)
+    return Federation([rng.normal(size=(9, WIDTHS[i % 2])) for i in range(k)], Task.CCA, V, **asked)
+
+
+def pcr(k: int = 2, **asked) -> Federation:
+    rng = np.random.default_rng(9)
+    D = [rng.normal(size=(5 + i, 3)) for i in range(k)]
+    return Federation(D, Task.PCR, H, labels=[rng.normal(size=len(D_i)) for D_i in D], **asked)
+
+
 def lr_table(k: int = 2, robust: str | None = None) -> Federation:
     """Weighted rows and nearly dependent features, so that the table is refined; each user has two clusters."""
     rng = np.random.default_rng(9)
@@ -102,7 +119,7 @@ def prepared(k: int = 2, **asked) -> Federation:
     tables = [pd.DataFrame({"a": rng.normal(size=6), "b": rng.normal(size=6), "g": list("ffmmxx")}) for _ in range(k)]
     tables[0].loc[1, "a"] = np.nan
     rule = Rule(mean=True, indicators=True, categories=(CategoryRule("g"),), covariates=("b",), most_levels=4)
-    return Federation(tables, Task.PREPARE, H, rule=rule, **asked)
+    return Federation(tables, Task.PREPARE, H, components_by=rule, **asked)
 
 
 def row_ids(k: int = 2, **asked) -> Federation:
@@ -140,6 +157,12 @@ CASES: dict[str, Callable[..., Federation]] = {
     ),
     "pca opened by the users": lambda k=2: pca(k, mode=Mode.A),
     "pca under masks": lambda k=2: pca(k, scheme="mask"),
+    "pca by a share of variance": lambda k=2: chosen(k, components_by="0.9"),
+    "pca by parallel analysis": lambda k=2: chosen(k, components_by="parallel", unit_variance=True),
+    "cca": cca,
+    "cca opened by the CSP": lambda k=2: cca(k, scheme="sum", components=1),
+    "pcr": lambda k=2: pcr(k, components=2),
+    "pcr by likelihood": lambda k=2: pcr(k, components_by="mle", unit_variance=True),
     "lr vertical": lr_vertical,
     "lr vertical with score": lambda k=2: lr_vertical(k, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)),
     "lr vertical ridge": lambda k=2: lr_vertical(k, alpha=0.5),

@@ -1,4 +1,4 @@
-"""Scratch on disk is taken without being asked for: a plan that was accepted never ends because a folder is missing."""
+"""Scratch on disk is taken without being asked for: a plan that was accepted does not end without a folder."""
 
 import tempfile
 

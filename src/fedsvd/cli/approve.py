@@ -10,11 +10,12 @@ from fedsvd.cli.options import CspOption, FormatOption, JobId, KitOption, LinkOp
 from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.identity.names import grouped, ungrouped
-from fedsvd.policy.learned import components, gram_by_consent, how_rows_belong, in_scheme, unit
+from fedsvd.policy.component_lines import components
+from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Split, Task
+from fedsvd.protocol.tasks import FACTORS, Item, Split, Task
 from fedsvd.service.client import Connection
 from fedsvd.service.consider import Considered, agree, consider
 from fedsvd.service.serve import enlist_now
@@ -130,9 +131,10 @@ def size_of(plan: SessionPlan) -> str:
     """How much is computed on, and how much comes out: the numbers that what others can derive depends on."""
     samples, features = (plan.m, plan.n) if plan.split is Split.VERTICAL else (plan.n, plan.m)
     of = f"{samples} samples x {features} features"
-    if plan.task not in (Task.SVD, Task.LSA, Task.PCA):
+    if plan.task not in (*FACTORS, Task.PCR):
         return of
-    return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components"
+    chosen = f", of which {plan.components_by} takes some" if plan.components_by else ""
+    return f"{of}, {components(plan)} of {min(plan.m, plan.n)} components{chosen}"
 
 
 def _show(console: Console, considered: Considered, link: str | None) -> None:

@@ -34,8 +34,8 @@ from fedsvd.service.local import LocalRun, local_federation
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.jobs import all_faults_named, plan_job
-from fedsvd.studies.parties import parties_named
 from fedsvd.studies.planning import guard
+from fedsvd.studies.problems import parties_named
 from fedsvd.studies.resume import Resumable
 from fedsvd.types import byte_size
 

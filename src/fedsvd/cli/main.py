@@ -20,6 +20,8 @@ VERBS = {
     "lsa": "Latent semantic analysis of the joint table, without a job file.",
     "lr": "Linear regression on the joint table, without a job file.",
     "glm": "Generalised linear model (logistic, Poisson, ...) on the joint table, without a job file.",
+    "cca": "Canonical correlations of the parties' columns, without a job file.",
+    "pcr": "Regression on the principal components of the joint table, without a job file.",
     "look": "Say what tables hold and what a study would refuse; exit code 1 when it would.",
     "plan": "Say what a job will do, what it reveals and what it costs, before anything is sent.",
     "predict": "Apply a result to new tables: predictions, scores, coordinates.",
@@ -54,7 +56,7 @@ def _verb(name: str) -> Any:
             from fedsvd.cli import run
 
             return run.run
-        case "svd" | "pca" | "lsa" | "lr" | "glm":
+        case "svd" | "pca" | "lsa" | "lr" | "glm" | "cca" | "pcr":
             from fedsvd.cli import tasks
 
             return tasks.command(name)

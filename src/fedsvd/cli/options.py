@@ -9,7 +9,7 @@ import typer
 from fedsvd.cli.output import Format
 from fedsvd.prepare.missing import Missing
 from fedsvd.prepare.sites import Over
-from fedsvd.protocol.tasks import Align, Check, ChosenBy, Family, Ids, Mode, Split, Trust, Write
+from fedsvd.protocol.tasks import Align, Check, ChosenBy, ComponentRule, Family, Ids, Mode, Split, Trust, Write, is_rule
 
 
 class SchemeName(StrEnum):
@@ -35,7 +35,23 @@ Parties = Annotated[
     list[str],
     typer.Option("--party", metavar="[NAME=]FILE", help="A party's table, once for each party; named by its file."),
 ]
-Components = Annotated[int | None, typer.Option(min=1, help="How many components; all where left out.")]
+
+
+def _count(value: str | None) -> str | None:
+    """A number of components, a share of the variance or a rule."""
+    if value is None or is_rule(value) or (value.isdecimal() and int(value) > 0):
+        return value
+    raise typer.BadParameter(f"not a number from 1 up, a share between 0 and 1, or one of {', '.join(ComponentRule)}.")
+
+
+Components = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COUNT|SHARE|RULE",
+        callback=_count,
+        help="How many components; all where left out. PCA: a share of variance, mle, parallel, gavish-donoho, too.",
+    ),
+]
 SplitOption = Annotated[
     Split, typer.Option("--split", help="horizontal: parties hold different rows. vertical: different columns.")
 ]

@@ -17,13 +17,14 @@ from fedsvd.cli.tasks import has_name, named_parties
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.protocol.tasks import Ids, Split, Task
+from fedsvd.protocol.tasks import JOINED, Ids, Split, Task
 from fedsvd.results.folder import expect_free
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_feature, by_sample
 from fedsvd.results.write import party_folders, read_result, write_predictions
-from fedsvd.studies.job_data import labels_in, party_named
+from fedsvd.studies.job_data import party_named
 from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted, with_recipe
+from fedsvd.studies.table_columns import labels_in
 
 _ROWS_SHOWN = 5
 
@@ -43,6 +44,9 @@ def predict(
     if out is not None:
         expect_free(out, overwrite)
     named = {each["name"]: open_source(each["data"], scratch=scratch) for each in named_parties(party)}
+    if model.task is Task.CCA:
+        fix = "fedsvd.load(FOLDER).variates(rows, party) applies a party's own weights"
+        raise ConfigError("canonical correlations are not applied to new tables by this command", fix)
     if model.task is Task.LR and model.split is Split.VERTICAL:
         found = _together(output, results, model, named, any(map(has_name, party)), ids)
     else:
@@ -94,7 +98,7 @@ def _applied(estimator: Any, model: PartyResult, table: MatrixSource) -> PartyRe
     if model.task is Task.GLM:
         return _modelled(estimator, model, table)
     data = new_data(model, table)
-    if model.task is Task.LR:
+    if model.task in JOINED:
         predictions = estimator.predict(data.table).reshape(data.table.shape[0], -1)
         return predicted(model, predictions, data)
     return by_sample(model.emptied(), "scores", estimator.transform(data.table), data.ids)

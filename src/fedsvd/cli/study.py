@@ -165,6 +165,8 @@ def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dic
         "report": reports.drawn(target),
         "score": _score(results),
         "inference": shared.facts.get("inference"),
+        "choice": shared.facts.get("choice"),
+        "wilks": shared.facts.get("wilks"),
     }
 
 
@@ -190,7 +192,7 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
         )
     )
     for table in shared.tables:
-        if table.name in ("spectrum", "intercept"):
+        if table.name in ("spectrum", "intercept", "correlations", "wilks", "component_coefficients"):
             console.print(top_of(table, _ROWS_SHOWN))
     show_tables(console, shared)
     for target_name, score in (_score(results) or {}).items():

@@ -1,4 +1,4 @@
-"""``fedsvd svd``, ``pca``, ``lsa``, ``lr`` and ``glm``: a study without a job file, with its options.
+"""``fedsvd svd``, ``pca``, ``lsa``, ``lr``, ``glm``, ``cca``, ``pcr``: a study without a job file, with its options.
 
 The commands are made from the model of the job file (``studies.job_file``): a key of ``[job]`` is an option of every
 task it applies to, with the default it has there. What is asked is put together as a job file and checked as one.
@@ -142,6 +142,8 @@ def job_from_options(
 ) -> Job:
     """The job that a job file with these options would describe; options that were left out are left out there."""
     section = {key: value for key, value in study.items() if value not in (None, [], ())}
+    if isinstance(section.get("components"), str):
+        section["components"] = _count(section["components"])
     named = [word.strip() for words in section.pop("release", ()) for word in words.split(",") if word.strip()]
     if named:
         default = [str(item) for item in RELEASED_BY_DEFAULT[task] if item is not Item.OWN_PART]
@@ -160,6 +162,16 @@ def job_from_options(
     if trust is Trust.AUTHORITY:
         record["authority"] = {"name": "ta"}
     return job_from(record, Path())
+
+
+def _count(word: str) -> int | float | str:
+    """A number of components, a share or the name of a rule, as a job file would have it."""
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
 
 
 def prepare_section(given: dict[str, Any]) -> dict[str, Any]:

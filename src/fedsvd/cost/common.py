@@ -14,7 +14,16 @@ from fedsvd.protocol.sums import sums_after
 from fedsvd.protocol.tasks import SAMPLED_PANELS, Check, Item, Task
 from fedsvd.secagg.sums import PlannedSum, SumKind
 
-_ENDINGS = ("orthogonality", "reconstruction", "verified", "intercept", "null space", "score bound", "scores")
+_ENDINGS = (
+    "permuted",
+    "orthogonality",
+    "reconstruction",
+    "verified",
+    "intercept",
+    "null space",
+    "score bound",
+    "scores",
+)
 _TAG = 30.0  # bytes of memory traffic that a word's tag is worth
 
 
@@ -78,7 +87,7 @@ class User(Account):
             work = pass_ + Work(memory=16.0 * plan.m * n_i)
             part = part if self.expected.in_memory else float(r * self.panel)
             self.step("own part", work, part + plan.m * self.panel, keeps=part)
-        elif self.expected.in_memory and plan.check is Check.NONE:
+        elif (self.expected.in_memory or plan.task is Task.CCA) and plan.check is Check.NONE:
             self.step("own part", pass_, plan.m * r + part, keeps=part)
             self.correct(r)
         else:

@@ -7,7 +7,7 @@ from fedsvd.cost.kernels import apply, compress, dense_svd, stored
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.sums import planned_sums, sums_before
-from fedsvd.protocol.tasks import Item, Mode, Task
+from fedsvd.protocol.tasks import LABELLED, PERMUTED_TABLES, Item, Mode, Task
 from fedsvd.protocol.upload import upload_bytes
 
 
@@ -31,7 +31,9 @@ class SumUser(User):
         else:
             self.upload()
             self.held -= self.L_i
-        if plan.task is not Task.LR:
+        if plan.permutes:
+            self.permute()
+        if plan.task not in LABELLED:
             self.own_part()
 
     @property
@@ -50,13 +52,13 @@ class SumUser(User):
         """L_i from one pass, then the column of its mean, the common unit, and the scales of its rows."""
         plan, rows, size = self.plan, self.rows, self.L_i
         # Features and labels of a regression lie apart and are copied side by side.
-        joined = float(rows * (plan.task is Task.LR))
+        joined = float(rows * plan.joins_labels)
         if plan.centre:
             first = min(SHIFT_COLUMNS, self.n_i)
             self.step("compress", Work(memory=8.0 * rows * first), float(rows * first) + joined * first)
         made = compress(rows, self.n_i, plan.centre, plan.memory)
         self.step("compress", made.work + Work(memory=8 * joined * self.n_i), made.numbers + 2 * joined * self.panel)
-        passes = 5 + 3 * plan.unit_variance + 6 * (plan.task is Task.LR)
+        passes = 5 + 3 * plan.unit_variance + 6 * plan.joins_labels
         # The factor is alive together with its scaled copies: with a power of two in two steps, and once more by rows.
         self.step("statistics", Work(memory=8 * passes * size), 3 * size, keeps=size)
         if plan.ridge_columns and self.i == 0:
@@ -89,7 +91,9 @@ class SumUser(User):
         if plan.task is Task.LR:
             self.solve()
             return
-        size = float((M + 1) * plan.planned_rank)
+        size = float((plan.m + 1) * plan.planned_rank)
+        if plan.task is Task.PCR:  # a square factor of the features' columns first; the table at the end
+            self.step("factorise", Work(qr=4 / 3 * M**3, gemm=4.0 * M * M * plan.planned_rank), 4.0 * M * M)
         if self.i == 0:
             found = dense_svd(M, M)
             # Then U, with its signs, is copied into the message.
@@ -98,6 +102,18 @@ class SumUser(User):
             tested = acceptance(M, plan.planned_rank)
             self.step("acceptance", tested.work + Work(aes=8 * size), 2 * size + tested.numbers, keeps=size)
         self.held -= float(M * M)
+
+    def permute(self) -> None:
+        """Parallel analysis: the table in memory, permuted again and again, and the sum of the Gram matrices."""
+        (planned,) = (each for each in self.endings if each.name == "permuted")
+        size, grams = float(self.plan.m * self.n_i), float(planned.length)
+        work = Work(gemm=PERMUTED_TABLES * size * self.plan.m, memory=PERMUTED_TABLES * 24.0 * size, aes=8.0 * size)
+        self.step("permuted", work, 3 * size + grams)
+        self.held += grams
+        self.sum(planned)
+        self.held -= grams
+        spectra = dense_svd(self.plan.m, self.plan.m)
+        self.step("permuted", spectra.work * float(PERMUTED_TABLES), spectra.numbers + grams)
 
     def solve(self) -> None:
         """Mode A of a regression: coefficients from R at user 1; the others test its normal equations."""

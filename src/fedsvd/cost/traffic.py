@@ -75,7 +75,7 @@ def full_rank(plan: SessionPlan) -> int:
         features = plan.N if plan.stacks_labels else plan.m
         samples = plan.m if plan.stacks_labels else plan.n
         return features if plan.alpha > 0 else min(features, samples - int(plan.centre and not plan.biased))
-    return min(plan.m, plan.n - int(plan.task is Task.PCA))
+    return min(plan.m, plan.n - int(plan.task in (Task.PCA, Task.PCR)))
 
 
 def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[Link], Counter[Link]]:
@@ -149,7 +149,7 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
     columns = (plan.M if plan.full_matrices else released_columns(plan, expected)) if plan.mode is not Mode.A else 0
     length = -(-columns // 8)
     if plan.mode is Mode.A:
-        length = 8 * plan.answer_numbers if plan.task is Task.LR else 8 * (plan.M + 1) * plan.planned_rank
+        length = 8 * plan.answer_numbers if plan.task is Task.LR else 8 * (plan.m + 1) * plan.planned_rank
     yield from _to_all(plan, user(1), length)
 
 

@@ -17,21 +17,26 @@ import numpy as np
 from fedsvd.cost.estimate import least_memory
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.base import Federated, padded
+from fedsvd.estimators.cca import FederatedCCA, PartyCanonical
 from fedsvd.estimators.glm import FederatedGLM
 from fedsvd.estimators.linear_model import PartyCoefficients
 from fedsvd.estimators.linear_regression import FederatedLinearRegression
 from fedsvd.estimators.logistic_regression import FederatedLogisticRegression
 from fedsvd.estimators.lsa import FederatedLSA
 from fedsvd.estimators.pca import FederatedPCA, PartyScores
+from fedsvd.estimators.pcr import FederatedPCR
 from fedsvd.estimators.ridge_cv import FederatedRidgeCV
 from fedsvd.estimators.svd import FederatedSVD
 from fedsvd.prepare.record_ids import of_text
-from fedsvd.protocol.tasks import Family, Ids, Item, Split, Task
+from fedsvd.protocol.tasks import Family, Ids, Item, Split, Task, share_in
+from fedsvd.results.canonical_tables import OWN_ARRAYS, tests_from
+from fedsvd.results.component_tables import component_models
 from fedsvd.results.model_table import classes_of
 from fedsvd.results.model_table import models_of as glm_models
 from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import party_folders, read_result
+from fedsvd.statistics.components import Choice
 from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.studies.predict import new_data, with_recipe
 from fedsvd.types import Float
@@ -50,7 +55,8 @@ def load(folder: str | os.PathLike[str]) -> Federated:
 
     Returns
     -------
-    FederatedSVD, FederatedPCA, FederatedLSA, FederatedLinearRegression, FederatedGLM or FederatedLogisticRegression
+    FederatedSVD, FederatedPCA, FederatedLSA, FederatedLinearRegression, FederatedRidgeCV, FederatedGLM, \
+    FederatedLogisticRegression, FederatedCCA or FederatedPCR
         As after ``fit``: attributes that need what the folder does not hold are missing.
 
     Examples
@@ -98,6 +104,14 @@ class PartOfLSA(FederatedLSA):
         raise _only_a_part("components")
 
 
+class PartOfCCA(FederatedCCA):
+    """One party's part of a CCA: its own variables, not the common ones of new samples."""
+
+    def transform(self, X: Any) -> Float:
+        """Refused: the common variables of new samples need the columns of all parties."""
+        raise _only_a_part("weights")
+
+
 class PartOfLinearRegression(FederatedLinearRegression):
     """One party's coefficients of a regression on split columns: not to be applied alone."""
 
@@ -139,8 +153,11 @@ def _factors(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
 def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, arrays = here.plan, here.arrays
     spectrum = plan.releases(Item.SPECTRUM)
-    found = FederatedPCA(plan.components, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
+    asked = float(plan.components_by) if share_in(plan.components_by) else plan.components_by or plan.components
+    found = FederatedPCA(asked, unit_variance=plan.unit_variance, release_spectrum=spectrum, **_common(here))
     wanted = plan.components or min(plan.m, plan.n)
+    if plan.components_by:
+        wanted = here.facts["choice"]["count"]
     found.rank_, found.n_components_, found.n_samples_ = here.rank, wanted, plan.n
     found.mean_ = arrays["mean"]
     found.components_ = padded(arrays["components"], wanted, axis=0)
@@ -148,7 +165,12 @@ def _pca(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
         found.scale_ = np.where(arrays["scale"] > 0, arrays["scale"], 1.0)
     _described(found, here, parts)
     if spectrum:
-        found._explain(padded(arrays["singular_values"], wanted, axis=0), here.facts["total_energy"])
+        sigma = arrays["singular_values"]
+        found._explain(padded(sigma[:wanted], wanted, axis=0), here.facts["total_energy"])
+        if plan.components is None:
+            found.left_out_singular_values_ = sigma[wanted:]
+    if plan.components_by:
+        found.choice_ = Choice(plan.components_by, wanted, arrays.get("spectrum_threshold"))
     own = (part.arrays["scores"] for part in parts if "scores" in part.arrays)
     found.parties_ = tuple(PartyScores(found.mean_, arrays["components"], scores) for scores in own)
     return found
@@ -221,6 +243,50 @@ def _party_coefficients(part: PartyResult, flat: bool, intercept: Float | float)
     return PartyCoefficients(own[0] if flat else own, intercept, places)
 
 
+def _canonical(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
+    """CCA: what all share, and the own columns of the parties that are here."""
+    plan, complete = here.plan, len(parts) == here.plan.k
+    kind = FederatedCCA if complete else PartOfCCA
+    found = kind(plan.components, **_common(here))
+    wanted = plan.planned_rank
+    found.plan_ = plan
+    found.rank_ = here.rank
+    found.U_ = padded(here.arrays["left_vectors"], wanted, axis=1)
+    found.singular_values_ = padded(here.arrays["singular_values"], wanted, axis=0)
+    found.correlations_ = here.arrays["correlations"]
+    if "no_tests" in here.facts:
+        found.no_tests_ = here.facts["no_tests"]
+    else:
+        found.tests_ = tests_from(here.facts["wilks"])
+    held = [_party_canonical(own) for own in parts if "weights" in own.arrays]
+    if held:
+        found._hold(held)
+    return _described(found, here, parts)
+
+
+def _party_canonical(part: PartyResult) -> PartyCanonical:
+    weights, loadings, mean, scores = (part.arrays[name] for name in OWN_ARRAYS)
+    return PartyCanonical(weights, loadings, mean, scores, part.facts["own_rank"])
+
+
+def _component_regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
+    plan, arrays = here.plan, here.arrays
+    asked = float(plan.components_by) if share_in(plan.components_by) else plan.components_by or plan.components
+    found = FederatedPCR(asked, unit_variance=plan.unit_variance, **_common(here))
+    flat = plan.targets == 1
+    found.coef_ = arrays["coefficients"][0] if flat else arrays["coefficients"]
+    found.intercept_ = float(arrays["intercept"][0]) if flat else arrays["intercept"]
+    found.components_, found.n_components_ = arrays["components"], len(arrays["components"])
+    found.singular_values_ = arrays["singular_values"][: found.n_components_]
+    found.mean_, found.n_samples_, found.target_names_ = arrays["mean"], plan.n, here.targets
+    if "scale" in arrays:
+        found.scale_ = np.where(arrays["scale"] > 0, arrays["scale"], 1.0)
+    if plan.components_by:
+        found.choice_ = Choice(plan.components_by, here.facts["choice"]["count"], arrays.get("spectrum_threshold"))
+    found.inference_ = component_models(here)
+    return _described(found, here, parts)
+
+
 def _common(here: PartyResult) -> dict[str, Any]:
     """The parameters of the plan that every estimator has."""
     plan = here.plan
@@ -233,7 +299,7 @@ def _common(here: PartyResult) -> dict[str, Any]:
         "memory": None if plan.memory in (DEFAULT_MEMORY, least_memory(plan) if plan.compress else 0) else plan.memory,
         "n_parties": plan.k,
         **({} if plan.align is None else {"align": str(plan.align), "id": list(of_text(plan.id_rule).columns)}),
-        **({} if plan.task is Task.PCA else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
+        **({} if plan.task in (Task.PCA, Task.PCR) else {"ids": str(Ids.TRUST if plan.trust_rows else Ids.COMPARE)}),
     }
 
 
@@ -258,5 +324,7 @@ _BUILD: dict[Task, Callable[[PartyResult, Sequence[PartyResult]], Federated]] = 
     Task.LSA: _factors,
     Task.PCA: _pca,
     Task.LR: _regression,
+    Task.CCA: _canonical,
+    Task.PCR: _component_regression,
     Task.GLM: _model,
 }

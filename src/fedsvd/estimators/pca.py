@@ -1,7 +1,7 @@
 """Principal component analysis of samples that several parties hold: section 4 of the paper, with C9 and C12."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import FederatedTransformer, documented, padded, projected
-from fedsvd.estimators.tables import Tables
+from fedsvd.estimators.base import FederatedTransformer, documented, one_of, padded, projected
+from fedsvd.estimators.tables import parts_like_fitted
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ComponentRule, Item, Task, is_rule
 from fedsvd.roles.user.pca import PCAResult
-from fedsvd.statistics.components import by_likelihood, by_share, by_threshold
+from fedsvd.statistics.projection import Components, Outliers, outliers, standardised
 from fedsvd.types import Float
 
 # Attributes that not every fit has: those of an earlier one must not stay.
@@ -24,13 +24,10 @@ _WHERE_RELEASED = (
     "explained_variance_",
     "explained_variance_ratio_",
     "noise_variance_",
+    "left_out_singular_values_",
+    "choice_",
 )
-
-
-_RULES: dict[str, Callable[[Float, int, int], int]] = {
-    "mle": by_likelihood,
-    "gavish-donoho": lambda values, rows, columns: max(1, by_threshold(values, rows, columns)),
-}
+_MISSING = ("error", "project")
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,11 +52,12 @@ class FederatedPCA(FederatedTransformer):
 
     Parameters
     ----------
-    n_components : int, float, "mle" or "gavish-donoho", default=None
+    n_components : int, float, "mle", "parallel" or "gavish-donoho", default=None
         How many components; None for min(n_samples, n_features). Between 0 and 1, the least number that explains more
         than this share of the variance; "mle" is Minka's choice, "gavish-donoho" those above the optimal hard
-        threshold, one at least. Each of these three needs the whole spectrum: U and S go to all parties, as with None,
-        and each party takes the first components locally.
+        threshold, "parallel" those above the spectra of tables whose columns each party permuted (Horn), both one at
+        least. Each of these four needs the whole spectrum: U and S go to all parties, as with None, and each party
+        takes the first components locally.
     split : {"horizontal"}, default="horizontal"
         Parties hold different samples of the same features.
     unit_variance : bool, default=False
@@ -67,6 +65,11 @@ class FederatedPCA(FederatedTransformer):
     release_spectrum : bool, default=True
         Release the singular values to all parties. Without them the parties learn no more than the mean and the
         top subspace, and the attributes about explained variance are missing.
+    whiten : bool, default=False
+        Divide the coordinates that ``transform`` gives by their standard deviations; needs the spectrum.
+    missing : {"error", "project"}, default="error"
+        Rows with missing features (NaN) in ``transform``: refused, or projected by least squares on the features that
+        they have. ``fit`` always refuses them.
     {parameters}
 
     Attributes
@@ -81,6 +84,12 @@ class FederatedPCA(FederatedTransformer):
         Of the centred joint table.
     noise_variance_ : float
         Mean variance of the directions left out.
+    loadings_ : ndarray of shape (n_features, n_components)
+        Covariances of the features with the components at unit variance; with ``unit_variance`` correlations.
+    choice_ : Choice
+        Where a rule found the number: ``rule``, ``count``, and the ``threshold`` of each singular value, if it has one.
+    left_out_singular_values_ : ndarray
+        Those of the components that were not taken, where all are known.
     mean_ : ndarray of shape (n_features,)
         Mean of the joint table.
     scale_ : ndarray of shape (n_features,)
@@ -112,6 +121,8 @@ class FederatedPCA(FederatedTransformer):
         split: str = "horizontal",
         unit_variance: bool = False,
         release_spectrum: bool = True,
+        whiten: bool = False,
+        missing: str = "error",
         scheme: str = "auto",
         mode: str | None = None,
         trust: str = "peers",
@@ -129,6 +140,8 @@ class FederatedPCA(FederatedTransformer):
         self.split = split
         self.unit_variance = unit_variance
         self.release_spectrum = release_spectrum
+        self.whiten = whiten
+        self.missing = missing
         self.scheme = scheme
         self.mode = mode
         self.trust = trust
@@ -157,20 +170,25 @@ class FederatedPCA(FederatedTransformer):
         self
         """
         tables, _ = self._tables(X)
-        chosen = self._chosen_by_spectrum()
-        wanted = min(tables.n_samples, tables.n_features) if chosen else self._wanted(tables)
-        release = RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ())
-        components = None if chosen or self.n_components is None else wanted
-        scaled = bool(self.unit_variance)
-        study = self._study(Task.PCA, tables, components=components, unit_variance=scaled, release=release)
+        one_of("missing", self.missing, _MISSING)
+        rule = self._rule()
+        wanted = min(tables.n_samples, tables.n_features) if rule else self._wanted(tables)
+        if (rule or self.whiten) and not self.release_spectrum:
+            asked = f"n_components = {self.n_components!r}" if rule else "whiten = True"
+            fix = "release_spectrum=True, or leave it out and ask for a number of components"
+            raise ConfigError(f"{asked} needs the singular values", fix)
+        study = self._study(
+            Task.PCA,
+            tables,
+            components=None if rule or self.n_components is None else wanted,
+            components_by=rule,
+            unit_variance=bool(self.unit_variance),
+            release=RELEASED_BY_DEFAULT[Task.PCA] + ((Item.SPECTRUM,) if self.release_spectrum else ()),
+        )
         outcome = self._run(study, tables.parties(), tables.rehearsed)
         self.plan_, self.certificate_ = outcome.plan, outcome.certificate
-        results = outcome.parties
-        if chosen:
-            spectrum = padded(results[0].sigma, wanted, axis=0)
-            wanted = chosen(spectrum, tables.n_samples, tables.n_features)
-            results = tuple(_first(result, wanted) for result in results)
-        self._store(results, tables, wanted)
+        choice = outcome.parties[0].choice
+        self._store(outcome.parties, tables.n_samples, wanted if choice is None else choice.count)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Float:
@@ -186,28 +204,93 @@ class FederatedPCA(FederatedTransformer):
         ndarray of shape (n_samples, n_components)
         """
         self.fit(X)
-        return padded(np.concatenate([party.scores_ for party in self.parties_]), self.n_components_, axis=1)
+        joint = padded(np.concatenate([party.scores_ for party in self.parties_]), self.n_components_, axis=1)
+        return joint / self._deviations() if self.whiten else joint
 
-    def _chosen_by_spectrum(self) -> Callable[[Float, int, int], int] | None:
-        """The rule that finds how many components from all singular values; None where their number is given."""
+    def outliers(self, X: Any, *, level: float = 0.95, new: bool = False) -> Outliers:
+        """Which of these rows stand out: Hotelling's T2 within the components, Q outside of them.
+
+        Computed here, from rows that the caller holds, without a message.
+
+        Parameters
+        ----------
+        X : as in ``transform``
+        level : float, default=0.95
+            The share of rows of a normal population that lies below each limit.
+        new : bool, default=False
+            Whether these rows are none of those that were fitted: the limit of T2 is then that of new rows.
+
+        Returns
+        -------
+        Outliers
+            ``t2``, ``q`` of each row and ``t2_limit``, ``q_limit``, each a number or the reason why there is none: the
+            limit of Q needs the singular values that were left out, which a given number of components does not show.
+        """
+        self._expect_fitted()
+        if not hasattr(self, "explained_variance_"):
+            raise ConfigError("T2 needs the variances of the components", "fit with release_spectrum=True")
+        own, values = self.components_[: self.rank_], self.singular_values_[: self.rank_]
+        components = Components(own, values, np.zeros(self.n_features_in_), self.n_samples_)
+        rows = standardised(self._dense(X), self.mean_, getattr(self, "scale_", None))
+        others = getattr(self, "left_out_singular_values_", None)
+        return outliers(components, rows, others, level=level, training=not new)
+
+    @property
+    def loadings_(self) -> Float:
+        """Covariances of the features with the components at unit variance."""
+        self._expect_fitted()
+        found: Float = self.components_.T * np.sqrt(self.explained_variance_)
+        return found
+
+    def transform(self, X: Any) -> Float:
+        """Coordinates of samples along the components.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
+            A list has one table per party. With ``missing="project"`` entries may be NaN: such a row gets the scores
+            that fit its other features best.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        self._expect_fitted()
+        scores = self._projected(X) if self.missing == "project" else super().transform(X)
+        return scores / self._deviations() if self.whiten else scores
+
+    def _projected(self, X: Any) -> Float:
+        rows = standardised(self._dense(X), self.mean_, getattr(self, "scale_", None))
+        own = self.components_[: self.rank_]
+        found = Components(own, np.ones(len(own)), np.zeros(self.n_features_in_), self.n_samples_)
+        return padded(found.scores_of_incomplete(rows), self.n_components_, axis=1)
+
+    def _dense(self, X: Any) -> Float:
+        """Rows with all features, as numbers; NaN where one is missing, if that is allowed."""
+        sources = [part.source for part in parts_like_fitted(self, X)]
+        if self.missing == "project":
+            return np.concatenate([source.raw(slice(None), slice(None)) for source in sources])
+        return np.concatenate([source.rows(0, source.shape[0]) for source in sources])
+
+    def _deviations(self) -> Float:
+        """What whitening divides by; 1 where a component is zero."""
+        found: Float = np.sqrt(np.where(self.explained_variance_ > 0, self.explained_variance_, 1.0))
+        return found
+
+    def _rule(self) -> str:
+        """How the number of components is found from all singular values; "" where it is given."""
         asked: Any = self.n_components
         share = isinstance(asked, Real) and not isinstance(asked, Integral)
         if not share and not isinstance(asked, str):
-            return None
-        if not (share and 0 < asked < 1) and asked not in _RULES:
-            raise ConfigError(
-                f"n_components is {asked!r}", f"a whole number, a share between 0 and 1, or one of {', '.join(_RULES)}"
-            )
-        if not self.release_spectrum:
-            raise ConfigError(
-                f"n_components = {asked!r} needs the singular values",
-                "release_spectrum=True, or a number of components",
-            )
-        return (lambda values, rows, columns: by_share(values, float(asked))) if share else _RULES[asked]
+            return ""
+        if not is_rule(str(asked)) or (isinstance(asked, str) and asked not in tuple(ComponentRule)):
+            allowed = f"a whole number, a share between 0 and 1, or one of {', '.join(ComponentRule)}"
+            raise ConfigError(f"n_components is {asked!r}", allowed)
+        return str(asked) if isinstance(asked, str) else repr(float(asked))
 
-    def _store(self, results: tuple[PCAResult, ...], tables: Tables, wanted: int) -> None:
+    def _store(self, results: Sequence[PCAResult], n_samples: int, wanted: int) -> None:
         shared = results[0]
-        self.rank_, self.n_components_, self.n_samples_ = shared.rank, wanted, tables.n_samples
+        self.rank_, self.n_components_, self.n_samples_ = shared.rank, wanted, n_samples
         self.mean_ = shared.mean
         self.components_ = padded(shared.U.T, wanted, axis=0)
         for earlier in _WHERE_RELEASED:
@@ -216,6 +299,10 @@ class FederatedPCA(FederatedTransformer):
             self.scale_ = np.where(shared.scales > 0, shared.scales, 1.0)
         if shared.sigma is not None:
             self._explain(padded(shared.sigma, wanted, axis=0), shared.total_energy)
+        if shared.choice is not None and shared.spectrum is not None:
+            self.choice_, self.left_out_singular_values_ = shared.choice, shared.spectrum[wanted:]
+        elif shared.sigma is not None and wanted == min(n_samples, self.n_features_in_):
+            self.left_out_singular_values_ = np.zeros(0)
         own = self.components_[: self.rank_]
         scores = (result.scores_i for result in results if result.scores_i is not None)
         self.parties_ = tuple(PartyScores(self.mean_, own, scores_i) for scores_i in scores)
@@ -235,12 +322,7 @@ class FederatedPCA(FederatedTransformer):
         return projected(source, (self.components_ / scale).T, self.mean_)
 
     def _samples(self, coordinates: Float) -> Float:
+        if self.whiten:
+            coordinates = coordinates * self._deviations()
         samples: Float = coordinates @ self.components_ * getattr(self, "scale_", 1.0) + self.mean_
         return samples
-
-
-def _first(result: PCAResult, count: int) -> PCAResult:
-    """What a party has of the first components alone."""
-    scores = None if result.scores_i is None else result.scores_i[:, :count]
-    sigma = None if result.sigma is None else result.sigma[:count]
-    return replace(result, U=result.U[:, :count], sigma=sigma, scores_i=scores, rank=min(result.rank, count))

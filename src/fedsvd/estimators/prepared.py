@@ -14,10 +14,12 @@ from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Split
-from fedsvd.studies.job_data import feature_names, in_order
-from fedsvd.studies.parties import Extent, PartyData, Problems, misfits, one_order
+from fedsvd.studies.job_data import in_order
+from fedsvd.studies.parties import Extent, PartyData, misfits, one_order
 from fedsvd.studies.prepare_section import LEAST_COUNT, PrepareSection
+from fedsvd.studies.problems import Problems
 from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of
+from fedsvd.studies.table_columns import feature_names
 
 
 def prepared(

@@ -21,8 +21,10 @@ from fedsvd.estimators.matched import id_columns, identified_tables, matching_ru
 from fedsvd.estimators.rows import Labels, ids_from
 from fedsvd.prepare.record_ids import RecordIds
 from fedsvd.protocol.tasks import Ids, Split
-from fedsvd.studies.job_data import expect_named_ids, row_ids
-from fedsvd.studies.parties import Extent, PartyData, Problems, expect_fitting
+from fedsvd.studies.job_data import expect_named_ids
+from fedsvd.studies.parties import Extent, PartyData, expect_fitting
+from fedsvd.studies.problems import Problems
+from fedsvd.studies.table_columns import row_ids
 from fedsvd.types import Float
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms
@@ -244,7 +246,8 @@ def _like_fitted(estimator: Any, X: Any) -> MatrixSource:
         _expect_two_sides(X)
         if set(id_columns(estimator.id)) & {str(name) for name in getattr(X, "columns", ())}:
             return _like_fitted(estimator, open_source(X))
-        return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE))
+        finite = "allow-nan" if getattr(estimator, "missing", "error") == "project" else True
+        return open_source(validate_data(estimator, X, reset=False, accept_sparse=SPARSE, ensure_all_finite=finite))
     source = open_source(X)
     source = source.without([name for name in id_columns(estimator.id) if name in (source.names or ())])
     if source.shape[1] != estimator.n_features_in_:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
-from fedsvd.policy.learned_together import opens_gram, prepared_together
+from fedsvd.policy.component_lines import canonical, components, csp_of_canonical, permuted, two_canonical
+from fedsvd.policy.learned_together import matched, opens_gram, prepared_together
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align, Item, Mode, Robust, Scheme, Split, Task, Trust
@@ -45,19 +46,18 @@ def full_outputs(plan: SessionPlan) -> bool:
         return opens_gram(plan)
     if plan.mode is Mode.A:
         return True
+    if plan.task is Task.CCA:
+        return True
     if plan.task not in _FACTORS:
         return False
     r = components(plan)
     return plan.releases(Item.SPECTRUM) or 2 * r > min(plan.m, plan.n) or r > plan.n - max(plan.counts)
 
 
-def components(plan: SessionPlan) -> int:
-    """r: how many singular vectors the users get at most."""
-    return plan.components or min(plan.m, plan.n)
-
-
 def freedom(plan: SessionPlan) -> int:
-    """n - p: rows of a regression beyond its coefficients, the intercept among them; split rows."""
+    """n - p: rows of a regression beyond its coefficients, the intercept among them; of CCA beyond all columns."""
+    if plan.task is Task.CCA:
+        return plan.m - plan.n - 1
     return plan.n - coefficients(plan)
 
 
@@ -68,6 +68,8 @@ def coefficients(plan: SessionPlan) -> int:
 
 def freedom_in_words(plan: SessionPlan) -> str:
     """n, p and n - p of a regression."""
+    if plan.task is Task.CCA:
+        return f"{plan.m} rows less {plan.n} columns and the mean leave {freedom(plan)}"
     return f"{plan.n} records less {coefficients(plan)} coefficients leave n - p = {freedom(plan)}"
 
 
@@ -130,7 +132,7 @@ def masks_are_haar(plan: SessionPlan) -> bool:
 def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
     if plan.matches:
-        return [*_matching(plan)]
+        return [*matched(plan)]
     if plan.task is Task.PREPARE:
         return [*prepared_together(plan)]
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
@@ -139,29 +141,6 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
     if plan.task is not Task.PREDICT:
         lines.append(_collusion(plan))
     return lines
-
-
-def _matching(plan: SessionPlan) -> Iterator[str]:
-    """What a matching of records shows to whom (specification, section 9)."""
-    sizes = ", ".join(f"party {i} has {count}" for i, count in enumerate(plan.counts, start=1))
-    yield f"The CSP and every party learn how many records each party brings: {sizes}."
-    if plan.align is Align.SERVER:
-        yield (
-            "The CSP sees a keyed hash of every id, sorted, whose key the parties alone have: how many records any of "
-            "the sets share; no id, and not the order of any table."
-        )
-        yield "The CSP together with any one party (outside the model) could look up guessed ids in every set."
-    else:
-        yield "The CSP relays sealed messages whose lengths follow from these numbers, and learns nothing else."
-        others = f", and how many records the sets of any of the {plan.k} parties share" if plan.k > 2 else ""
-        yield f"Party 1 compares points that all parties have blinded: it learns how many records are common{others}."
-    yield "Every party learns which of its own records all parties have, and so how many; of other records nothing."
-    yield (
-        "A party that brings guessed ids learns of each whether all others have it. How many ids each brings is in "
-        "this plan, and every party commits to its set before any answer."
-    )
-    if plan.least_overlap > 1:
-        yield f"Where fewer than {plan.least_overlap} records are common the session ends, and no party learns which."
 
 
 def _authority(plan: SessionPlan) -> str:
@@ -212,6 +191,8 @@ def _csp(plan: SessionPlan) -> Iterator[str]:
             f"The CSP learns the singular values up to one unknown factor, shapes ({shapes}), {seen}; "
             "that this is nothing more is tested, and assumed, not proven."
         )
+    if plan.task is Task.CCA:
+        yield csp_of_canonical(plan)
     if plan.task is Task.LR:
         yield from _csp_labels(plan)
 
@@ -230,6 +211,8 @@ def _csp_labels(plan: SessionPlan) -> Iterator[str]:
 
 def _parties(plan: SessionPlan) -> Iterator[str]:
     m, r = plan.m, components(plan)
+    if plan.task is Task.CCA:
+        yield from canonical(plan)
     if plan.task in _FACTORS:
         spectrum = plan.releases(Item.SPECTRUM)
         yield f"Every party gets {'U and S' if spectrum else 'U'} with {r} of {min(m, plan.n)} components."
@@ -239,10 +222,14 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield f"Every party can compute the sum of the others' Gram matrices ({m} x {m})."
         else:
             yield f"Every party learns the top {r} directions of the joint data and its total variance."
+        if plan.components_by:
+            yield f"Of these each party takes the first at home, as many as the rule says: {plan.components_by}."
+        if plan.permutes:
+            yield permuted(plan)
         if plan.releases(Item.OWN_PART):
             yield "Each party alone gets its own part: right vectors or scores."
-    if plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels and plan.centre):
-        spread = " and spread" if plan.unit_variance or plan.task is Task.LR else ""
+    if plan.task is Task.PCA or (plan.joins_labels and plan.centre):
+        spread = " and spread" if plan.unit_variance or plan.joins_labels else ""
         yield f"Every party learns the joint mean{spread} of each of the {m} features."
     if plan.task is Task.LR and plan.stacks_labels:
         yield "Each party alone gets the coefficients of its own columns; all get the intercept."
@@ -250,11 +237,14 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
             yield "Every party has the weights of all rows: the parties compare that theirs are equal."
         yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
         yield "Where rank is lost, every party learns which part of what cannot be separated lies with the others."
-    elif plan.task is Task.LR:
+    elif plan.joins_labels:
         if plan.mode is Mode.A:
             yield _joint_gram(plan)
         yield "Every party gets all coefficients and the intercept."
-        if plan.releases(Item.INFERENCE):
+        if plan.task is Task.PCR:
+            how = f"as many as the rule says: {plan.components_by}" if plan.components_by else f"the first {r}"
+            yield f"Every party takes components of the features ({how}) and their table from that matrix."
+        elif plan.releases(Item.INFERENCE):
             yield (
                 "Every party computes standard errors, tests and intervals of all coefficients from that matrix; their "
                 f"covariance says no less than it does. {freedom_in_words(plan)}."
@@ -317,7 +307,7 @@ def _beyond_gram(plan: SessionPlan) -> Iterator[str]:
 
 def _joint_gram(plan: SessionPlan) -> str:
     """What mode A means for every party, in one sentence."""
-    of = " of features and labels" if plan.task is Task.LR else ""
+    of = " of features and labels" if plan.joins_labels else ""
     return (
         f"All parties will hold the joint Gram matrix{of} ({plan.M} x {plan.M}), with it all singular values and "
         "vectors, and each the sum of the others' alone."
@@ -328,6 +318,9 @@ def _two_parties(plan: SessionPlan) -> Iterator[str]:
     """What a sum over two parties says of either: its own part is known to each."""
     if plan.k > 2:
         yield f"{plan.k - 1} parties that pool what they hold know as much of the last one as one of two parties would."
+        return
+    if plan.task is Task.CCA:
+        yield from two_canonical(plan)
         return
     if full_outputs(plan):
         full = plan.mode is Mode.A or components(plan) == min(plan.m, plan.n)

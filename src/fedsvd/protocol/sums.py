@@ -9,7 +9,7 @@ from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.steps import StepKind
-from fedsvd.protocol.tasks import Check, Item, Mode, Scheme, Task
+from fedsvd.protocol.tasks import PERMUTED_TABLES, Check, Item, Mode, Scheme, Task
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
 
 EIGEN_VECTORS = 3
@@ -38,13 +38,13 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
         return tuple(each for number in range(1, plan.evaluations + 1) for each in evaluation_sums(plan, number))
     found = []
     rows = plan.m if plan.stacks_labels else plan.M
-    statistics = plan.task is Task.PCA or (plan.task is Task.LR and not plan.stacks_labels)
+    statistics = plan.task is Task.PCA or plan.joins_labels
     if plan.weighted and not plan.stacks_labels:
         found.append(_wide("weights", 2))
     if statistics and plan.centre:
         found.append(_wide("mean", rows))
     found.append(PlannedSum("bound", SumKind.BOUND, (CLASSES,), 0))
-    if plan.unit_variance or (plan.task is Task.LR and not plan.stacks_labels):
+    if plan.unit_variance or plan.joins_labels:
         found.append(_wide("energy", rows))
     if plan.stacks_labels:
         found.append(_wide("labels", 1 + plan.targets))
@@ -59,7 +59,7 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
 def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums after the answer: its checks (step 7), then the local endings (step 8)."""
     found = [*_checks(plan), *_inference(plan)]
-    own_vectors = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and not plan.published
+    own_vectors = plan.own_vectors and not plan.published
     triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
     if own_vectors and (plan.reads_rows or plan.check is not Check.SAMPLE):
         found.append(_total("orthogonality", triangle))
@@ -67,6 +67,8 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
         found.append(_total("reconstruction", 1))
     if own_vectors and plan.check is Check.ALL:
         found.append(_total("verified", triangle))
+    if plan.permutes:
+        found.append(_total("permuted", PERMUTED_TABLES * plan.m * (plan.m + 1) // 2))
     if plan.stacks_labels and plan.centre:
         found.append(_wide("intercept", plan.targets))
     if plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE) and not plan.biased):

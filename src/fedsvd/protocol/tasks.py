@@ -14,6 +14,8 @@ class Task(StrEnum):
     PREDICT = "predict"
     MATCH = "match"  # which records all parties have, before a study on split columns
     PREPARE = "prepare"  # joint numbers that tables are prepared with, before a study
+    CCA = "cca"
+    PCR = "pcr"
 
 
 class Split(StrEnum):
@@ -86,7 +88,45 @@ RELEASED_BY_DEFAULT: dict[Task, tuple[Item, ...]] = {
     Task.PREDICT: (Item.SCORE,),
     Task.MATCH: (Item.COMMON,),
     Task.PREPARE: (),
+    Task.CCA: (Item.COMPONENTS, Item.SPECTRUM, Item.OWN_PART),
+    Task.PCR: (Item.COMPONENTS, Item.SPECTRUM, Item.MEAN, Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE),
 }
+
+
+FACTORS = (Task.SVD, Task.LSA, Task.PCA, Task.CCA)
+"""Tasks that end with U and S."""
+
+LABELLED = (Task.LR, Task.GLM, Task.PCR)
+"""Tasks whose parties bring labels."""
+
+JOINED = (Task.LR, Task.PCR)
+"""Tasks whose labels are further rows below the features, where rows are split."""
+
+
+class ComponentRule(StrEnum):
+    """How many components, found from the whole spectrum; a share of the variance is a rule too, spelt as a number."""
+
+    MLE = "mle"  # Minka's likelihood
+    PARALLEL = "parallel"  # above the spectra of tables whose columns each party permuted
+    GAVISH_DONOHO = "gavish-donoho"  # above the optimal hard threshold
+
+
+PERMUTED_TABLES = 20
+"""How many tables with permuted columns parallel analysis adds up."""
+
+
+def share_in(rule: str) -> float | None:
+    """The share of the variance that a rule is, between 0 and 1; None where it is none."""
+    try:
+        share = float(rule)
+    except ValueError:
+        return None
+    return share if 0.0 < share < 1.0 else None
+
+
+def is_rule(rule: str) -> bool:
+    """Whether this text says how a number of components is found."""
+    return rule in tuple(ComponentRule) or share_in(rule) is not None
 
 
 class Robust(StrEnum):

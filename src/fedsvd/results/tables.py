@@ -20,12 +20,14 @@ from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import Party
 from fedsvd.protocol.tasks import Split
-from fedsvd.results import model_table, regression_table
+from fedsvd.results import canonical_tables, component_tables, model_table, regression_table
 from fedsvd.results.folder import Table
 from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import VectorFile
+from fedsvd.roles.user.cca import CCAResult
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.roles.user.pca import PCAResult
+from fedsvd.roles.user.pcr import PCRResult
 from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.roles.user.svd import FactorsResult
 from fedsvd.types import Float
@@ -38,13 +40,17 @@ SHARED = {
         *("components", "singular_values", "spectrum", "mean", "scale", "coefficients", "intercept"),
         *_VARIANCES,
         *regression_table.ARRAYS,
+        *component_tables.ARRAYS,
         *model_table.ARRAYS,
     ),
-    Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept"),
+    Split.VERTICAL: ("left_vectors", "singular_values", "spectrum", "intercept", *canonical_tables.SHARED),
 }
 _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
-    Split.HORIZONTAL: ("constant_columns", "total_energy", "inference", "ridge", "preparation", *model_table.FACTS),
-    Split.VERTICAL: ("preparation",),
+    Split.HORIZONTAL: (
+        *("constant_columns", "total_energy", "inference", "ridge", "preparation", "choice", "components"),
+        *model_table.FACTS,
+    ),
+    Split.VERTICAL: ("preparation", "ranks", "wilks", "no_tests"),
 }
 
 
@@ -94,7 +100,12 @@ def party_result(about: PartyResult, me: Party, computed: Any, data: Data) -> Pa
         case FactorsResult(Vt_i=Vt_i) if Vt_i is not None:
             return by_sample(to, "left_vectors", Vt_i.T, data.ids) if _by_rows(to) else _components(to, Vt_i.T)
         case PCAResult(scores_i=scores_i) if scores_i is not None:
-            return by_sample(to, "scores", scores_i, data.ids)
+            to = by_sample(to, "scores", scores_i, data.ids)
+            return component_tables.with_outliers(to, computed, data.table, data.ids)
+        case CCAResult():
+            return canonical_tables.with_own_columns(to, computed, data.ids)
+        case PCRResult():
+            return scored(to, "fitted", _fitted(data.table, computed), data)
         case RegressionResult() if _by_rows(to):
             # With all coefficients a party fits its own rows, which no other has: one more pass, and no message.
             to = scored(to, "fitted", _fitted(data.table, computed), data)
@@ -129,10 +140,15 @@ def _shared(to: PartyResult, computed: Any, ids: NDArray[Any] | None) -> PartyRe
             to = _components(to, U) if _by_rows(to) else by_sample(to, "left_vectors", U, ids)
             return _spectrum(to, sigma)
         case PCAResult():
-            return _pca_spectrum(_moments(_components(to, computed.U), computed), computed)
+            return component_tables.with_spectrum(_moments(_components(to, computed.U), computed), computed)
+        case PCRResult():
+            to = component_tables.with_spectrum(_moments(_components(to, computed.U), computed), computed)
+            to = component_tables.with_component_table(to, computed)
+            return _feature_coefficients(_intercept(to, computed.intercept), computed)
+        case CCAResult():
+            return canonical_tables.with_correlations(by_sample(to, "left_vectors", computed.U, ids), computed)
         case RegressionResult():
-            table = Table("intercept", {"target": to.targets, "intercept": computed.intercept})
-            to = to.adding({"intercept": computed.intercept}, table)
+            to = _intercept(to, computed.intercept)
             return _coefficients(to, computed) if _by_rows(to) else to
         case GLMResult():
             return model_table.with_model(to, computed)
@@ -184,7 +200,12 @@ def _spectrum(to: PartyResult, sigma: Float) -> PartyResult:
     return to.adding({"singular_values": sigma}, table)
 
 
-def _moments(to: PartyResult, computed: PCAResult) -> PartyResult:
+def _intercept(to: PartyResult, intercept: Float) -> PartyResult:
+    table = Table("intercept", {"target": to.targets, "intercept": intercept})
+    return to.adding({"intercept": intercept}, table)
+
+
+def _moments(to: PartyResult, computed: PCAResult | PCRResult) -> PartyResult:
     features = to.feature_names(len(computed.mean))
     if computed.scales is None:
         return to.adding({"mean": computed.mean}, Table("mean", {"feature": features, "mean": computed.mean}))
@@ -193,31 +214,20 @@ def _moments(to: PartyResult, computed: PCAResult) -> PartyResult:
     return to.adding({"mean": computed.mean, "scale": computed.scales}, table, {"constant_columns": constant})
 
 
-def _pca_spectrum(to: PartyResult, computed: PCAResult) -> PartyResult:
-    if computed.sigma is None:
-        return to
-    variance = computed.sigma**2 / max(to.plan.n - 1, 1)
-    ratio = computed.sigma**2 / computed.total_energy if computed.total_energy > 0 else np.zeros_like(variance)
-    arrays = {
-        "singular_values": computed.sigma,
-        "explained_variance": variance,
-        "explained_variance_ratio": ratio,
-    }
-    names = ("singular_value", "explained_variance", "explained_variance_ratio")
-    columns = dict(zip(names, arrays.values(), strict=True))
-    table = Table("spectrum", {"component": np.arange(1, len(variance) + 1), **columns})
-    return to.adding(arrays, table, {"total_energy": computed.total_energy})
-
-
 def _coefficients(to: PartyResult, computed: RegressionResult) -> PartyResult:
     features = to.feature_names(computed.coefficients.shape[1])
     constant = [features[j] for j in computed.constant]
     to = to if computed.path is None else regression_table.with_path(to, computed.path)
     if computed.inference:
         return regression_table.with_inference(to.adding(facts={"constant_columns": constant}), computed)
+    return _feature_coefficients(to.adding(facts={"constant_columns": constant}), computed)
+
+
+def _feature_coefficients(to: PartyResult, computed: RegressionResult | PCRResult) -> PartyResult:
+    features = to.feature_names(computed.coefficients.shape[1])
     columns = dict(zip(to.targets, computed.coefficients, strict=True))
     table = _table("coefficients", "feature", features, columns)
-    return to.adding({"coefficients": computed.coefficients}, table, {"constant_columns": constant})
+    return to.adding({"coefficients": computed.coefficients}, table)
 
 
 def _own_rows(to: PartyResult, computed: GLMResult, data: Data) -> PartyResult:
@@ -233,7 +243,7 @@ def _own_rows(to: PartyResult, computed: GLMResult, data: Data) -> PartyResult:
     return by_sample(to, "residuals", residuals, data.ids, names).adding(facts={"own_rows": said})
 
 
-def _fitted(table: MatrixSource, computed: RegressionResult | GLMResult) -> Float:
+def _fitted(table: MatrixSource, computed: RegressionResult | PCRResult | GLMResult) -> Float:
     height = max(1, _PANEL_BYTES // (8 * table.shape[1]))
     panels = [panel @ computed.coefficients.T for panel in table.panels(0, height)]
     fitted: Float = np.concatenate(panels) + computed.intercept

@@ -22,8 +22,8 @@ from fedsvd.service.enlist import member_callers
 from fedsvd.service.jobs import Jobs
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, WatchedJob
 from fedsvd.storage.journal import AuditLog
-from fedsvd.studies.job_file import submitted_job
 from fedsvd.studies.job_stages import stages_of
+from fedsvd.studies.submitted import submitted_job
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"

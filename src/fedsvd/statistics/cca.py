@@ -95,6 +95,13 @@ def common_weights(own: Basis, Vt_i: Float, values: Float, count: int) -> OwnWei
     return OwnWeights(own.W @ inside, own.Q @ inside)
 
 
+def canonical_loadings(centred: Float, scores: Float) -> Float:
+    """Correlations of own features with own scores, (features, count); 0 where one does not vary."""
+    across = np.outer(np.linalg.norm(centred, axis=0), np.linalg.norm(scores, axis=0))
+    found: Float = np.divide(centred.T @ scores, across, out=np.zeros_like(across), where=across > 0.0)
+    return found
+
+
 def wilks(rho: Float, n: int, first: int, second: int) -> tuple[WilksTest, ...]:
     """The test of each correlation with all smaller ones, for n rows and tables of these ranks."""
     if n < 1 or rho.shape[0] > min(first, second):

@@ -1,10 +1,11 @@
 """How many components: by share of variance, Minka's likelihood, Gavish and Donoho's threshold, parallel analysis.
 
-All take the singular values of the centred joint table, in falling order. All but the share of variance and parallel
-analysis need the whole spectrum, ``min(rows, columns)`` values.
+``choose`` goes by the name of a rule. All take the singular values of the centred joint table, in falling order. All
+but the share of variance and parallel analysis need the whole spectrum, ``min(rows, columns)`` values.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.integrate import quad
@@ -15,6 +16,37 @@ from fedsvd.errors import ConfigError, ShapeError
 from fedsvd.types import Float
 
 _TINY = 1e-15  # scikit-learn's least eigenvalue
+MLE, PARALLEL, GAVISH_DONOHO = "mle", "parallel", "gavish-donoho"
+
+
+@dataclass(frozen=True, repr=False)
+class Choice:
+    """How many components a rule takes, one at least, and the singular values they had to exceed, where it has some."""
+
+    rule: str
+    count: int
+    threshold: Float | None = None  # one for each component
+
+    def __repr__(self) -> str:
+        return f"Choice({self.rule!r}, count={self.count})"
+
+
+def choose(rule: str, values: Float, rows: int, columns: int, permuted: Float | None = None) -> Choice:
+    """What a rule makes of all singular values of a centred rows x columns table; a rule may be a share of variance.
+
+    ``permuted``, (tables, k), are the spectra of permuted tables, which "parallel" compares with.
+    """
+    if rule == MLE:
+        return Choice(rule, max(1, by_likelihood(values, rows, columns)))
+    if rule == GAVISH_DONOHO:
+        level = threshold(values, rows, columns)
+        return Choice(rule, max(1, int(np.sum(values > level))), np.full(values.shape[0], level))
+    if rule == PARALLEL:
+        if permuted is None:
+            raise ConfigError("parallel analysis needs spectra of permuted tables")
+        levels = parallel_levels(permuted)[: values.shape[0]]
+        return Choice(rule, max(1, by_parallel(values, permuted)), levels)
+    return Choice(rule, by_share(values, float(rule)))
 
 
 def by_share(values: Float, share: float, total: float | None = None) -> int:
@@ -111,5 +143,11 @@ def by_parallel(values: Float, permuted: Float, level: float = 0.95) -> int:
     if not 0.0 < level < 1.0 or permuted.ndim != 2 or permuted.shape[0] == 0:
         raise ConfigError("parallel analysis needs spectra of permuted tables and a level between 0 and 1")
     k = min(values.shape[0], permuted.shape[1])
-    above = values[:k] > np.quantile(permuted[:, :k], level, axis=0)
+    above = values[:k] > parallel_levels(permuted, level)[:k]
     return k if bool(np.all(above)) else int(np.argmin(above))
+
+
+def parallel_levels(permuted: Float, level: float = 0.95) -> Float:
+    """What each singular value has to exceed: this quantile of the same one of the permuted tables."""
+    levels: Float = np.quantile(permuted, level, axis=0)
+    return levels

@@ -73,6 +73,9 @@ class Components:
         return T
 
 
+LEFT_OUT = Undefined("the singular values that the components leave out are not released")
+
+
 @dataclass(frozen=True, repr=False)
 class Outliers:
     """T2 and Q of rows, and their limits."""
@@ -84,10 +87,18 @@ class Outliers:
     level: float
 
 
+def standardised(X: Float, mean: Float, scales: Float | None) -> Float:
+    """Rows about the mean, each feature over its scale; a feature whose scale is 0 does not vary, and is 0."""
+    centred: Float = X - mean
+    if scales is None:
+        return centred
+    return np.divide(centred, scales, out=np.zeros_like(centred), where=scales > 0.0)
+
+
 def outliers(
-    components: Components, X: Float, others: Float, *, level: float = 0.95, training: bool = True
+    components: Components, X: Float, others: Float | None, *, level: float = 0.95, training: bool = True
 ) -> Outliers:
-    """T2 and Q of own rows; ``others`` are the singular values that the components leave out.
+    """T2 and Q of own rows; ``others`` are the singular values that the components leave out, None if not known.
 
     ``training`` says whether the rows are among those the components were found from.
     """
@@ -99,7 +110,7 @@ def outliers(
     k = components.values.shape[0]
     return Outliers(
         t2, np.einsum("ij,ij->i", left, left), t2_limit(k, components.n, level, training),
-        q_limit(np.square(others) / (components.n - 1), level), level,
+        LEFT_OUT if others is None else q_limit(np.square(others) / (components.n - 1), level), level,
     )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ lengths are limited: a submitted job is stored by the CSP and read by every memb
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,15 +20,16 @@ from pydantic import (
     StrictBool,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 
 from fedsvd.data.open import located
-from fedsvd.errors import ConfigError, printable
+from fedsvd.errors import ConfigError
 from fedsvd.prepare.record_ids import BETWEEN
 from fedsvd.protocol.tasks import Check, Ids, Item, Mode, Split, Task, Trust, Write
 from fedsvd.storage.toml import read_toml
 from fedsvd.studies.job_faults import first_fault, near, one_of
-from fedsvd.studies.job_values import TASKS, Bytes, Columns, Count, IdColumns, Name, Text, scheme_of
+from fedsvd.studies.job_values import TASKS, Bytes, Columns, Components, Count, IdColumns, Name, Text, scheme_of
 from fedsvd.studies.linear_section import LinearKeys
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.model_section import ModelKeys, model_of
@@ -48,13 +48,16 @@ _ONLY_HERE = {
     **dict.fromkeys(LinearKeys.model_fields, (Task.LR,)),
     **dict.fromkeys(("weights", "offset"), (Task.LR, Task.GLM)),
 }
+_OF_SPLIT_ROWS = (Task.PCA, Task.PCR)
 
 
 def applies(key: str, task: Task) -> bool:
     """Whether a study of this task may say something by this key of ``[job]``."""
     if key == "release":
         return bool(ON_REQUEST[task])
-    if task in (Task.PCA, Task.GLM) and key in ("split", "sort_by_id", "ids"):
+    if key == "split" and task is Task.CCA:
+        return False  # its columns are split over the parties
+    if task in _OF_SPLIT_ROWS and key in ("split", "sort_by_id", "ids"):
         return False  # its samples are split over the parties, and no row is another party's too
     return task in {**ONLY_FOR, **_ONLY_HERE}.get(key, TASKS)
 
@@ -69,7 +72,7 @@ class StudySection(_Section, LinearKeys, ModelKeys):
     name: Name
     task: Annotated[Task, BeforeValidator(lambda value: one_of(value, TASKS))]
     split: Annotated[Split, BeforeValidator(lambda value: one_of(value, Split))] = Split.HORIZONTAL
-    components: Count | None = None
+    components: Components | None = None
     release: (
         Annotated[
             tuple[Annotated[Item, BeforeValidator(lambda value: one_of(value, Item))], ...], Field(max_length=len(Item))
@@ -92,6 +95,18 @@ class StudySection(_Section, LinearKeys, ModelKeys):
     write: Annotated[Write, BeforeValidator(lambda value: one_of(value, Write))] = Write.NPY
     verify: Annotated[Check, BeforeValidator(lambda value: one_of(value, Check))] = Check.NONE
 
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_are_split(cls, record: Any) -> Any:
+        """Canonical correlations are of split columns, and need not say so."""
+        cca = isinstance(record, Mapping) and record.get("task") == Task.CCA
+        return {"split": str(Split.VERTICAL), **record} if cca else record
+
+    @property
+    def components_by(self) -> str:
+        """How the number of components is found; "" where it is given, or all are asked for."""
+        return self.components if isinstance(self.components, str) else ""
+
     @property
     def label_columns(self) -> tuple[str, ...]:
         """Columns that are no features: the label, and an offset and weights next to it."""
@@ -109,8 +124,10 @@ class StudySection(_Section, LinearKeys, ModelKeys):
 
     @property
     def asked(self) -> tuple[Item, ...] | None:
-        """What is asked to be released: ``inference = true`` is short for its place in ``release``."""
+        """What is asked to be released: ``inference = true``, or a rule, is short for its place in ``release``."""
         more = (*((Item.INFERENCE,) if self.inference else ()), *self.more_released)
+        if self.components_by and self.task is Task.PCA:
+            more = (*more, Item.SPECTRUM)
         if not more:
             return self.release
         return tuple(dict.fromkeys((*(self.release or released(self.task, None)), *more)))
@@ -238,7 +255,8 @@ def study_of(job: Job, label_user: int = 0) -> Study:
     return Study(
         task=study.task,
         split=study.split,
-        components=study.components,
+        components=study.components if isinstance(study.components, int) else None,
+        components_by=study.components_by,
         scheme=job.masks.scheme,
         mode=job.masks.mode,
         trust=Trust.PEERS if job.authority is None else Trust.AUTHORITY,
@@ -263,50 +281,6 @@ def study_of(job: Job, label_user: int = 0) -> Study:
         check=study.verify,
         glm=model_of(study) if study.task is Task.GLM else None,
     )
-
-
-def submitted_job(file: Mapping[str, Any]) -> Job:
-    """The job in a submitted file, parsed once in a process; paths in it would be of another machine."""
-    return _submitted(json.dumps(file, sort_keys=True))
-
-
-@lru_cache(maxsize=64)
-def _submitted(text: str) -> Job:
-    file = json.loads(text)
-    for party in file.get("party") or ():
-        if isinstance(party, Mapping) and (party.get("data") is not None or party.get("link") is not None):
-            raise ConfigError("a submitted job names no data", "each site's own site.toml names its data")
-    job = job_from(file, Path())
-    _expect_shown(job)
-    return job
-
-
-def submitted_file(job: Job) -> dict[str, Any]:
-    """A checked job as the file that is submitted: every key that is not its default, and no data.
-
-    What a role computes with is settled where it runs, and so stays here.
-    """
-    _expect_shown(job)
-    sections: dict[str, Any] = {
-        "job": job.study.model_dump(mode="json", exclude_defaults=True, exclude={"device", "engine"}),
-        "masks": job.masks.model_dump(mode="json", exclude_defaults=True),
-        "party": [{"name": party.name} for party in job.parties],
-    }
-    if not job.match.asks_nothing:
-        sections["match"] = job.match.model_dump(mode="json", exclude_defaults=True)
-    if not job.prepare.asks_nothing:
-        sections["prepare"] = job.prepare.model_dump(mode="json", exclude_defaults=True)
-    return sections if job.authority is None else {**sections, "authority": {"name": job.authority.name}}
-
-
-def _expect_shown(job: Job) -> None:
-    """Raise unless the job's texts can be shown as they are: every member's owner reads them before approving."""
-    study = job.study
-    columns = (*study.label, *study.id_columns, *job.match.dates, *study.model_texts, study.cluster or "")
-    for text in (*columns, study.device or "", study.engine or "", *job.prepare.texts):
-        if printable(text) != text:
-            fault = f"{printable(text, 80)!r} of the job has control characters, line ends or marks of direction"
-            raise ConfigError(fault, "rename the column in every party's data")
 
 
 def schema() -> dict[str, Any]:

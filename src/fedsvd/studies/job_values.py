@@ -1,4 +1,4 @@
-"""The values that keys of a job file may have: names, columns, counts, amounts of bytes.
+"""The values that keys of a job file may have: names, columns, counts, amounts of bytes, numbers of components.
 
 Each is checked as the file is parsed, and a fault names what would be right. The sections that have these keys are in
 ``job_file.py``.
@@ -10,11 +10,11 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, StrictInt, StringConstraints, WithJsonSchema
 
 from fedsvd.protocol.parties import NAME
-from fedsvd.protocol.tasks import RENAMED, Scheme, Task
+from fedsvd.protocol.tasks import RENAMED, ComponentRule, Scheme, Task, is_rule
 from fedsvd.studies.job_faults import one_of
 from fedsvd.studies.match_section import MOST_ID_COLUMNS
 
-TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM)
+TASKS = (Task.SVD, Task.PCA, Task.LSA, Task.LR, Task.GLM, Task.CCA, Task.PCR)
 SCHEMES = ("auto", *Scheme)
 _MOST_LABELS = 1000
 _LONGEST_NAME = 1000  # characters of a column's name; survey tools make whole questions of them
@@ -59,3 +59,23 @@ IdColumns = Annotated[
 Count = Annotated[StrictInt, Field(ge=1, le=_LARGEST_COUNT)]
 _AMOUNT = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["512 MiB"]}]}
 Bytes = Annotated[StrictInt, BeforeValidator(bytes_of), Field(ge=1, le=_LARGEST_COUNT), WithJsonSchema(_AMOUNT)]
+
+
+def components_of(value: object) -> object:
+    """A number of components, or a rule that finds it, as text; anything else is refused with what would be right."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _LARGEST_COUNT
+    if whole or (isinstance(value, str | float) and is_rule(str(value))):
+        return value if whole else str(value)
+    raise ValueError(
+        f"a whole number from 1 up, a share of the variance between 0 and 1, or one of {', '.join(ComponentRule)}"
+    )
+
+
+_COUNTED = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        {"enum": [str(rule) for rule in ComponentRule]},
+    ]
+}
+Components = Annotated[StrictInt | str, BeforeValidator(components_of), WithJsonSchema(_COUNTED)]

@@ -11,7 +11,19 @@ from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.prepare.rule import Rule, planned_steps
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, ChosenBy, Item, Mode, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import (
+    FACTORS,
+    LABELLED,
+    RELEASED_BY_DEFAULT,
+    ChosenBy,
+    ComponentRule,
+    Item,
+    Mode,
+    Scheme,
+    Split,
+    Task,
+    Trust,
+)
 from fedsvd.protocol.upload import expect_route
 from fedsvd.studies.study import Study, expect_legal
 from fedsvd.types import SessionId, byte_size, enough_bytes
@@ -57,6 +69,7 @@ def plan_study(
         memory = DEFAULT_MEMORY
     if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
+    _expect_permutable(study, scheme, m, memory, needed)
     mode, because = _choose_mode(study, scheme, m, counts)
     why = f"{why}; {because}" if because else why
     plan = _session_plan(study, m, counts, scheme, mode, memory)
@@ -92,8 +105,9 @@ def _session_plan(
         m=m,
         counts=counts,
         release=study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task],
-        components=study.components,
-        centre=study.task in (Task.PCA, Task.LR, Task.GLM) if study.centre is None else study.centre,
+        components=_components(study, m, counts),
+        components_by=study.components_by,
+        centre=study.task in (Task.PCA, *LABELLED) if study.centre is None else study.centre,
         unit_variance=study.unit_variance,
         full_matrices=study.full_matrices,
         targets=study.targets,
@@ -119,9 +133,37 @@ def _session_plan(
     )
 
 
+def _components(study: Study, m: int, counts: tuple[int, ...]) -> int | None:
+    """How many components a plan releases; of canonical variables there are as many as the narrowest table has."""
+    if study.task is not Task.CCA:
+        return study.components
+    most = min(m, *counts)
+    if study.components is not None and study.components > most:
+        raise ConfigError(
+            f"components = {study.components}", f"between 1 and {most}, the columns of the narrowest table"
+        )
+    return study.components or most
+
+
+def _expect_permutable(study: Study, scheme: Scheme, m: int, memory: int, needed: int) -> None:
+    """Refuse parallel analysis where no party opens Gram matrices, or a table has no space to be permuted in."""
+    if study.components_by != ComponentRule.PARALLEL or scheme is Scheme.SUM:
+        return
+    if needed > memory:
+        raise StorageError(
+            f"parallel analysis permutes each party's table in memory, which needs {byte_size(needed)}; the budget is "
+            f"{byte_size(memory)}",
+            f"allow at least {enough_bytes(needed)} of memory, or choose the number by another rule",
+        )
+    raise ConfigError(
+        f"parallel analysis adds up Gram matrices, and the common side is long ({m})",
+        'choose the number by another rule, or set scheme = "sum" and allow the memory',
+    )
+
+
 def _needed_by_sums(study: Study, m: int, counts: tuple[int, ...]) -> int:
     """Bytes that the sum family needs for this study; 0 where it is no task or no length of its own."""
-    regression = study.task in (Task.LR, Task.GLM)
+    regression = study.task in LABELLED
     columns = regression and study.split is Split.VERTICAL
     if study.task in (Task.PREDICT, Task.MATCH) or study.scheme in (Scheme.MASK, Scheme.PAPER) or columns:
         return 0
@@ -174,7 +216,7 @@ def _choose_scheme(study: Study, m: int, counts: tuple[int, ...], memory: int, n
         return (Scheme.PAPER, "as asked for") if study.scheme == Scheme.PAPER else (Scheme.MASK, "records are many")
     rows = m + study.targets
     fits = needed <= memory
-    if study.task in (Task.LR, Task.GLM):
+    if study.task in LABELLED:
         return _summed_rows(study, rows, memory, needed)
     if study.scheme != "auto":
         if study.scheme == Scheme.SUM and not fits:
@@ -211,12 +253,14 @@ def _choose_mode(study: Study, scheme: Scheme, m: int, counts: tuple[int, ...]) 
     if study.task is Task.GLM:
         return Mode.A, "the parties open one Gram matrix to each iteration, and weight their rows for the next by it"
     release = study.release if study.release is not None else RELEASED_BY_DEFAULT[study.task]
+    if study.task is Task.PCR:
+        return Mode.A, "components of any number follow from the joint Gram matrix, so the parties open the sum"
     if Item.INFERENCE in release:
         return Mode.A, "standard errors determine the joint Gram matrix, so the parties open the sum themselves"
     if Item.RIDGE_PATH in release:
         return Mode.A, "a ridge is chosen from the joint Gram matrix, so the parties open the sum themselves"
     most = min(m, sum(counts))
-    factors = study.task in (Task.SVD, Task.LSA, Task.PCA) and Item.SPECTRUM in release
+    factors = study.task in FACTORS and study.task is not Task.CCA and Item.SPECTRUM in release
     determined = factors and (study.components is None or study.components >= most)
     if study.mode is None:
         if determined:

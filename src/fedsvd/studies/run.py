@@ -29,7 +29,7 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import JOINED, Scheme, Split, Task, Trust
 from fedsvd.protocol.upload import Retention, retention
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
@@ -143,7 +143,7 @@ def _shapes(study: Study, matrices: Sequence[MatrixSource]) -> tuple[int, tuple[
     if study.task is Task.MATCH:
         return 1, tuple(matrix.shape[0] for matrix in matrices)  # sets of records, with one id each
     m = matrices[0].shape[0]
-    if study.task is Task.LR and study.split is Split.HORIZONTAL:
+    if study.task in JOINED and study.split is Split.HORIZONTAL:
         m -= study.targets  # labels stand below the features
     return m, tuple(matrix.shape[1] for matrix in matrices)
 

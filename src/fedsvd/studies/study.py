@@ -12,11 +12,14 @@ from fedsvd.errors import ConfigError
 from fedsvd.prepare.rule import Rule
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import (
+    FACTORS,
+    LABELLED,
     RELEASED_BY_DEFAULT,
     RENAMED,
     Align,
     Check,
     ChosenBy,
+    ComponentRule,
     Item,
     Mode,
     Robust,
@@ -24,26 +27,23 @@ from fedsvd.protocol.tasks import (
     Split,
     Task,
     Trust,
+    is_rule,
 )
 
-ON_REQUEST = {
+ON_REQUEST: dict[Task, tuple[Item, ...]] = {
     Task.SVD: (),
     Task.LSA: (),
     Task.PCA: (Item.SPECTRUM,),
     Task.LR: (Item.SCORE, Item.INFERENCE, Item.ROBUST, Item.RIDGE_PATH),
-    Task.GLM: (),
-    Task.PREDICT: (),
-    Task.MATCH: (),
-    Task.PREPARE: (),
+    **dict.fromkeys((Task.GLM, Task.PREDICT, Task.CCA, Task.PCR, Task.MATCH, Task.PREPARE), ()),
 }
 """What may be released beyond what a task needs to be that task."""
 
-_FACTORS = (Task.SVD, Task.PCA, Task.LSA)
 ONLY_FOR = {
-    "components": _FACTORS,
-    "unit_variance": (Task.PCA,),
+    "components": (*FACTORS, Task.PCR),
+    "unit_variance": (Task.PCA, Task.PCR),
     "full_matrices": (Task.SVD,),
-    "label": (Task.LR, Task.GLM, Task.PREDICT),
+    "label": (*LABELLED, Task.PREDICT),
     "alpha": (Task.LR, Task.GLM),
     "alphas": (Task.LR,),
     "weights": (Task.LR,),
@@ -62,6 +62,7 @@ class Study:
     task: Task
     split: Split = Split.HORIZONTAL
     components: int | None = None
+    components_by: str = ""  # how many are taken at home of all there are: a ``ComponentRule``, or a share of variance
     scheme: str = "auto"
     mode: Mode | None = None  # who opens the sum of Gram matrices; None: by what is released
     trust: Trust = Trust.PEERS
@@ -120,6 +121,8 @@ def expect_legal(study: Study) -> None:
     _expect_inference(study)
     expect_rows_split(study)
     _expect_model(study)
+    _expect_rule(study)
+    _expect_columns(study)
 
 
 def _expect_scheme(study: Study) -> None:
@@ -180,11 +183,11 @@ def _expect_matching(study: Study) -> None:
         raise ConfigError("a rule of preparation goes with task 'prepare'", "prepare tables before the study")
     if study.task is Task.PREPARE and study.split is not Split.HORIZONTAL:
         raise ConfigError("tables are prepared together where rows are split", "prepare split columns at home")
-    if study.task is Task.PCA and study.split is not Split.HORIZONTAL:
-        raise ConfigError("PCA needs samples split over the parties", 'set split = "horizontal"')
+    if study.task in (Task.PCA, Task.PCR) and study.split is not Split.HORIZONTAL:
+        raise ConfigError(f"{study.task.upper()} needs samples split over the parties", 'set split = "horizontal"')
     if study.task is Task.PREDICT and study.split is not Split.VERTICAL:
         raise ConfigError("a prediction together is of columns split over the parties", "predict at each party alone")
-    if study.task in (Task.LR, Task.GLM, Task.PREDICT) and study.targets < 1:
+    if study.task in (*LABELLED, Task.PREDICT) and study.targets < 1:
         raise ConfigError(f"task {str(study.task)!r} needs the name of the label column", 'label = "outcome", say')
     if study.full_matrices and study.scheme != Scheme.PAPER:
         raise ConfigError("full_matrices is there in the paper's scheme alone", 'set scheme = "paper"')
@@ -240,6 +243,49 @@ def _expect_inference(study: Study) -> None:
         raise ConfigError(
             "inference shows every party the joint Gram matrix, and mode 'B' shows it to none",
             'leave mode out (mode "A": the parties open the sum), or leave inference out',
+        )
+
+
+def _expect_rule(study: Study) -> None:
+    """Refuse a rule for the number of components where the spectrum it looks at is not released, or not complete."""
+    if not study.components_by:
+        if study.task is Task.PCR and study.components is None:
+            raise ConfigError("task 'pcr' needs a number of components, or a rule", 'components = 5, or "mle", say')
+        return
+    if not is_rule(study.components_by):
+        raise ConfigError(
+            f"components = {study.components_by!r}", f"a number, a share between 0 and 1, {', '.join(ComponentRule)}"
+        )
+    if study.task not in (Task.PCA, Task.PCR):
+        raise ConfigError(f"task {str(study.task)!r} takes a number of components, no rule", "components = 10, say")
+    if study.components is not None:
+        raise ConfigError("a number of components and a rule exclude each other", "leave one of them out")
+    if study.release is not None and Item.SPECTRUM not in study.release:
+        raise ConfigError(
+            f"components = {study.components_by!r} needs the singular values",
+            "release spectrum as well, or ask for a number of components",
+        )
+    if study.components_by != ComponentRule.PARALLEL:
+        return
+    if study.task is not Task.PCA:
+        raise ConfigError("parallel analysis is of a PCA", "choose the number by a PCA, then ask for that number")
+    if study.scheme in (Scheme.MASK, Scheme.PAPER) or study.mode is Mode.B:
+        raise ConfigError(
+            "parallel analysis adds up Gram matrices that all parties open (scheme sum, mode A)",
+            "leave scheme and mode out, or choose the number by another rule",
+        )
+
+
+def _expect_columns(study: Study) -> None:
+    """Refuse what canonical correlations and component regression cannot be computed with."""
+    if study.task is Task.CCA and study.split is not Split.VERTICAL:
+        raise ConfigError("CCA is of columns split over the parties", 'set split = "vertical"')
+    if study.task in (Task.CCA, Task.PCR) and study.scheme == Scheme.PAPER:
+        raise ConfigError(f"{study.task.upper()} is not a task of the paper's scheme", "leave scheme out")
+    if study.task is Task.PCR and (study.scheme == Scheme.MASK or study.mode is Mode.B):
+        raise ConfigError(
+            "PCR follows from the joint Gram matrix of features and labels, which the parties open",
+            'leave scheme and mode out (scheme "sum", mode "A")',
         )
 
 

@@ -134,7 +134,7 @@ def test_the_version_is_said(fedsvd):
     assert fedsvd("--version").out == f"fedsvd {__version__}\n"
 
 
-@pytest.mark.parametrize(("words", "meant"), [(["pac"], "pca"), (["job", "sbumit"], "submit"), (["rnu"], "run")])
+@pytest.mark.parametrize(("words", "meant"), [(["pcaa"], "pca"), (["job", "sbumit"], "submit"), (["rnu"], "run")])
 def test_a_misspelt_command_is_answered_with_its_neighbour(fedsvd, words, meant):
     said = fedsvd(*words)
     assert said.code == 2

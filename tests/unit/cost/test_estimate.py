@@ -11,8 +11,9 @@ from fedsvd.cost.rates import DEFAULT, Rates, Work
 from fedsvd.cost.traffic import Expected, full_rank, messages_of
 from fedsvd.engine.player import Player
 from fedsvd.protocol.messages import SumReply
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import LINKS, Family, Item, Mode, Split, Task, Trust
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
@@ -117,6 +118,18 @@ def test_bytes_of_a_regression_are_exact(split, asked, alpha, centre):
 def test_bytes_of_the_papers_regression_are_exact(centre):
     asked = {"labels": labels(V), "scheme": "paper", "centre": centre}
     counted, predicted = traffic_of(Federation(cut(joint(), V), Task.LR, V, **asked))
+    assert predicted == counted
+
+
+@pytest.mark.parametrize("family", [Family.BINOMIAL, Family.GAUSSIAN, Family.MULTINOMIAL])
+def test_bytes_of_a_model_are_exact_for_the_iterations_it_took(family):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(240, 2)), rng.integers(0, 2 + (family is Family.MULTINOMIAL), 240).astype(float)
+    about = ModelPlan(family, LINKS[family][0], classes=3 if family is Family.MULTINOMIAL else 0)
+    federation = Federation(np.split(X, 3), Task.GLM, H, labels=np.split(y, 3), glm=about)
+    federation.run()
+    (model,) = federation.results[user(1)].models
+    counted, predicted = traffic_of(federation, iterations=model.iterations)
     assert predicted == counted
 
 

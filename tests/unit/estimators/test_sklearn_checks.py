@@ -1,14 +1,16 @@
-"""scikit-learn's own checks of an estimator: all of them, on all, on both splits."""
+"""scikit-learn's own checks of an estimator: all of them, on all estimators, on both splits."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedsvd import (
+    FederatedCCA,
     FederatedGLM,
     FederatedLinearRegression,
     FederatedLogisticRegression,
     FederatedLSA,
     FederatedPCA,
+    FederatedPCR,
     FederatedRidgeCV,
     FederatedSVD,
 )
@@ -22,6 +24,11 @@ ESTIMATORS = [
     FederatedPCA(),
     FederatedPCA(n_components=1, unit_variance=True, n_parties=3),
     FederatedPCA(n_components=0.9),
+    FederatedPCA(n_components=1, whiten=True),
+    FederatedPCA(n_components="parallel", unit_variance=True),
+    FederatedCCA(),
+    FederatedPCR(unit_variance=True, n_parties=3),
+    FederatedPCR(),
     FederatedLSA(n_components=1),
     FederatedLSA(n_components=1, split="vertical"),
     FederatedLinearRegression(),

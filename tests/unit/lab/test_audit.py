@@ -130,6 +130,27 @@ def test_binary_columns_are_found(tmp_path):
     assert by_attack(found)["binary columns in the span of U"].figures["found"] == 2
 
 
+@pytest.mark.parametrize("masks", [{}, {"scheme": "sum"}])
+def test_canonical_scores_of_one_partner_are_found_and_of_two_their_sum(tmp_path, masks):
+    table = open_source(np.random.default_rng(4).normal(size=(60, 9)))
+    options = {"task": "cca", "ids": "trust", "masks": masks}
+    two = by_attack(audit(table, job(tmp_path, **options), budget=PLENTY))["scores from common variables"]
+    assert two.verdict is Verdict.LEAKS
+    assert "span the space of your columns" in two.learned
+    assert two.figures["error"] < digits_lost(6)
+    three = by_attack(audit(table, job(tmp_path, parties=3, **options), budget=PLENTY))["scores from common variables"]
+    assert three.verdict is Verdict.STATED
+    assert three.figures["error"] < digits_lost(6)
+
+
+def test_a_regression_on_components_shows_the_sum_of_gram_matrices(tmp_path):
+    table = np.random.default_rng(4).normal(size=(90, 5))
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="a,b,c,d,y", comments="")
+    options = {"task": "pcr", "label": "y", "components": 2}
+    attacks = by_attack(audit(open_source(tmp_path / "t.csv"), job(tmp_path, parties=3, **options), budget=PLENTY))
+    assert "the joint Gram matrix of features and labels" in attacks["the sum it opens"].learned
+
+
 def test_labels_under_the_papers_masks_show_their_counts(tmp_path):
     rng = np.random.default_rng(6)
     D = rng.standard_normal((120, 7))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedsvd.protocol.plan import PANEL_HEIGHT, PANEL_WORDS
+from fedsvd.linalg.windows import PANEL_HEIGHT, PANEL_WORDS
 from fedsvd.protocol.tasks import Split, Task
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study

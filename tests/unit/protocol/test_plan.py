@@ -38,6 +38,7 @@ OTHER = {
     "counts": (9, 4),
     "release": (Item.COMPONENTS,),
     "components": 2,
+    "components_by": "mle",
     "centre": True,
     "unit_variance": True,
     "full_matrices": True,

@@ -13,12 +13,13 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, UnknownFormat
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
-from fedsvd.studies.job_data import feature_names, prepare, row_ids, with_features
+from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from, read_job
 from fedsvd.studies.job_values import SCHEMES, TASKS, bytes_of
 from fedsvd.studies.jobs import plan_job
 from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.studies.study import released
+from fedsvd.studies.table_columns import feature_names, row_ids, with_features
 
 EXAMPLE = """
 [job]
@@ -88,7 +89,7 @@ def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job()
         ({**record(), "party": [TWO[0], {"name": "b", "date": "x"}]}, ["[[party]] 2 date", "did you mean 'data'?"]),
         ({**record(), "masks": {"scheme": "masks"}}, ["[masks] scheme", ", ".join(SCHEMES), "did you mean 'mask'?"]),
         ({**record(), "masks": {"scheme": "mixing"}}, ["[masks] scheme", "protocol 1", 'write scheme = "mask"']),
-        (record(task="pac"), ["[job] task", ", ".join(TASKS), "did you mean 'pca'?"]),
+        (record(task="pcaa"), ["[job] task", ", ".join(TASKS), "did you mean 'pca'?"]),
         (record(task="predict"), ["[job] task"]),
         (record(split="horizontally"), ["[job] split", "did you mean 'horizontal'?"]),
         (record(release=["components", "meen"]), ["[job] release", "did you mean 'mean'?"]),
@@ -101,11 +102,11 @@ def test_the_page_about_job_files_describes_every_key_and_its_example_is_a_job()
         ({**record(), "party": [TWO[0], {"name": "a/b", "data": "x"}]}, ["[[party]] 2 name"]),
         ({**record(), "party": {"name": "a"}}, ["[party]", "double brackets"]),
         ({**record(), "csp": {"address": "csp.example.org"}}, ["[csp] address", "host:port"]),
-        (record(components="5"), ["[job] components", "integer"]),
+        (record(components="5"), ["[job] components", "whole number"]),
         (record(components=0), ["[job] components"]),
         (record(components=True), ["[job] components"]),
         (record(unit_variance="yes"), ["[job] unit_variance"]),
-        (record(components=10**30), ["[job] components", "less than or equal to"]),
+        (record(components=10**30), ["[job] components", "a whole number from 1 up"]),
         (record(memory="9" * 400), ["[job] memory", "less than or equal to"]),
         (record(id="i" * 1001), ["[job] id", "at most 1000 characters"]),
         (record(id="i" * 900_000), ["the job has 900,", "more than 262,144"]),

@@ -12,6 +12,8 @@ import numpy as np
 from fedsvd.lab.attacks.alternating import WholeNumbers, rounded
 from fedsvd.lab.attacks.unmix import fast_ica, polar, unit_rows, whitening
 from fedsvd.lab.attacks.view import UserView
+from fedsvd.protocol.tasks import Task
+from fedsvd.statistics.cca import basis
 from fedsvd.types import Float
 
 
@@ -33,14 +35,24 @@ def others_gram(view: UserView) -> Float:
 
 
 def own_part(view: UserView) -> Float:
-    """One's own X_i as the study took it: about the joint mean, and scaled, where it is a PCA."""
+    """One's own X_i as the study took it: of a PCA about the joint mean, and scaled; of CCA an orthonormal basis."""
     held, own = view.held, view.X_own
+    if view.plan.task is Task.CCA:
+        return basis(own).Q
     if getattr(held, "mean", None) is not None:
         own = own - held.mean[:, None]
     scales = getattr(held, "scales", None)
     if scales is not None:
         own = own * np.divide(1.0, scales, out=np.zeros_like(scales), where=scales > 0.0)[:, None]
     return own
+
+
+def others_scores(view: UserView) -> Float:
+    """The sum of the others' canonical scores, (m, r), from U, s and one's own; with two users the partner's."""
+    held = view.held
+    weight = np.sqrt(2.0) * held.sigma if view.plan.k == 2 else held.sigma**2
+    found: Float = held.U * weight - held.scores
+    return found
 
 
 def others_mean(view: UserView) -> Float:

@@ -26,6 +26,7 @@ from fedsvd.types import Float
 
 CSP = "CSP"
 LEVEL = 1e-3
+_CORRELATIONS = "; the scale of orthonormal bases is known, so that these are the canonical correlations"
 _GUESSED_WIDTH = 100  # what a CSP that knows of no block takes for one
 
 
@@ -36,6 +37,8 @@ def spectrum(run: Recorded) -> Finding:
     if run.plan.mode is Mode.B:
         count, whose = run.plan.m, "the features' " if run.plan.task is Task.LR else ""
         text = f"ratios of {whose}{count} singular values, up to one secret factor, and shapes: proven to be all"
+        if run.plan.task is Task.CCA:
+            text += _CORRELATIONS
         if run.plan.task is Task.LR:
             text = text.replace("proven to be all", "of the labels, numbers that a secret vector blinds")
         return Finding(CSP, "the Gram matrix it opens", Verdict.STATED, text)
@@ -44,6 +47,8 @@ def spectrum(run: Recorded) -> Finding:
     if run.plan.scheme is Scheme.PAPER:
         rest = "and more, below"
     text = f"the {min(run.plan.M, run.plan.N)} singular values up to one factor in [1, 2), and shapes: {rest}"
+    if run.plan.task is Task.CCA:
+        text += _CORRELATIONS
     return Finding(CSP, "the spectrum of the masked matrix", Verdict.STATED, text)
 
 

@@ -17,6 +17,7 @@ from fedsvd.lab.attacks.outputs import (
     membership,
     others_gram,
     others_mean,
+    others_scores,
     own_part,
     records_from_gram,
 )
@@ -36,6 +37,15 @@ _LIKE = 0.9
 
 def from_results(subject: Audited, run: Recorded, include_data: bool) -> Iterator[Finding]:
     """Everything a party can try with what it holds at the end."""
+    if subject.study.task is Task.CCA:
+        yield _scores(run, subject)
+        return
+    if run.plan.joins_labels and run.plan.mode is Mode.A:
+        whose = "yours" if run.plan.k == 2 else f"the sum of {run.plan.k - 1} others'"
+        text = f"it opens the sum: the joint Gram matrix of features and labels, hence {whose}"
+        verdict = Verdict.STATED if run.plan.k > 2 else Verdict.LEAKS
+        yield Finding(USER, "the sum it opens", verdict, text, "its own table")
+        return
     if subject.study.task not in _FACTORS:
         text = "its own coefficients and the intercept; of the others' columns nothing beyond that"
         yield Finding(USER, "its own results", Verdict.STATED, text)
@@ -55,8 +65,21 @@ def from_results(subject: Audited, run: Recorded, include_data: bool) -> Iterato
 
 def _others(subject: Audited, view: UserView) -> Float:
     """The joint matrix of all parties but the first, as the study took it."""
-    parts = [subject.X_i(i) for i in range(2, len(subject.tables) + 1)]
-    return own_part(UserView(view.plan, 0, np.concatenate(parts, axis=1), view.held))
+    others = range(2, len(subject.tables) + 1)
+    return np.concatenate([own_part(UserView(view.plan, i, subject.X_i(i), view.held)) for i in others], axis=1)
+
+
+def _scores(run: Recorded, subject: Audited) -> Finding:
+    """CCA: the others' scores of every record, from the common variables less one's own."""
+    found = others_scores(run.user(1, subject.X_i(1)))
+    true = np.sum([held.scores for held in run.parties[1:]], axis=0)
+    error, r = gap(found, true), found.shape[1]
+    whose = "your scores" if run.plan.k == 2 else f"the sum of {run.plan.k - 1} others' scores"
+    text = f"{whose} of every record on {r} canonical variables: relative error {error:.1e}"
+    if run.plan.k == 2 and r >= run.plan.counts[1]:
+        text += "; they span the space of your columns"
+    verdict = Verdict.LEAKS if run.plan.k == 2 else Verdict.STATED
+    return Finding(USER, "scores from common variables", verdict, text, "its own table", figures={"error": error})
 
 
 def _gram(subject: Audited, view: UserView) -> tuple[Float | None, Finding]:
@@ -158,7 +181,7 @@ def of_colluders(subject: Audited, run: Recorded, include_data: bool) -> Iterato
         return
     A_2 = csp_and_user(run.csp, run.masks[0], 1)
     true = subject.X_i(2)
-    if subject.study.task is Task.PCA:
+    if subject.study.task in (Task.PCA, Task.CCA):
         held = run.parties[1]
         true = own_part(UserView(run.plan, 2, true, held))
     raw = run.plan.published

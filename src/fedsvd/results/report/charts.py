@@ -16,19 +16,28 @@ _ROLE_NAME, _POINT_NAME, _BAR_NAME = 150.0, 190.0, 205.0  # the most that a name
 _ROLE = 30.0  # from one role to the next
 
 
-def scree(values: Float, what: str) -> str:
-    """One bar to each component."""
+def scree(values: Float, what: str, taken: int | None = None, threshold: Float | None = None) -> str:
+    """One bar to each component; those that were not taken are hollow, and a line is what they had to exceed."""
     shown = values[:60]
-    across, up = (0.4, len(shown) + 0.6), (0.0, float(max(shown.max(initial=0.0), 1e-300)) * 1.05)
+    top = float(max(shown.max(initial=0.0), 1e-300 if threshold is None else threshold[:60].max(initial=1e-300)))
+    across, up = (0.4, len(shown) + 0.6), (0.0, top * 1.05)
     plane = svg.axes(across, up, 240, "component", what, _counts(len(shown)))
     width = 0.7 * (plane.x(1) - plane.x(0))
     base = plane.y(0)
     bars = [
         svg.rect(
-            plane.x(j + 1) - width / 2, plane.y(value), width, base - plane.y(value), "s1", f"{j + 1}: {value:.6g}"
+            plane.x(j + 1) - width / 2,
+            plane.y(value),
+            width,
+            base - plane.y(value),
+            "s1" if taken is None or j < taken else "box",
+            f"{j + 1}: {value:.6g}",
         )
         for j, value in enumerate(shown.tolist())
     ]
+    if threshold is not None:
+        levels = threshold[: len(shown)].tolist()
+        bars.append(svg.polyline([(plane.x(j + 1), plane.y(level)) for j, level in enumerate(levels)], "stroke s2"))
     return svg.drawing(f"{what} of the first {len(shown)} components", svg.WIDTH, 240, [*plane.parts, *bars])
 
 
@@ -61,6 +70,25 @@ def scatter(points: Float, names: Sequence[str], labelled: Sequence[int], title:
     for j, place in zip(labelled, placed(wanted, places, frame), strict=True):
         if place is not None:
             parts.append(svg.text(place[0], place[1], shortened(names[j], _POINT_NAME), css="name", says=names[j]))
+    return svg.drawing(title, svg.WIDTH, 320, parts)
+
+
+def limited(points: Float, limits: tuple[float | None, float | None], title: str, words: tuple[str, str]) -> str:
+    """Points in a plane with a dashed limit across each axis, where there is one; those beyond one are orange."""
+    ends = [float(max(points[:, axis].max(initial=0.0), limits[axis] or 0.0, 1e-300)) * 1.05 for axis in (0, 1)]
+    plane = svg.axes((0.0, ends[0]), (0.0, ends[1]), 320, words[0], words[1])
+    parts = [*plane.parts]
+    if limits[0] is not None:
+        parts.append(svg.line(plane.x(limits[0]), plane.y(0.0), plane.x(limits[0]), plane.y(ends[1]), "zero"))
+    if limits[1] is not None:
+        parts.append(svg.line(plane.x(0.0), plane.y(limits[1]), plane.x(ends[0]), plane.y(limits[1]), "zero"))
+    beyond = np.zeros(len(points), dtype=bool)
+    for axis, limit in enumerate(limits):
+        beyond |= points[:, axis] > (np.inf if limit is None else limit)
+    for chosen, css in ((~beyond, "s1"), (beyond, "s2")):
+        shown = points[chosen][_thinned(int(chosen.sum()))]
+        if len(shown):
+            parts.append(svg.dots([(plane.x(x), plane.y(y)) for x, y in shown.tolist()], css))
     return svg.drawing(title, svg.WIDTH, 320, parts)
 
 
@@ -226,6 +254,12 @@ def federation(names: Sequence[str], amounts: Sequence[str], authority: bool) ->
         parts.append(svg.text(6, height - 6, f"and {more} more parties", css="axis"))
     title = f"{len(names)} parties send masked data to the CSP" + (f", {more} more not drawn" if more else "")
     return svg.drawing(title, svg.WIDTH, height, parts)
+
+
+def thinned_in_words(count: int) -> str:
+    """How many of so many points are drawn, where not all are."""
+    shown = len(range(0, count, max(1, -(-count // MOST_POINTS))))
+    return "" if shown == count else f" ({shown} of {count} are drawn)"
 
 
 def _counts(count: int) -> list[float]:

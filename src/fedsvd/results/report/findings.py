@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.results.report import charts, model, regression, ridge, svg
+from fedsvd.protocol.tasks import JOINED, Item, Split, Task
+from fedsvd.results.report import charts, components, model, regression, ridge, svg
 from fedsvd.results.report.sections import Figure, Section, grid
 from fedsvd.results.result import PartyResult
 from fedsvd.types import Float
@@ -22,8 +22,9 @@ _ROWS = 30
 
 def findings(result: PartyResult) -> Iterator[Section]:
     """The sections on results, as far as this reader holds any."""
-    if result.plan.task in (Task.SVD, Task.PCA, Task.LSA) and not result.of_a_role:
+    if result.plan.task in (Task.SVD, Task.PCA, Task.LSA, Task.PCR) and not result.of_a_role:
         yield _spectrum(result)
+    yield from components.canonical(result)
     if "components" in result.arrays:
         yield _features(result)
     if "components" in result.arrays and result.plan.task is Task.LSA:
@@ -31,7 +32,8 @@ def findings(result: PartyResult) -> Iterator[Section]:
     samples = next((name for name in ("scores", "left_vectors") if name in result.arrays), None)
     if samples is not None:
         yield _samples(result, samples)
-    if result.plan.task is Task.LR and ("coefficients" in result.arrays or "intercept" in result.arrays):
+    yield from components.outliers(result)
+    if result.plan.task in JOINED and ("coefficients" in result.arrays or "intercept" in result.arrays):
         yield _regression(result)
     if result.plan.task is Task.GLM and result.facts.get("models"):
         yield model.model_section(result)
@@ -51,7 +53,7 @@ def _spectrum(result: PartyResult) -> Section:
         for j, (s, share, total) in enumerate(zip(sigma, ratio, np.cumsum(ratio), strict=True))
     ][:_ROWS]
     table = grid(f"The first {len(rows)} components", ("component", "singular value", "share", "added up"), rows)
-    share = "share of the variance" if result.plan.task is Task.PCA else "share of the sum of squares"
+    share = "share of the variance" if result.plan.task in (Task.PCA, Task.PCR) else "share of the sum of squares"
     of = "of the full table" if of_all else "among the components that were computed"
     first = 100 * float(ratio[0]) if len(ratio) else 0.0
     return Section(
@@ -60,9 +62,10 @@ def _spectrum(result: PartyResult) -> Section:
         (
             f"Of the {share.removeprefix('share of the ')} {of}, the first component holds {first:.1f} %, "
             f"all {len(sigma)} together {100 * ratio.sum():.1f} %.",
+            *components.rule_in_words(result),
         ),
         (
-            Figure(charts.scree(values, what), f"Scree: {what} of each component.", table),
+            Figure(components.scree(result, values, what), f"Scree: {what} of each component.", table),
             Figure(charts.cumulative(ratio, share), f"Cumulative {share} {of}."),
         ),
     )
@@ -79,19 +82,19 @@ def _shares(result: PartyResult, sigma: Float) -> tuple[Float, bool]:
 
 def _features(result: PartyResult) -> Section:
     """Loadings: which features make each component; and for LSA and SVD the map of features."""
-    components = result.arrays["components"]
-    names = result.feature_names(components.shape[1])
-    first = components[:_LOADINGS]
+    own = result.arrays["components"]
+    names = result.feature_names(own.shape[1])
+    first = own[:_LOADINGS]
     orders = [np.argsort(-np.abs(row), kind="stable")[:_BARS] for row in first]
     low, high = svg.covering(min(0.0, float(first.min())), max(0.0, float(first.max())))
     rows = [[(names[i], float(first[j][i])) for i in order] for j, order in enumerate(orders)]
     figures = []
-    for j, own in enumerate(rows):
+    for j, row in enumerate(rows):
         title = f"Loadings of component {j + 1}"
-        picture = charts.bars(own, title, (low, high), [row for each in rows for row in each])
-        shown = f"{len(own)} largest of {len(names)}" if len(own) < len(names) else "all, largest first"
+        picture = charts.bars(row, title, (low, high), [one for each in rows for one in each])
+        shown = f"{len(row)} largest of {len(names)}" if len(row) < len(names) else "all, largest first"
         figures.append(Figure(picture, f"{title}: {shown}; scale {low:g} to {high:g}."))
-    if len(components) > 1:
+    if len(own) > 1:
         figures.append(_feature_map(result, names))
     whose = "of your own columns" if result.plan.split is Split.VERTICAL else "that all parties share"
     words = (f"Components {whose}: {len(names)} features.", _loadings_in_words(result, low, high))
@@ -122,8 +125,8 @@ def _feature_map(result: PartyResult, names: Sequence[str]) -> Figure:
     rows = [(names[j], f"{points[j, 0]:.6g}", f"{points[j, 1]:.6g}") for j in far]
     table = grid(f"The {len(far)} features farthest from zero", ("feature", *axes), rows)
     caption = (
-        f"Map of the features, one point each{_thinned(len(points))}; in orange the {len(far)} farthest from zero. "
-        "A name that would cover another is left out: the numbers have all of them."
+        f"Map of the features, one point each{charts.thinned_in_words(len(points))}; in orange the {len(far)} farthest "
+        "from zero. A name that would cover another is left out: the numbers have all of them."
     )
     return Figure(picture, caption, table)
 
@@ -134,16 +137,11 @@ def _weights(result: PartyResult, count: int) -> Float:
     return np.ones(count) if sigma is None or len(sigma) < count else np.asarray(sigma[:count], dtype=np.float64)
 
 
-def _thinned(count: int) -> str:
-    shown = len(range(0, count, max(1, -(-count // charts.MOST_POINTS))))
-    return "" if shown == count else f" ({shown} of {count} are drawn)"
-
-
 def _neighbours(result: PartyResult) -> Section:
     """For the heaviest features the ones that point the same way."""
-    components = result.arrays["components"]
-    names = result.feature_names(components.shape[1])
-    points = (components * _weights(result, len(components))[:, None]).T
+    own = result.arrays["components"]
+    names = result.feature_names(own.shape[1])
+    points = (own * _weights(result, len(own))[:, None]).T
     lengths = np.linalg.norm(points, axis=1)
     heavy = np.argsort(-lengths, kind="stable")[:_NAMED_POINTS]
     directions = points / np.where(lengths > 0, lengths, 1.0)[:, None]
@@ -161,12 +159,14 @@ def _samples(result: PartyResult, name: str) -> Section:
     """Scores, or left vectors, of the rows that the reader holds."""
     values = result.arrays[name]
     words = {"scores": "Scores", "left_vectors": "Left singular vectors"}[name]
+    if result.plan.task is Task.CCA:
+        words = "Common variables"
     whose = "of your own rows" if result.plan.split is Split.HORIZONTAL else "of the rows that all parties share"
     if values.shape[1] < 2:
         return Section("samples", words, (f"{len(values)} rows with one component each: no map to draw.",))
     # Names of rows may be those of people: they are not drawn.
     picture = charts.scatter(values[:, :2], [], [], words, ("component 1", "component 2"))
-    caption = f"{words} {whose} in the first two components{_thinned(len(values))}."
+    caption = f"{words} {whose} in the first two components{charts.thinned_in_words(len(values))}."
     return Section("samples", words, (f"{len(values)} rows.",), (Figure(picture, caption),))
 
 
@@ -199,7 +199,8 @@ def _regression(result: PartyResult) -> Section:
         words.append("Each party alone holds the coefficients of its own columns.")
     figures += [*ridge.figures(result), *_residuals(result), *_leverage(result)]
     words += [*ridge.words(result), *regression.notes(result)]
-    return Section("regression", "Regression", tuple(words), tuple(figures), tuple(regression.tables(result)))
+    grids = (*regression.tables(result), *components.regression_tables(result))
+    return Section("regression", "Regression", tuple(words), tuple(figures), grids)
 
 
 def _residuals(result: PartyResult) -> list[Figure]:
@@ -211,7 +212,7 @@ def _residuals(result: PartyResult) -> list[Figure]:
         points = np.column_stack([fitted[:, j], residuals[:, j]])
         title = f"Residuals of {target}"
         picture = charts.scatter(points, [], [], title, ("fitted", "label minus fitted"))
-        drawn.append(Figure(picture, f"{title} against the fitted values{_thinned(len(points))}."))
+        drawn.append(Figure(picture, f"{title} against the fitted values{charts.thinned_in_words(len(points))}."))
     return drawn
 
 
@@ -226,8 +227,8 @@ def _leverage(result: PartyResult) -> list[Figure]:
         title = f"Leverage of your own rows, {target}"
         picture = charts.scatter(points, [], [], title, ("leverage", "residual in standard deviations"))
         caption = (
-            f"{title}{_thinned(len(points))}: rows far to the right decide the joint fit the most; one that also lies "
-            "beyond 3 deviations is worth a look. Only you hold these numbers."
+            f"{title}{charts.thinned_in_words(len(points))}: rows far to the right decide the joint fit the most; one "
+            "that also lies beyond 3 deviations is worth a look. Only you hold these numbers."
         )
         drawn.append(Figure(picture, caption))
     return drawn

@@ -14,7 +14,7 @@ from fedsvd.policy.learned import how_rows_belong, what_each_role_learns
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import JOINED, Item, Mode, Split, Task, Trust, share_in
 from fedsvd.results.report import charts
 from fedsvd.results.report.accounts import accounts, against_the_model
 from fedsvd.results.report.findings import findings
@@ -96,10 +96,13 @@ def _more(result: PartyResult) -> list[tuple[str, str]]:
     if "matching" in result.facts:
         found = result.facts["matching"]
         rows.append(("records", str(MatchReport(found["records"], found["without_link"], found["matched"]))))
-    if plan.task is Task.PCA and plan.unit_variance:
+    if "choice" in result.facts:
+        rows.append(("components taken", f"{result.facts['choice']['count']}, by the rule {plan.components_by}"))
+    if plan.unit_variance:
         rows.append(("scaling", "every column to unit variance"))
-    if plan.task is Task.LR:
+    if plan.task in JOINED:
         rows.append(("target", ", ".join(result.targets)))
+    if plan.task is Task.LR:
         rows.append(("penalty", f"ridge, alpha = {plan.alpha:g}" if plan.alpha else "none (ordinary least squares)"))
     if plan.glm is not None and not result.of_a_role:
         classes = result.facts.get("classes") or ()
@@ -208,13 +211,13 @@ def job_file(result: PartyResult) -> str:
     """The study as a job file, without paths."""
     plan = result.plan
     keys: dict[str, object] = {"name": result.job, "task": str(plan.task), "split": str(plan.split)}
-    if plan.components is not None:
-        keys["components"] = plan.components
+    if plan.components is not None or plan.components_by:
+        keys["components"] = share_in(plan.components_by) or plan.components_by or plan.components
     keys["release"] = [str(item) for item in plan.release if item is not Item.OWN_PART]
     words = result.facts.get("preparation", {}).get("words", {})
-    if plan.task is Task.LR and "formula" in words:
+    if plan.task in JOINED and "formula" in words:
         keys |= {} if plan.centre else {"intercept": False}
-    elif plan.task is Task.LR:
+    elif plan.task in JOINED:
         keys["label"] = list(result.targets)
         keys |= {"label_party": result.label_holder} if result.label_holder else {}
         keys |= {"alpha": plan.alpha} if plan.alpha else {}

@@ -18,6 +18,8 @@ TASKS = {
     Task.LR: "Linear regression",
     Task.GLM: "Generalised linear model",
     Task.PREDICT: "Prediction",
+    Task.CCA: "Canonical correlation analysis",
+    Task.PCR: "Principal component regression",
     Task.MATCH: "Record matching",
     Task.PREPARE: "Joint preparation of tables",
 }

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
-from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
+from fedsvd.errors import RepeatedShare, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.machine import Compute, Effect, Finish, Machine, Send, Step, Table, table
 from fedsvd.protocol.matching import sealed_parts
@@ -45,7 +45,7 @@ from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
-from fedsvd.roles.service_provider.matching import Matching
+from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.types import Each, Ring
@@ -159,12 +159,7 @@ class ServiceProvider(Machine):
         self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()
-        if len({hashed.tobytes() for hashed in self._rows.values()}) > 1:
-            raise RowsDiffer(
-                "rows have different ids at different parties, or stand in another order",
-                "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
-                'that all have; ids = "trust", if the rows belong together and their ids need not agree',
-            )
+        expect_equal_rows(self._rows.values())
         return self.state, self._to_all(RowsAgree(self.plan.digest))
 
     def _on_id_hashes(self, sender: Party, message: IdHashes) -> Step:

@@ -113,8 +113,8 @@ def _zeros(planned: PlannedSum, batch: int) -> Ring:
 def _by_users(work: Work, prepared: Prepared) -> Script:
     plan, r = work.plan, work.plan.planned_rank
     joint, unit = yield from joint_factor(work, prepared)
-    content: bytes = yield Common("answer", lambda: _answer(joint.R, r, plan.n), plan.relay_bytes)
-    U, sigma = _read_answer(content, plan.M, r)
+    content: bytes = yield Common("answer", lambda: answer_of(joint.R, r, plan.n), plan.relay_bytes)
+    U, sigma = read_answer(content, plan.M, r)
     if not work.leads:
         cut = max(plan.m, plan.n) * 2.0**-52
         yield Local("acceptance", lambda: accepts(joint.R, backend.like(U, joint.R), backend.like(sigma, joint.R), cut))
@@ -123,10 +123,10 @@ def _by_users(work: Work, prepared: Prepared) -> Script:
     scale = unit.F / unit.c
     energy = in_data_units((backend.norm(joint.R) * scale) ** 2, prepared.E)
     released = np.ldexp(sigma * scale, prepared.E)
-    return Opened(U, released, found, joint.residual, _orthogonality(U), None, energy)
+    return Opened(U, released, found, joint.residual, orthogonality_of(U), None, energy)
 
 
-def _answer(R: Array, r: int, n: int) -> bytes:
+def answer_of(R: Array, r: int, n: int) -> bytes:
     """What user 1 sends: U with its signs, then S; columns beyond the rank are zero."""
     M = R.shape[0]
     found = dense_svd(backend.namespace(R).matrix_transpose(R))
@@ -138,14 +138,14 @@ def _answer(R: Array, r: int, n: int) -> bytes:
     return np.ascontiguousarray(U, "<f8").tobytes() + np.ascontiguousarray(sigma, "<f8").tobytes()
 
 
-def _read_answer(content: bytes, M: int, r: int) -> tuple[Float, Float]:
+def read_answer(content: bytes, M: int, r: int) -> tuple[Float, Float]:
     if len(content) != 8 * (M + 1) * r:
         raise UnexpectedMessage("user 1's answer has another length than the plan says")
     numbers: Float = np.frombuffer(content, "<f8").astype(np.float64)
     return numbers[: M * r].reshape(M, r), numbers[M * r :]
 
 
-def _orthogonality(U: Float) -> float:
+def orthogonality_of(U: Float) -> float:
     return float(backend.norm(backend.gram(U.T) - np.eye(U.shape[1])))
 
 

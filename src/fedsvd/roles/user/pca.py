@@ -1,5 +1,8 @@
 """PCA at a user: the mean and the components for all, its scores for each (section 4 of the paper, C9).
 
+Where the plan has a rule for the number of components, all of U and S are released, and each user takes the first ones
+at home by the same numbers; ``sigma`` and the scores are of these.
+
 The paper's users hold normalised data; here no user can centre alone, so step 3 comes first. The spectrum is released
 only where the plan says so: with it, and two users, each could compute the other's Gram matrix (C12).
 """
@@ -13,6 +16,7 @@ from fedsvd.linalg.backend import matmul, to_numpy
 from fedsvd.protocol.tasks import Item
 from fedsvd.roles.user.checks import Checked
 from fedsvd.roles.user.opening import Opened, open_factors
+from fedsvd.roles.user.permuted import permuted_spectra
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.statistics import (
     Prepared,
@@ -24,7 +28,8 @@ from fedsvd.roles.user.statistics import (
     with_norm,
 )
 from fedsvd.roles.user.upload import open_masked
-from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Work
+from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Streamed, Work
+from fedsvd.statistics.components import Choice, choose
 from fedsvd.types import Float
 
 
@@ -42,6 +47,8 @@ class PCAResult:
     residual: float
     orthogonality: float
     checked: Checked | None = None  # what was verified of the CSP's answer
+    spectrum: Float | None = None  # all singular values that were released, where a rule takes some of them
+    choice: Choice | None = None  # what the plan's rule made of them
 
     def __repr__(self) -> str:
         return f"PCAResult(U={self.U.shape}, rank={self.rank})"
@@ -56,17 +63,45 @@ def script(work: Work) -> Script:
         prepared = at_unit_variance(work, prepared, energy)
     prepared = yield from with_norm(work, prepared)
     expect_variance(plan, prepared)
-    mean, scales = prepared.mean, prepared.scales
+    mean, scales, F1, E = prepared.mean, prepared.scales, prepared.F1, prepared.E
     opened: Opened = yield from (open_factors if plan.compress else open_masked)(work, prepared)
     del prepared  # A_i, where it was compressed, is as large as anything that follows
     assert mean is not None
+    spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None
+    choice: Choice | None = None
+    if plan.components_by and spectrum is not None:
+        spectra = None
+        if plan.permutes:
+            inverse = np.ldexp(np.ones(plan.m) if scales is None else _inverse(scales), -E)
+            centred_i = Streamed(work.source, mean, inverse, work.device)
+            spectra = yield from permuted_spectra(work, centred_i, F1, E)
+        spectrum = padded_spectrum(spectrum, min(plan.m, plan.n))
+        choice = choose(plan.components_by, spectrum, plan.n, plan.m, spectra)
+    taken = opened.rank if choice is None else min(choice.count, opened.rank)
+    U, sigma = opened.U[:, :taken], None if spectrum is None else spectrum[:taken]
     scores_i = None
     if plan.releases(Item.OWN_PART) and not isinstance(work.sink, Nowhere):
-        scores_i = yield Local("scores", lambda: scores(work, mean, scales, opened.U))
-    spectrum = opened.sigma if plan.releases(Item.SPECTRUM) else None
+        scores_i = yield Local("scores", lambda: scores(work, mean, scales, U))
     total = 0.0 if spectrum is None or opened.total_energy is None else opened.total_energy
-    quality = opened.residual, opened.orthogonality
-    return PCAResult(mean, opened.U, spectrum, scores_i, scales, total, opened.rank, *quality, opened.checked)
+    return PCAResult(
+        mean,
+        U,
+        sigma,
+        scores_i,
+        scales,
+        total,
+        taken,
+        opened.residual,
+        opened.orthogonality,
+        opened.checked,
+        None if choice is None else spectrum,
+        choice,
+    )
+
+
+def padded_spectrum(sigma: Float, length: int) -> Float:
+    """All singular values, with the zeros beyond the rank that a rule counts too."""
+    return np.pad(sigma, (0, length - len(sigma)))
 
 
 def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:

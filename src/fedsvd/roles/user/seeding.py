@@ -33,7 +33,7 @@ from fedsvd.protocol.parties import CSP, TA, Party
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.randomness.keystream import Each
 from fedsvd.randomness.seed import Seed
-from fedsvd.roles.user import glm, matching, pca, prediction, preparation, regression, svd
+from fedsvd.roles.user import cca, glm, matching, pca, pcr, prediction, preparation, regression, svd
 from fedsvd.roles.user.agreement import Group
 from fedsvd.roles.user.masking import NOTHING, Allocate, Masks, dealt_masks
 from fedsvd.roles.user.requests import Script
@@ -67,6 +67,8 @@ _SCRIPTS = {
     "lr": regression.script,
     "glm": glm.script,
     "predict": prediction.script,
+    "cca": cca.script,
+    "pcr": pcr.script,
     "match": matching.script,
     "prepare": preparation.script,
 }

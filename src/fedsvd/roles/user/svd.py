@@ -34,6 +34,7 @@ class FactorsResult:
     orthogonality: float
     verified: Verified | None = None  # what was measured of Vt_i
     checked: Checked | None = None  # what was verified of the CSP's answer
+    total_energy: float | None = None  # the squared joint norm, where it is known
 
     def __repr__(self) -> str:
         return f"FactorsResult(U={self.U.shape}, rank={self.rank})"
@@ -61,7 +62,8 @@ def script(work: Work) -> Script:
             Vt_i, verified = own.Vt_i, own.verified
     # Already cut at the rank, but for full_matrices.
     found = rank(sigma, plan.m, plan.n) if plan.full_matrices else len(sigma)
-    return FactorsResult(U, sigma, Vt_i, found, opened.residual, opened.orthogonality, verified, opened.checked)
+    quality = opened.residual, opened.orthogonality
+    return FactorsResult(U, sigma, Vt_i, found, *quality, verified, opened.checked, opened.total_energy)
 
 
 def _signed(Vt_i: Float, signs: Float | None) -> Float:

@@ -1,0 +1,231 @@
+"""Regression on the principal components of samples that several parties hold."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from fedsvd.errors import ConfigError
+from fedsvd.estimators.base import Federated, documented, projected, whole_number
+from fedsvd.estimators.inference import names_of_targets
+from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
+from fedsvd.estimators.tables import are_parties, parts_like_fitted
+from fedsvd.policy.rules import Policy
+from fedsvd.protocol.tasks import ComponentRule, Ids, Split, Task
+from fedsvd.roles.user.pcr import PCRResult
+from fedsvd.statistics.components import Choice
+from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.summary import Summary, linear_summary
+from fedsvd.types import Float
+
+_RULES = (ComponentRule.MLE, ComponentRule.GAVISH_DONOHO)
+
+
+@documented
+class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
+    """Principal component regression over samples that stay with their parties.
+
+    The result is that of scikit-learn's ``make_pipeline(PCA(n_components), LinearRegression())`` on the joint table,
+    with a ``StandardScaler`` before them for ``unit_variance``. The parties open the joint Gram matrix of features and
+    labels, which all of them then hold (mode "A"), and compute everything else at home, standard errors and tests of
+    the components included. All roles run in this process.
+
+    Parameters
+    ----------
+    n_components : int, float, "mle" or "gavish-donoho", default=0.95
+        How many components, or how to find their number, as for ``FederatedPCA``; None for all there are.
+    unit_variance : bool, default=False
+        Scale every feature to unit variance first; constant features are left at zero.
+    split : {"horizontal"}, default="horizontal"
+        Parties hold different samples of the same features.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Coefficients of the features, in their own units; one-dimensional for a one-dimensional y.
+    intercept_ : float or ndarray of shape (n_targets,)
+    components_ : ndarray of shape (n_components_, n_features)
+        The components that were taken.
+    singular_values_ : ndarray of shape (n_components_,)
+        Of the centred features.
+    mean_, scale_ : ndarray of shape (n_features,)
+        ``scale_`` with ``unit_variance`` only.
+    n_components_, n_samples_ : int
+        Counts.
+    choice_ : Choice
+        What the rule made of the spectrum, where the number was not given.
+    inference_ : tuple of LinearInference
+        For each target the table of the components: coefficients, standard errors, t, p, R2, F, ...
+    target_names_ : tuple of str
+        Names of the targets where y has some, else "y" or "y0", "y1", ...
+    {attributes}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedsvd import FederatedPCR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(600, 2)) @ rng.normal(size=(2, 5)) + 0.1 * rng.normal(size=(600, 5))
+    >>> y = X.sum(axis=1) + rng.normal(size=600)
+    >>> pcr = FederatedPCR(n_components=2, n_parties=3).fit(X, y)
+    >>> pcr.coef_.shape, pcr.n_components_
+    ((5,), 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | float | str | None = 0.95,
+        *,
+        unit_variance: bool = False,
+        split: str = "horizontal",
+        scheme: str = "auto",
+        mode: str | None = None,
+        trust: str = "peers",
+        block_size: int | None = None,
+        memory: int | None = None,
+        n_parties: int = 2,
+        policy: Policy | None = None,
+        device: str | None = None,
+        engine: str | None = None,
+        random_state: int | None = None,
+        id: str | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.unit_variance = unit_variance
+        self.split = split
+        self.scheme = scheme
+        self.mode = mode
+        self.trust = trust
+        self.block_size = block_size
+        self.memory = memory
+        self.n_parties = n_parties
+        self.policy = policy
+        self.device = device
+        self.engine = engine
+        self.random_state = random_state
+        self.id = id
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Run the study.
+
+        Parameters
+        ----------
+        X : list of one table per party, each of shape (n_i, n_features), or one table
+            NumPy arrays, memory maps, pandas or polars frames, SciPy sparse matrices, paths, MatrixSource. One table
+            is divided evenly among ``n_parties``.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+
+        Returns
+        -------
+        self
+        """
+        tables, y = self._tables(X, y)
+        if tables.split is not Split.HORIZONTAL:
+            raise ConfigError("PCR needs samples split over the parties", 'set split = "horizontal"')
+        if self.ids == Ids.COMPARE and not tables.rehearsed:
+            expect_labels_fit(y, [source.row_labels() for source in tables.sources], tables.split, 0)
+        given, y = y, joint_labels(y, tables.counts)
+        Y = y.reshape(len(y), -1)
+        asked = self._asked(min(tables.n_samples, tables.n_features))
+        study = self._study(
+            Task.PCR, tables, targets=Y.shape[1], unit_variance=bool(self.unit_variance),
+            components=asked if isinstance(asked, int) else None, components_by=asked if isinstance(asked, str) else "",
+        )  # fmt: skip
+        outcome = self._run(study, tables.parties([*cut(Y, tables.edges)]), tables.rehearsed)
+        self.plan_, self.certificate_ = outcome.plan, outcome.certificate
+        self._store(outcome.parties[0], flat=y.ndim == 1)
+        self.target_names_ = names_of_targets(given, Y.shape[1])
+        return self
+
+    def predict(self, X: Any) -> Float:
+        """Predictions for samples.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
+            A list has one table per party.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        self._expect_fitted()
+        W = np.atleast_2d(self.coef_).T
+        predicted = np.concatenate([projected(part.source, W) for part in parts_like_fitted(self, X)]) + self.intercept_
+        return predicted[:, 0] if self.coef_.ndim == 1 else predicted
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2 of ``predict(X)``.
+
+        Parameters
+        ----------
+        X : as in ``predict``
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        if are_parties(X):
+            self._expect_fitted()
+            y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
+        return float(super().score(X, y, sample_weight))
+
+    def summary(self, target: int = 0) -> Summary:
+        """The regression table of the components.
+
+        Parameters
+        ----------
+        target : int, default=0
+            Of which target, where y has several columns.
+
+        Returns
+        -------
+        Summary
+            ``print`` shows it as text, a notebook as a table.
+        """
+        self._expect_fitted()
+        if target not in range(len(self.inference_)):
+            raise ConfigError(f"target is {target!r}", f"between 0 and {len(self.inference_) - 1}")
+        names = [f"component {j + 1}" for j in range(len(self.singular_values_))]
+        return linear_summary(self.inference_[target], names, self.target_names_[target])
+
+    def _asked(self, most: int) -> int | str:
+        """A number of components, or a rule as text."""
+        asked: Any = self.n_components
+        if asked is None:
+            return most
+        if isinstance(asked, str) and asked in _RULES:
+            return str(asked)
+        if isinstance(asked, float | np.floating) and 0 < asked < 1:
+            return repr(float(asked))
+        if isinstance(asked, str | float | np.floating):
+            allowed = f"a whole number, a share between 0 and 1, or one of {', '.join(_RULES)}"
+            raise ConfigError(f"n_components is {asked!r}", allowed)
+        wanted = whole_number("n_components", asked, 1)
+        if wanted > most:
+            raise ConfigError(f"n_components={wanted} is too large for this table", f"between 1 and {most}")
+        return wanted
+
+    def _store(self, shared: PCRResult, flat: bool) -> None:
+        for earlier in ("scale_", "choice_"):
+            self.__dict__.pop(earlier, None)
+        self.coef_ = shared.coefficients[0] if flat else shared.coefficients
+        self.intercept_: Float | float = float(shared.intercept[0]) if flat else shared.intercept
+        self.components_, self.singular_values_ = shared.U.T, shared.sigma
+        self.mean_, self.n_samples_ = shared.mean, self.plan_.n
+        self.n_components_ = len(shared.sigma)
+        if shared.scales is not None:
+            self.scale_ = np.where(shared.scales > 0, shared.scales, 1.0)
+        if shared.choice is not None:
+            self.choice_: Choice = shared.choice
+        self.inference_: tuple[LinearInference, ...] = shared.inference

@@ -1,0 +1,34 @@
+"""Bytes and messages of rules, parallel analysis, CCA and PCR are those that the cost model predicts."""
+
+import pytest
+from tests.protocol.cases import CASES
+
+from fedsvd.cost.estimate import least_memory, predict
+
+NEW = [
+    "pca by a share of variance",
+    "pca by parallel analysis",
+    "cca",
+    "cca opened by the CSP",
+    "pcr",
+    "pcr by likelihood",
+]
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("name", NEW)
+def test_what_is_sent_is_what_was_predicted(name, k):
+    made = CASES[name](k)
+    made.run()
+    cost = predict(made.plan)
+    assert cost.bytes_by_link == made.certificate.bytes_by_link
+    assert cost.messages_by_link == made.certificate.messages_by_link
+
+
+def test_permuting_a_table_in_memory_is_in_what_a_plan_needs():
+    needed = []
+    for name in NEW[:2]:
+        made = CASES[name](3)
+        made.run()
+        needed.append(least_memory(made.plan))
+    assert needed[1] > needed[0]
