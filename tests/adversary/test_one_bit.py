@@ -134,7 +134,7 @@ def claiming(session, null_of):
         rank = null.shape[0] - null.shape[1]
         needed = null_space_sum(session.plan, rank)
         if needed is not None:
-            session.machines[CSP].expect_sum(needed)
+            session.machines[CSP].planned[needed.name] = needed
         return [replace(said, null_masked=null, rank=rank)]
 
     return altering(Solution, lie)

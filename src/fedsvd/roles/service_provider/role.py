@@ -49,7 +49,6 @@ from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.roles.service_provider.relays import Relays
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.secagg.sums import PlannedSum
 from fedsvd.types import Each, Ring
 
 Signer = Callable[[bytes], bytes]
@@ -89,7 +88,7 @@ class ServiceProvider(Machine):
         self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
         self._deposited: dict[Party, bytes] = {}
         self._rows: dict[Party, Ring] = {}
-        self._planned = {planned.name: planned for planned in planned_sums(plan)}
+        self.planned = {planned.name: planned for planned in planned_sums(plan)}
         self._sums: dict[tuple[str, int], TaggedSum] = {}
         self._summed: Counter[str] = Counter()  # batches that are complete
         self._commitments, self._relays = Commitments(plan), Relays(plan)
@@ -108,10 +107,6 @@ class ServiceProvider(Machine):
         if not plan.opens_nothing and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
-
-    def expect_sum(self, planned: PlannedSum) -> None:
-        """From now on shares of this sum are added up, too: a rank calls for one that the plan cannot know of."""
-        self._planned[planned.name] = planned
 
     # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
@@ -170,7 +165,7 @@ class ServiceProvider(Machine):
 
     def _on_share(self, sender: Party, message: SumShare) -> Step:
         """Add one share; when all k are in, reply with a total that is still under the users' own pad."""
-        planned = self._planned.get(message.name)
+        planned = self.planned.get(message.name)
         if planned is None or not 0 <= message.batch < len(planned.batches):
             raise UnexpectedMessage(f"{sender} sends a share of a sum that the plan does not have")
         ahead = message.batch - self._summed[message.name]
@@ -253,7 +248,7 @@ class ServiceProvider(Machine):
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
             if (needed := null_space_sum(self.plan, found.rank)) is not None:
-                self.expect_sum(needed)
+                self.planned[needed.name] = needed
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
