@@ -102,7 +102,7 @@ class Compared:
 def compared(shape: Shape) -> Compared:
     """Estimated first, then run."""
     parties = shape.data()
-    cost = predict(_plan(shape, parties), rated().machine)
+    cost = predict(plan_for(shape, parties), rated().machine)
     clock, work = perf_counter(), process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
@@ -112,7 +112,7 @@ def compared(shape: Shape) -> Compared:
     return Compared(shape.name, shape.samples, shape.features, cost.seconds_on_one_machine, clock, expected, work)
 
 
-def _plan(shape: Shape, parties: list[PartyData]) -> SessionPlan:
+def plan_for(shape: Shape, parties: list[PartyData]) -> SessionPlan:
     """As the run will make it: samples stand in columns where they are split."""
     sizes = [party.table.shape for party in parties]
     horizontal = shape.study.split is Split.HORIZONTAL

@@ -9,7 +9,6 @@ import platform
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +17,7 @@ import scipy
 from threadpoolctl import threadpool_info
 
 import fedsvd
+from fedsvd.cost.calibration import processor
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,10 @@ def fingerprint() -> dict[str, Any]:
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "system": platform.system(),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "blas": blas,
     }
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _git(*arguments: str) -> str:

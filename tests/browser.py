@@ -61,8 +61,8 @@ class Browser:
         target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
         attached = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = attached["sessionId"]
-        for room in ("Page", "Network", "Runtime", "Log", "Accessibility"):
-            self.call(f"{room}.enable")
+        for domain in ("Page", "Network", "Runtime", "Log", "Accessibility"):
+            self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         """One question, and its answer."""

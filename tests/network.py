@@ -70,7 +70,7 @@ def self_signed_pair() -> tuple[bytes, bytes]:
 
 @dataclass
 class Network:
-    """A listening CSP and the kits of everybody who may dial it."""
+    """A listening CSP and the kits of all who may dial it."""
 
     kits: Mapping[str, Path]
     exchange: Exchange

@@ -1,6 +1,6 @@
 """A small study on files: a joint table, and the same table as three parties hold it, by rows or by columns.
 
-Expected values come from scikit-learn and NumPy on the joint table, which pandas puts together; nothing of the house
+Expected values come from scikit-learn and NumPy on the joint table, which pandas puts together; nothing of fedsvd
 has a part in them.
 """
 

@@ -26,27 +26,27 @@ def federation(root):
     """A CSP and three parties in this process; every owner approves the one job that it is asked for."""
     _, tables = split_table(200, 4, PARTIES)
     policy = Policy(records_for_full=1, records=1, consent_to_two=True)
-    with institutions(root, PARTIES, tables, policy=policy) as house, ExitStack() as stack:
-        site = Site.at(house.kits["csp/csp"])
-        node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=house.patience)
+    with institutions(root, PARTIES, tables, policy=policy) as made, ExitStack() as stack:
+        site = Site.at(made.kits["csp/csp"])
+        node = CspNode(site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=made.patience)
         node.start()
         stack.callback(node.stop)
-        house.csp = f"127.0.0.1:{node.port}"
+        made.csp = f"127.0.0.1:{node.port}"
         for name in PARTIES:
-            site = Site.at(house.kits[f"party/{name}"], True)
-            dialling = site.dialling(house.csp, house.patience)
+            site = Site.at(made.kits[f"party/{name}"], True)
+            dialling = site.dialling(made.csp, made.patience)
             member = MemberNode(f"party/{name}", dialling, site.kit.signing_key, site.facts(), site, site.state)
             thread = threading.Thread(target=member.run, daemon=True)
             thread.start()
             stack.callback(thread.join, GENEROUS)
             stack.callback(member.stop)
-        yield house, node
+        yield made, node
 
 
 def main():
     """A finished job, shown again as if it were new."""
-    with tempfile.TemporaryDirectory() as folder, federation(Path(folder)) as (house, csp):
-        with house.connect() as line:
+    with tempfile.TemporaryDirectory() as folder, federation(Path(folder)) as (made, csp):
+        with made.connect() as line:
             id = line.submit(file_of("svd", PARTIES, name="study"))
         ends = JobState.DONE, JobState.BROKEN
         until(lambda: csp.book.get(id).state in ends)

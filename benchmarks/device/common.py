@@ -24,6 +24,10 @@ import numpy as np
 from fedsvd import __version__
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.linalg.device import Device, open_device
+from fedsvd.policy.rules import Policy
+from fedsvd.studies.parties import PartyData
+from fedsvd.studies.run import Outcome, run_study
+from fedsvd.studies.study import Study
 
 
 def options(*sizes: tuple[str, int], words: tuple[str, ...] = ()) -> argparse.Namespace:
@@ -130,6 +134,15 @@ def timed(device: Device, work: Any, rounds: int = 3) -> float:
         device.synchronise()
         best = min(best, time.perf_counter() - started)
     return best
+
+
+def timed_study(device: Device, study: Study, parties: list[PartyData]) -> tuple[Outcome, float]:
+    """What came of a study on this device, and the seconds it took."""
+    device.synchronise()
+    started = time.perf_counter()
+    outcome = run_study(study, parties, policy=Policy.permissive(), device=device)
+    device.synchronise()
+    return outcome, time.perf_counter() - started
 
 
 def machine(device: Device) -> dict[str, Any]:

@@ -13,13 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, memory, opened, options, write
+from benchmarks.device.common import (
+    Clock,
+    TimedSource,
+    gemm_rate,
+    machine,
+    memory,
+    opened,
+    options,
+    timed_study,
+    write,
+)
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.synthetic import SyntheticSource
 from fedsvd.linalg.device import Device
-from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -59,11 +67,7 @@ def run(device: Device, rows: int, columns: int) -> dict[str, Any]:
     tables = [TimedSource(source, clock) for source in sources]
     parties = [PartyData(tables[0], y), PartyData(tables[1])]
     study = Study("lr", "vertical", targets=1, label_user=1, memory=4 << 30)
-    device.synchronise()
-    started = time.perf_counter()
-    outcome = run_study(study, parties, policy=Policy.permissive(), device=device)
-    device.synchronise()
-    seconds = time.perf_counter() - started
+    outcome, seconds = timed_study(device, study, parties)
     certificate = outcome.certificate
     found = np.concatenate([party.coefficients[0] for party in outcome.parties])
     words = 2.0 * rows * (columns + 1)

@@ -13,13 +13,21 @@ from typing import Any
 
 from scipy import sparse
 
-from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, memory, opened, options, write
+from benchmarks.device.common import (
+    Clock,
+    TimedSource,
+    gemm_rate,
+    machine,
+    memory,
+    opened,
+    options,
+    timed_study,
+    write,
+)
 from fedsvd.data.ratings import RatingsSource
 from fedsvd.data.sparse import SparseSource
 from fedsvd.linalg.device import Device
-from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study
 
 
@@ -47,11 +55,7 @@ def run(device: Device, items: int, users: int, components: int, budget: int = 3
         scheme="mask",
         memory=budget,
     )
-    device.synchronise()
-    started = time.perf_counter()
-    outcome = run_study(study, parties, policy=Policy.permissive(), device=device)
-    device.synchronise()
-    seconds = time.perf_counter() - started
+    outcome, seconds = timed_study(device, study, parties)
     certificate = outcome.certificate
     return {
         "shape": [items, users],

@@ -9,19 +9,26 @@ variance plus five planted directions, so that the answer is known: the componen
 are made on the device, twice.
 """
 
-import time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.device.common import Clock, TimedSource, gemm_rate, machine, memory, opened, options, write
+from benchmarks.device.common import (
+    Clock,
+    TimedSource,
+    gemm_rate,
+    machine,
+    memory,
+    opened,
+    options,
+    timed_study,
+    write,
+)
 from fedsvd.data.hashed_normals import normals, normals_on, stream_key
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.linalg.device import Device
-from fedsvd.policy.rules import Policy
 from fedsvd.studies.parties import PartyData
-from fedsvd.studies.run import run_study
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
 
@@ -64,11 +71,7 @@ def run(device: Device, m: int, samples: int) -> dict[str, Any]:
     parties = [PartyData(TimedSource(source, clock).T) for source in sources]
     # All of X', its copy and the factors: on the host's side of the plan this asks for nothing.
     study = Study("pca", "horizontal", components=5, scheme="sum", memory=max(70 * m * m, 1 << 28))
-    device.synchronise()
-    started = time.perf_counter()
-    outcome = run_study(study, parties, policy=Policy.permissive(), device=device)
-    device.synchronise()
-    seconds = time.perf_counter() - started
+    outcome, seconds = timed_study(device, study, parties)
     certificate, stages = outcome.certificate, outcome.certificate.record()["seconds_by_stage"]
     compress = sum(spent for name, spent in stages.items() if name.endswith(": compress"))
     generating = clock.seconds().get("generate", 0.0)

@@ -63,14 +63,14 @@ def memory() -> Iterator[Row]:
             if not found["role"]:
                 yield Row(name, 0, 0, "measured", "a few MB", 1.0, True, "MB")
                 continue
-            yield compared(f"{name} of {found['role']}", found["foretold"] / 1e6, found["taken"] / 1e6, 0.2, "MB")
+            yield compared(f"{name} of {found['role']}", found["predicted"] / 1e6, found["taken"] / 1e6, 0.2, "MB")
     if measuring.returncode:
         raise RuntimeError(f"memory was not measured: exit status {measuring.returncode}")
 
 
-def compared(name: str, foretold: float, measured: float, within: float, unit: str) -> Row:
-    ratio = foretold / measured
-    return Row(name, foretold, measured, "measured", f"within {within:.0%}", ratio, abs(ratio - 1) <= within, unit)
+def compared(name: str, predicted: float, measured: float, within: float, unit: str) -> Row:
+    ratio = predicted / measured
+    return Row(name, predicted, measured, "measured", f"within {within:.0%}", ratio, abs(ratio - 1) <= within, unit)
 
 
 def many_users(m: int = 1000, n_i: int = 50_000) -> None:

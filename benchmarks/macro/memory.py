@@ -9,7 +9,7 @@ import sys
 from typing import Any
 from warnings import simplefilter
 
-from benchmarks.macro.replay import heard_by, live, return_memory_at_once
+from benchmarks.macro.replay import live, received_by, return_memory_at_once
 from benchmarks.macro.shapes import Shape, shapes
 from fedsvd.cost.estimate import predict
 from fedsvd.errors import PrivacyWarning
@@ -38,11 +38,11 @@ def furthest(shape: Shape) -> dict[str, Any]:
     for party in plan.parties:
         if party.role is Role.USER and party.index not in (1, plan.k):
             continue
-        taken, foretold = alone(federation, party), cost.roles[party.name].memory
-        if max(taken, foretold) > _SMALL:
-            found.append({"shape": shape.name, "role": party.name, "foretold": foretold, "taken": taken})
+        taken, predicted = alone(federation, party), cost.roles[party.name].memory
+        if max(taken, predicted) > _SMALL:
+            found.append({"shape": shape.name, "role": party.name, "predicted": predicted, "taken": taken})
     return max(
-        found, key=lambda row: abs(row["foretold"] / row["taken"] - 1), default={"shape": shape.name, "role": ""}
+        found, key=lambda row: abs(row["predicted"] / row["taken"] - 1), default={"shape": shape.name, "role": ""}
     )
 
 
@@ -55,7 +55,7 @@ def well_conditioned(result: Any) -> bool:
 def alone(federation: Federation, party: Party) -> int:
     """The memory of one role that lives through the session again."""
     machine = next(machine for machine in federation.assemble().machines if machine.me == party)
-    return live(machine, heard_by(federation.views, party)).memory
+    return live(machine, received_by(federation.views, party)).memory
 
 
 if __name__ == "__main__":

@@ -1,24 +1,22 @@
-"""One role alone: a session is run once with everything recorded, and then one party lives through it again.
+"""One role alone: a session is run once with everything recorded, and then one party plays its part of it again.
 
-So a role's memory and time can be seen without the others' in the same process. What it hears is copied first, as if
-it had just come in from a wire, and what it says is dropped. Memory is what becomes resident beyond what was there
+So a role's memory and time can be seen without the others' in the same process. What it receives is copied first, as if
+it had just come in from a wire, and what it sends is dropped. Memory is what becomes resident beyond what was there
 before: the role's arrays, messages it holds and LAPACK's workspaces; its data lies in memory beforehand.
 """
 
 import ctypes
 import gc
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from fedsvd.protocol.machine import Abort, Compute, Effect, Machine
-from fedsvd.protocol.messages import Begin, Computed, Message, Views
-from fedsvd.protocol.parties import CSP, Party
+from fedsvd.engine.player import Player
+from fedsvd.protocol.machine import Machine
+from fedsvd.protocol.messages import Message, Views
+from fedsvd.protocol.parties import Party
 
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # mallopt's names for them
@@ -40,41 +38,41 @@ class Life:
         return sum(self.seconds.values())
 
 
-def live(machine: Machine, heard: list[tuple[Party, Message]]) -> Life:
+class _Nowhere:
+    """A transport whose messages reach no one."""
+
+    def send(self, to: Party, message: Message) -> None:
+        return None
+
+    def receive(self, wait: float = 0.0) -> tuple[Party, Message] | None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+def live(machine: Machine, received: list[tuple[Party, Message]]) -> Life:
     """The role's session again, alone."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    life, base = Life(), _resident("VmRSS")
+    life, base, stage = Life(), _resident("VmRSS"), machine.state.name.lower()
 
-    def step(stage: str, work: Callable[[], Any]) -> Any:
-        _RESET.write_text("5")
-        started = perf_counter()
-        value = work()
-        life.seconds[stage] = life.seconds.get(stage, 0.0) + perf_counter() - started
+    def measure(entered: str) -> None:
+        nonlocal stage
         life.resident[stage] = max(life.resident.get(stage, 0), _resident("VmHWM") - base)
-        return value
+        stage = entered
+        _RESET.write_text("5")
 
-    if machine.me != CSP:
-        heard = [(machine.me, Begin(machine.plan.digest)), *heard]
-    for speaker, message in heard:
-        _hear(machine, speaker, message, step)
+    _RESET.write_text("5")
+    player = Player(machine, _Nowhere(), watch=measure)
+    player.begin()
+    for sender, message in received:
+        player.receive(sender, _copied(message))
+    measure(stage)
+    if player.failure is not None:
+        raise player.failure
+    life.seconds.update(player.played.seconds)
     return life
-
-
-def _hear(machine: Machine, speaker: Party, message: Message, step: Callable[..., Any]) -> None:
-    state = machine.state.name.lower()
-    effects = step(state, lambda: machine.receive(speaker, _copied(message)))
-    _do(machine, effects, step)
-
-
-def _do(machine: Machine, effects: tuple[Effect, ...], step: Callable[..., Any]) -> None:
-    for effect in effects:
-        match effect:
-            case Compute(label, work):
-                computed = Computed(machine.plan.digest, label, step(label, work))
-                _do(machine, step(label, partial(machine.receive, machine.me, computed)), step)
-            case Abort(error):
-                raise error
 
 
 def _copied(message: Message) -> Message:
@@ -88,8 +86,8 @@ def _copy(value: Any) -> Any:
     return tuple(_copy(item) for item in value) if isinstance(value, tuple) else value
 
 
-def heard_by(views: Views, party: Party) -> list[tuple[Party, Message]]:
-    return views.heard.get(party, [])
+def received_by(views: Views, party: Party) -> list[tuple[Party, Message]]:
+    return views.received.get(party, [])
 
 
 def _resident(which: str) -> int:

@@ -5,6 +5,7 @@ Shapes are not part of a type: they stand in docstrings and are checked once, at
 CuPy); ``Float`` and ``Ring`` are always NumPy.
 """
 
+from collections.abc import Callable, Iterable
 from typing import Any, NewType
 
 import numpy as np
@@ -15,6 +16,9 @@ from fedsvd.errors import ShapeError
 Float = NDArray[np.float64]
 Ring = NDArray[np.uint64]
 Array = Any
+
+# A function over pieces of work, as ``map`` has it; a runtime may bring one that several threads share.
+Each = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 
 Digest = NewType("Digest", str)
 SessionId = NewType("SessionId", str)

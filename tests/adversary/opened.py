@@ -13,10 +13,8 @@ import pytest
 from fedsvd.protocol.messages import PaddedBatch
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.roles.user import opening
+from fedsvd.roles.user import opening, seeding
 from fedsvd.roles.user.agreement import Group
-from fedsvd.roles.user.requests import Sum
-from fedsvd.roles.user.role import User
 from fedsvd.secagg.words128 import add_into, to_integers
 from fedsvd.testing.federation import Federation
 
@@ -29,6 +27,27 @@ def signed(value: int) -> int:
     return value - MODULUS if value >= MODULUS // 2 else value
 
 
+class _Recorded:
+    """One user's end of the sums, of which the first batches of shares and of totals are recorded."""
+
+    def __init__(self, opened: "Opened", user: int, sums: seeding.SumsOfUser) -> None:
+        self._opened = opened
+        self._user = user
+        self._sums = sums
+        self.padded = sums.padded
+
+    def share(self, planned, batch, payload):
+        if batch == 0 and planned.name != "gram":
+            self._opened.own[self._user, planned.name] = payload
+        return self._sums.share(planned, batch, payload)
+
+    def open(self, planned, batch, *words):
+        total = self._sums.open(planned, batch, *words)
+        if batch == 0:
+            self._opened.received[self._user, planned.name] = np.array(total)
+        return total
+
+
 class Opened:
     """The last session's totals by name, shares of the Gram matrix and units by user, and numbers of other sums."""
 
@@ -37,14 +56,8 @@ class Opened:
         self.slices: dict[int, object] = {}
         self.units: dict[int, object] = {}
         self.own: dict[tuple[int, str], np.ndarray] = {}
-        self.works: dict[int, object] = {}
         self.received: dict[tuple[int, str], np.ndarray] = {}  # totals for one receiver
-        witness, share, ask, advance = Group.witness, opening.share, User._ask, User._advance
-
-        def advanced(role, answer):
-            if isinstance(role._request, Sum):
-                self.received[role.me.index, role._request.name] = np.array(answer)
-            return advance(role, answer)
+        witness, share, sums_of = Group.witness, opening.share, seeding.SumsOfUser
 
         def witnessed(group, name, content):
             if isinstance(content, np.ndarray):
@@ -53,22 +66,17 @@ class Opened:
 
         def shared(work, L_i, F1, common):
             made = share(work, L_i, F1, common)
-            self.slices[work.i + 1], self.units[work.i + 1], self.works[work.i + 1] = made, common, work
+            self.slices[work.i + 1], self.units[work.i + 1] = made, common
             return made
 
-        def asked(role, request):
-            self.works.setdefault(role.me.index, role._work)
-            if isinstance(request, Sum) and request.name != "gram":
-                self.own[role.me.index, request.name] = request.share(0)
-            return ask(role, request)
+        def recorded(keys, *rest):
+            return _Recorded(self, keys.user, sums_of(keys, *rest))
 
         monkeypatch.setattr(Group, "witness", witnessed)
         monkeypatch.setattr(opening, "share", shared)
-        monkeypatch.setattr(User, "_ask", asked)
-        monkeypatch.setattr(User, "_advance", advanced)
+        monkeypatch.setattr(seeding, "SumsOfUser", recorded)
 
     def run(self, tables: Sequence[np.ndarray], task: Task = Task.SVD, seed: int = 1, **study) -> Federation:
-        self.works.clear()
         split = study.pop("split", Split.HORIZONTAL)
         federation = Federation(tables, task, split, insecure_seed=seed.to_bytes(32, "big"), **study)
         federation.run()

@@ -127,7 +127,7 @@ class Liar:
         """The CSP goes along with what it said of a rank: it adds up the sum that users will send for it."""
         plan = self.session.plan
         if isinstance(lie, Solution) and 0 <= lie.rank < plan.N and (needed := null_space_sum(plan, lie.rank)):
-            self.session.machines[CSP]._planned[needed.name] = needed
+            self.session.machines[CSP].expect_sum(needed)
 
 
 def said_by_csp(session):

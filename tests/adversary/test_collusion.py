@@ -26,7 +26,7 @@ M, WIDTHS = 60, (20, 30, 1)
 
 @pytest.fixture
 def colluder(monkeypatch):
-    """What user 1 knows by itself: its own masks, in which P, Q and c are everybody's. Nobody else's are touched."""
+    """What user 1 knows by itself: its own masks, in which P, Q and c are all users'. No other's are touched."""
     truth = Truth(monkeypatch)
     return lambda: truth.masks[1]
 

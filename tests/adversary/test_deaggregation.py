@@ -71,13 +71,13 @@ def test_no_other_message_has_a_column_space_that_depends_on_one_users_mask(X, t
     view, plan = csp_view(outcome), outcome.plan
     assert view.kinds(CSP) <= {KeyOffer, Relay, RowIds, SumShare, Ready, PaddedBatch, Challenge, Finished}
     words = {i: [] for i in (1, 2, 3)}
-    for speaker, message in view.heard[CSP]:
+    for sender, message in view.received[CSP]:
         for array in arrays(message):
             assert array.dtype == np.uint64, f"{type(message).__name__} carries numbers that are not words of the ring"
             if not isinstance(message, RowIds):
-                words[speaker.index].append(array.ravel())
+                words[sender.index].append(array.ravel())
             if isinstance(message, PaddedBatch) and scheme == "mask":
-                assert abs(overlap(array[:, : plan.N], truth.share(outcome, speaker.index))) < 0.2
+                assert abs(overlap(array[:, : plan.N], truth.share(outcome, sender.index))) < 0.2
     for i in (1, 2, 3):
         assert uniform_bytes(np.concatenate(words[i])) > ACCEPTED
 

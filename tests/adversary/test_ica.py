@@ -19,7 +19,7 @@ from fedsvd.lab.attacks.rica import rica
 from fedsvd.lab.attacks.score import as_published, correlations, exact_entries, published_baseline
 from fedsvd.lab.attacks.unmix import Cuts
 from fedsvd.lab.attacks.view import record_tables
-from fedsvd.linalg.windows import Form
+from fedsvd.linalg.windows import MIXING_BLOCK, Form
 from fedsvd.protocol.tasks import Item
 
 B = 100
@@ -80,14 +80,14 @@ def test_a_user_with_u_and_s_alone_rebuilds_most_of_a_partner_of_100_records(rat
 
 @pytest.mark.slow
 def test_p_values_under_mixing_masks_are_uniform_and_far_from_it_under_their_blocks_alone(ratings):
-    """Both sides longer than two blocks of 256. Without what a mixing mask has before them, blocks show in records."""
+    """Both sides longer than two blocks. Without what a mixing mask has before them, blocks show in records."""
     films = np.argsort(-np.count_nonzero(ratings, axis=0), kind="stable")[:600]
     raters = np.argsort(-np.count_nonzero(ratings, axis=1), kind="stable")[:640]
     halves = np.array_split(ratings[np.sort(raters)][:, np.sort(films)], 2)
-    ours = calibrate("ratings", halves, "mask", b=256, repeats=12)
+    ours = calibrate("ratings", halves, "mask", b=MIXING_BLOCK, repeats=12)
     assert set(ours.p) == {"features", "records"}
     assert min(ours.uniform.values()) > ACCEPTED
-    assert min(calibrate("ratings", halves, "blocks", b=256, repeats=12).uniform.values()) < REJECTED_BY_FEW
+    assert min(calibrate("ratings", halves, "blocks", b=MIXING_BLOCK, repeats=12).uniform.values()) < REJECTED_BY_FEW
 
 
 @pytest.mark.slow

@@ -64,12 +64,12 @@ def shapes(federation, party):
     """What a party heard: from whom, what, with fields of which sizes."""
     return [
         (origin, type(message), [len(part) for part in encode(message)])
-        for origin, message in federation.views.heard[party]
+        for origin, message in federation.views.received[party]
     ]
 
 
 def content(federation, party):
-    return b"".join(b"".join(map(bytes, encode(message))) for _, message in federation.views.heard[party])
+    return b"".join(b"".join(map(bytes, encode(message))) for _, message in federation.views.received[party])
 
 
 def test_the_csp_hears_the_same_of_tables_that_have_nothing_in_common(played):

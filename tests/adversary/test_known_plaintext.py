@@ -1,7 +1,7 @@
 """Adversary test 5: a CSP that knows something of the data beforehand.
 
 *Known columns.* Under block masks, who knows the b columns of one window reads P off it by Procrustes, and with P the
-Gram matrix of everybody's data. *A constant column.* A column of ones has the same norm in every row block, which is
+Gram matrix of all parties' data. *A constant column.* A column of ones has the same norm in every row block, which is
 enough to find its image under P (C10). Under haar and mixing masks both attacks are at chance.
 """
 

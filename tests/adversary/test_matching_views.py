@@ -45,15 +45,15 @@ def recorded(name, align, seed=7):
     return run
 
 
-def lengths(view, hearer):
-    """Who said what to this party, with every length; not one number of it."""
+def lengths(view, receiver):
+    """Who sent what to this party, with every length; not one number of it."""
     return sorted(
         (
             who.name,
             type(said).__name__,
             [getattr(v, "shape", len(v) if isinstance(v, bytes) else None) for v in vars(said).values()],
         )
-        for who, said in view.heard[hearer]
+        for who, said in view.received[receiver]
     )
 
 
@@ -62,7 +62,7 @@ def test_the_csps_view_of_a_matching_by_blinded_points_is_a_function_of_the_plan
     """Other ids, none or all of them common: the same messages of the same lengths, and bytes of one law."""
     reference, other = recorded("all common", Align.ECDH), recorded(name, Align.ECDH, 8)
     assert lengths(reference.views, CSP) == lengths(other.views, CSP)
-    assert other.views.kinds(CSP) <= {KeyOffer, Relay, type(other.views.heard[CSP][-1][1])}
+    assert other.views.kinds(CSP) <= {KeyOffer, Relay, type(other.views.received[CSP][-1][1])}
     sealed = b"".join(said.sealed[9:] for _, said in other.views.of(CSP, Relay))
     words = np.frombuffer(sealed[: len(sealed) // 8 * 8], np.uint64)
     assert uniform_bytes(words) > ACCEPTED
@@ -87,7 +87,7 @@ def test_the_csp_has_no_key_to_try_an_id_with():
     """What it hears holds no seed under which the hash of a known id is among the hashes."""
     run = recorded("all common", Align.SERVER)
     heard = {row.tobytes() for _, said in run.views.of(CSP, IdHashes) for row in said.hashed}
-    blobs = [value for _, said in run.views.heard[CSP] for value in vars(said).values() if isinstance(value, bytes)]
+    blobs = [value for _, said in run.views.received[CSP] for value in vars(said).values() if isinstance(value, bytes)]
     keys = {blob[start : start + 32] for blob in blobs for start in range(max(1, len(blob) - 31))}
     for key in (key for key in keys if len(key) == 32):
         for seed in (Seed(key), Seed(key).derive("checks")):
@@ -158,8 +158,8 @@ def test_user_1_finds_none_of_its_own_records_among_the_points_it_compares(monke
     )
     run.run()
     machine = run.machines[user(1)]
-    own = points_of(hashed(np.array(ids), machine._seeds["users"].derive("checks")))
-    once = {row.tobytes() for row in Blinding(machine._own).apply(own)}
+    own = points_of(hashed(np.array(ids), machine.seeds["users"].derive("checks")))
+    once = {row.tobytes() for row in Blinding(machine.inputs.secret.derive("own")).apply(own)}
     assert len(seen) == 2
     for points in seen:
         rows = {row.tobytes() for row in points}
@@ -194,7 +194,7 @@ def test_the_row_check_alone_answers_no_question_about_a_member(right):
     with pytest.raises((RowsDiffer, PeerAborted)):
         run.run()
     assert [said.hashed.shape for _, said in run.views.of(CSP, RowIds)] == [(4,), (4,)]
-    assert run.views.kinds(user(2)) <= {KeyBook, Relayed, type(run.views.heard[user(2)][-1][1])}
+    assert run.views.kinds(user(2)) <= {KeyBook, Relayed, type(run.views.received[user(2)][-1][1])}
     texts = [str(machine.failure) for machine in run.machines.values()]
     assert not any("patient" in text or "1" in text.replace("FSVD-415", "") for text in texts)
 

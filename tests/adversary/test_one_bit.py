@@ -97,13 +97,13 @@ def test_a_user_whose_data_is_below_the_digits_of_the_result_does_not_stop_alone
 def test_a_wrong_part_of_one_user_stops_all_of_them_in_the_same_state(check, monkeypatch):
     from fedsvd.roles.user import right_vectors
 
-    passed = right_vectors._pass
+    passed = right_vectors.second_pass
 
     def spoilt(work, *rest):
         kept, verified, gram, error = passed(work, *rest)
         return kept, verified, gram, error + (1.0 if work.i == 1 else 0.0)
 
-    monkeypatch.setattr(right_vectors, "_pass", spoilt)
+    monkeypatch.setattr(right_vectors, "second_pass", spoilt)
     tables = [np.random.default_rng(i).standard_normal((9, 4)) for i in range(3)]
     session = Federation(tables, Task.SVD, check=check, **ROWS)
     with pytest.raises(FedSVDError) as stopped:
@@ -134,7 +134,7 @@ def claiming(session, null_of):
         rank = null.shape[0] - null.shape[1]
         needed = null_space_sum(session.plan, rank)
         if needed is not None:
-            session.machines[CSP]._planned[needed.name] = needed
+            session.machines[CSP].expect_sum(needed)
         return [replace(said, null_masked=null, rank=rank)]
 
     return altering(Solution, lie)

@@ -196,7 +196,7 @@ def test_dither_relative_to_the_senders_own_share_would_show_the_division(opened
 def _recording(opened, share):
     def shared(work, L_i, F1, common):
         made = share(work, L_i, F1, common)
-        opened.slices[work.i + 1], opened.units[work.i + 1], opened.works[work.i + 1] = made, common, work
+        opened.slices[work.i + 1], opened.units[work.i + 1] = made, common
         return made
 
     return shared
@@ -264,7 +264,7 @@ def test_eight_sessions_of_one_study_do_not_narrow_the_largest_singular_value(op
 
 def csp_of(federation):
     """The CSP's view, as the lab's attacks take it."""
-    return CspView(federation.plan, Views({CSP: federation.views.heard[CSP]}))
+    return CspView(federation.plan, Views({CSP: federation.views.received[CSP]}))
 
 
 def test_integrality_of_small_tables_is_read_from_ratios_and_this_is_stated(opened):
@@ -325,13 +325,13 @@ def spectra_from_check(opened, seed):
     m, r = 6, 3
     tables = [rng.standard_normal((12, m)) * rng.uniform(0.2, 3.0, m) for _ in range(3)]
     federation = opened.run(tables, Task.PCA, seed=seed + 1, components=r)
-    work = opened.works[1]
+    checks = federation.machines[federation.plan.users[0]].seeds["users"].derive("checks")
     U = federation.released[federation.plan.users[0]].U
     joint = np.concatenate(tables)
     centred = joint - joint.mean(axis=0)
     G = centred.T @ centred
     true = np.einsum("ij,ij->j", U, G @ U)
-    g = Keystream(work.checks.derive("g", "gram")).normal((federation.plan.planned_rank, EIGEN_VECTORS))
+    g = Keystream(checks.derive("g", "gram")).normal((federation.plan.planned_rank, EIGEN_VECTORS))
     total = to_numbers(opened.totals["eigen 0"], 70)[:-1].reshape(m, EIGEN_VECTORS)
     return np.mean(U.T @ total / g, axis=1), np.mean(U.T @ (G @ U @ g) / g, axis=1), true
 

@@ -80,18 +80,18 @@ def test_one_random_state_gives_one_run_so_it_is_for_tests_alone():
 def replayed(outcome, upto):
     """A fresh CSP of the same plan that has heard the recorded messages up to the first of this kind, it included."""
     csp = ServiceProvider(outcome.plan, choose_store)
-    for speaker, message in outcome.views.heard[CSP]:
-        csp.receive(speaker, message)
+    for sender, message in outcome.views.received[CSP]:
+        csp.receive(sender, message)
         if isinstance(message, upto):
-            return csp, speaker, message
+            return csp, sender, message
     raise AssertionError(f"no {upto.__name__} was heard")
 
 
 @pytest.mark.parametrize("kind", [SumShare, PaddedBatch])
 def test_a_share_that_comes_twice_ends_the_session(kind):
     outcome = watched(np.split(TABLE, [10, 25]), task=Task.PCA, split=Split.HORIZONTAL, components=4)
-    csp, speaker, message = replayed(outcome, kind)
-    (abort,) = csp.receive(speaker, message)
+    csp, sender, message = replayed(outcome, kind)
+    (abort,) = csp.receive(sender, message)
     assert isinstance(abort, Abort)
     assert isinstance(abort.error, RepeatedShare)
     assert csp.over
@@ -100,8 +100,8 @@ def test_a_share_that_comes_twice_ends_the_session(kind):
 def test_a_share_of_another_session_ends_the_session():
     outcome, other = (watched(columns(TABLE, WIDTHS), scheme="mask", random_state=state) for state in (1, 2))
     csp = ServiceProvider(outcome.plan, choose_store)
-    speaker, message = other.views.heard[CSP][0]
-    (abort,) = csp.receive(speaker, message)
+    sender, message = other.views.received[CSP][0]
+    (abort,) = csp.receive(sender, message)
     assert isinstance(abort.error, PlanMismatch)
 
 
@@ -120,7 +120,7 @@ def test_a_user_never_pads_one_batch_twice():
     assert len(sent) == 1
 
 
-def test_a_pad_is_spent_once_whoever_asks():
+def test_a_pad_is_spent_once_whichever_role_asks():
     once = PadsOnce()
     once.claim("pair", "upload", 0)
     with pytest.raises(LocalProtocolError):

@@ -5,6 +5,7 @@ has results or has uploaded anything.
 """
 
 from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic, sleep
 
 import numpy as np
@@ -14,14 +15,14 @@ from tests.e2e.federations import federation_of
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.protocol.keys import spelt_prekey
-from fedsvd.protocol.messages import PaddedBatch, Relayed, SumShare
-from fedsvd.protocol.parties import user
+from fedsvd.protocol.messages import PaddedBatch, Relay, Relayed, SumShare
+from fedsvd.protocol.parties import TA, user
 from fedsvd.randomness.seed import Seed
 from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
+from fedsvd.service import api
 from fedsvd.service import csp as csp_node
-from fedsvd.service.api import About, Enlist, Submit
 from fedsvd.service.csp import CspNode
 from fedsvd.service.enlist import ticket_of
 from fedsvd.service.records import EnlistedFacts, JobState
@@ -58,7 +59,7 @@ def running(roles, kind=CspNode, members=MEMBERS):
 
 
 def submit(csp):
-    return csp._submit("researcher/res", Submit(file=FILE)).id
+    return csp.handle(api.SUBMIT, "researcher/res", api.Submit(file=FILE)).id
 
 
 def ended(csp, id):
@@ -103,14 +104,14 @@ def with_prekey(asked, prekey):
 class Swapping(CspNode):
     """Puts a prekey of its own in the place of party b's, under whose signature it can."""
 
-    def _enlist(self, caller, asked):
-        if caller == "party/b":
+    def handle(self, verb, caller, asked):
+        if verb is api.ENLIST and caller == "party/b":
             own = spelt_prekey(AgreementKey(EVE), user(2), ticket_of(asked.id, asked.attempt), SigningKey(EVE))
             asked = with_prekey(asked, own)
-        return super()._enlist(caller, asked)
+        return super().handle(verb, caller, asked)
 
 
-def test_a_swapped_prekey_gets_no_letter(roles, kits, heard):
+def test_a_swapped_prekey_gets_no_sealed_message(roles, kits, heard):
     with running(roles, Swapping) as csp:
         job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-416")
@@ -122,41 +123,41 @@ class Stale(CspNode):
 
     first: str | None = None
 
-    def _enlist(self, caller, asked):
-        if caller == "party/b":
+    def handle(self, verb, caller, asked):
+        if verb is api.ENLIST and caller == "party/b":
             if self.first is None:
                 self.first = asked.facts.prekey
                 asked = with_prekey(asked, "")  # which ends the first attempt
             else:
                 asked = with_prekey(asked, self.first)
-        return super()._enlist(caller, asked)
+        return super().handle(verb, caller, asked)
 
 
-def test_a_prekey_of_an_earlier_attempt_gets_no_letter(roles, kits):
+def test_a_prekey_of_an_earlier_attempt_gets_no_sealed_message(roles, kits):
     with running(roles, Stale) as csp:
         id = submit(csp)
         ended(csp, id)
-        csp._resume("researcher/res", About(id=id))
+        csp.handle(api.RESUME, "researcher/res", api.About(id=id))
         job = ended(csp, id)
         assert job.attempt == 2
     expect_nothing_gained(kits, job, "FSVD-416")
 
 
 class Hoarding(Listening):
-    """Delivers to every user the letter that the authority left for it in the first session of this CSP."""
+    """Delivers to every user the sealed message that the authority left for it in the first session of this CSP."""
 
     kept: dict
 
-    def _keys_gathered(self):
-        first = self.kept.setdefault("session", self.plan.session)
-        if self.plan.session == first:
-            self.kept.update(self._deposited)
-        else:
-            self._deposited = {party: self.kept[party] for party in self._deposited}
-        return super()._keys_gathered()
+    def receive(self, sender, message):
+        if sender == TA and isinstance(message, Relay):
+            if self.plan.session == self.kept.setdefault("session", self.plan.session):
+                self.kept[message.to] = message.sealed
+            else:
+                message = replace(message, sealed=self.kept[message.to])
+        return super().receive(sender, message)
 
 
-def test_letters_of_another_job_do_not_open(roles, kits, monkeypatch):
+def test_sealed_messages_of_another_job_do_not_open(roles, kits, monkeypatch):
     """The first job is one that never comes to an upload: the parties of the second job are those of the first."""
     kept = {}
     monkeypatch.setattr(Hoarding, "kept", kept, raising=False)
@@ -168,12 +169,12 @@ def test_letters_of_another_job_do_not_open(roles, kits, monkeypatch):
             key = AgreementKey(Seed(bytes([number]) * 32))
             prekey = spelt_prekey(key, user(number), ticket_of(id, 1), site.kit.signing_key)
             facts = site.facts().also(EnlistedFacts(rows=60, columns=4, prekey=prekey))
-            csp._enlist(name, Enlist(id=id, attempt=1, facts=facts))
+            csp.handle(api.ENLIST, name, api.Enlist(id=id, attempt=1, facts=facts))
         deadline = monotonic() + GENEROUS
         while len(kept) < 3:
             assert monotonic() < deadline
             sleep(0.02)
-        csp._stop("researcher/res", About(id=id))
+        csp.handle(api.STOP, "researcher/res", api.About(id=id))
         with roles.member_nodes("party/a", "party/b"):
             job = ended(csp, submit(csp))
     expect_nothing_gained(kits, job, "FSVD-416")
@@ -183,11 +184,11 @@ def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(roles,
     """Its offer is signed for the plan it saw; users take no other's."""
 
     class TwoFaced(CspNode):
-        def _job(self, caller, asked):
-            record = super()._job(caller, asked)
-            if caller == "authority/ta" and record.plan:
-                return record.changed(plan=record.plan.model_copy(update={"certain_bound": True}))
-            return record
+        def handle(self, verb, caller, asked):
+            answer = super().handle(verb, caller, asked)
+            if verb is api.JOB and caller == "authority/ta" and answer.plan:
+                return answer.changed(plan=answer.plan.model_copy(update={"certain_bound": True}))
+            return answer
 
     with running(roles, TwoFaced) as csp:
         job = ended(csp, submit(csp))
@@ -197,12 +198,13 @@ def test_an_authority_that_is_shown_another_plan_does_not_serve_the_users(roles,
 class Inventive(CspNode):
     """Writes into its record that party b enlisted, with what b said of itself for another job."""
 
-    def _submit(self, caller, asked):
-        record = super()._submit(caller, asked)
-        site = Site.at(self.kit_of_b)
-        facts = site.facts().also(EnlistedFacts(rows=60, columns=4, label=False, features=""))
-        self.jobs.enlist(record.id, "party/b", 1, facts)
-        return record
+    def handle(self, verb, caller, asked):
+        answer = super().handle(verb, caller, asked)
+        if verb is api.SUBMIT:
+            site = Site.at(self.kit_of_b)
+            facts = site.facts().also(EnlistedFacts(rows=60, columns=4, label=False, features=""))
+            self.jobs.enlist(answer.id, "party/b", 1, facts)
+        return answer
 
 
 def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_says_so(roles, kits, monkeypatch):
@@ -218,7 +220,7 @@ def test_a_party_whose_owner_did_not_approve_does_not_come_though_the_record_say
         job = csp.jobs.get(id)
         assert "party/b" not in job.finished
         assert not (Site.at(kits["party/b"]).state / "checkpoints").exists()
-        csp._stop("researcher/res", About(id=id))
+        csp.handle(api.STOP, "researcher/res", api.About(id=id))
 
 
 def test_honest_roles_finish_the_same_study(roles, kits, heard):

@@ -9,7 +9,8 @@ from fedsvd.lab.attacks.view import record
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.protocol.tasks import Task
 from fedsvd.service.enlist import open_data
-from fedsvd.studies.job_file import study_of, submitted_job
+from fedsvd.studies.job_file import study_of
+from fedsvd.studies.submitted import submitted_job
 
 ROWS, NAMES = 60, ["age", "dose", "weight"]
 
@@ -39,7 +40,7 @@ def seen_outside(folder, name, task, constant):
     own = open_data(job, "a", folder / f"{name}.csv", folder, {"Gewicht": "weight"})
     partner = open_data(job, "b", folder / "other.csv", folder)
     recorded = record(study_of(job), [own.data, partner.data], 5)
-    heard = tuple(said for party in (CSP, user(2)) for _, said in recorded.views.heard[party])
+    heard = tuple(said for party in (CSP, user(2)) for _, said in recorded.views.received[party])
     return own.facts, recorded.plan, heard
 
 

@@ -94,7 +94,7 @@ def test_no_secret_shows_in_any_repr_report_or_log_of_a_run(name, seeds, caplog)
         outcome = watched(parts, task, random_state=None, labels=labels, ids=ids, memory=1 << 20, **study)
     texts = [repr(outcome), str(outcome), repr(outcome.plan), repr(outcome.views), caplog.text]
     texts += [repr(outcome.certificate), json.dumps(outcome.certificate.record()), repr(outcome.parties)]
-    texts += [f"{who} {said!r} {said}" for heard in outcome.views.heard.values() for who, said in heard]
+    texts += [f"{who} {said!r} {said}" for heard in outcome.views.received.values() for who, said in heard]
     assert len(seeds) > 20
     # The session's id is the head of a derived seed, and public: it is never a whole one.
     expect_silence(texts, seeds)
@@ -131,7 +131,7 @@ def test_the_watch_would_notice(seeds):
 
 
 def failing(**study):
-    """Sessions that end badly, each in its own way, with the texts that everybody is told."""
+    """Sessions that end badly, each in its own way, with the texts that all parties are sent."""
     X = table()
     return assemble(
         Study(Task.SVD, Split.VERTICAL, **study),
@@ -141,12 +141,12 @@ def failing(**study):
 
 
 def told(session, error=FedSVDError):
-    """All that is said aloud when this session fails: the error, and what each party hears of it."""
+    """All that is shown when this session fails: the error, and what each party is sent of it."""
     simulation = Simulation(session.machines, Hub(), record=True)
     with pytest.raises(error) as failure:
         simulation.run()
     views = simulation.so_far.views
-    said = [message for party in views.heard for _, message in views.of(party, Aborted)]
+    said = [message for party in views.received for _, message in views.of(party, Aborted)]
     texts = [str(failure.value), repr(failure.value)]
     texts += [f"{message!r} {message.code} {message.stage}" for message in said]
     texts += [str(machine.failure) for machine in session.machines if machine.failure is not None]
@@ -182,7 +182,7 @@ def test_a_fault_in_one_partys_data_tells_the_others_its_code_and_nothing_of_its
 
     victim = next(machine for machine in session.machines if machine.me == user(2))
     assert isinstance(victim, User)
-    object.__setattr__(victim._inputs, "source", Broken())
+    object.__setattr__(victim.inputs, "source", Broken())
     texts, said = told(session)
     assert NAMED in texts[0]  # the owner's own error does say it
     assert said
@@ -248,11 +248,11 @@ def test_the_csp_and_the_users_hear_no_seed_in_the_clear(seeds):
     """Every byte string and every word of every view, against every seed of the run."""
     outcome = watched(columns(table(), WIDTHS), random_state=None, trust="authority")
     public = committed(outcome)
-    for party, heard in outcome.views.heard.items():
+    for party, heard in outcome.views.received.items():
         for _, message in heard:
             blob = b"".join(value for value in flat(vars(message).values()))
             assert not any(secret in blob for secret in seeds if secret not in public), (party, message)
-    assert CSP in outcome.views.heard
+    assert CSP in outcome.views.received
 
 
 def committed(outcome):

@@ -17,7 +17,7 @@ from fedsvd.linalg.windows import Form
 from fedsvd.protocol.messages import PaddedBatch
 from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.tasks import Mode
-from fedsvd.secagg import dither
+from fedsvd.secagg import dither, fixed_point
 from fedsvd.studies import planning
 
 B, TILES = 10, (6, 12)
@@ -142,6 +142,6 @@ def test_the_last_bits_of_the_sum_do_not_tell_how_the_data_is_divided(divisions,
 
 def test_unfilled_they_would(divisions, monkeypatch):
     """A float64 ends in zeros where the word goes on; a sum that does says that both users' terms are large."""
-    monkeypatch.setattr(dither, "fill", lambda payload, least, stream: payload)
+    monkeypatch.setattr(dither, "encode_filled", lambda Y, f, least, stream, out: fixed_point.encode(Y, f, out=out))
     for way in divisions:
         assert last_bits(watched(columns(divisions[way], (N // 2, N // 2)), scheme="mask")) < IMPOSSIBLE

@@ -38,13 +38,13 @@ def test_every_stated_leak_of_this_folder_stands_on_the_page():
 
 def test_every_attack_that_the_page_names_is_a_function_of_the_lab():
     attacks = TESTS.parent / "src" / "fedsvd" / "lab" / "attacks"
-    rooms = {path.stem: path.read_text(encoding="utf-8") for path in attacks.glob("*.py") if path.stem != "__init__"}
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in attacks.glob("*.py") if path.stem != "__init__"}
     named = re.findall(r"`(\w+)\.(\w+)`", PAGE.read_text(encoding="utf-8"))
-    ours = {(room, name) for room, name in named if room in rooms}
+    ours = {(module, name) for module, name in named if module in modules}
     assert len(ours) > 18
-    assert [pair for pair in ours if f"def {pair[1]}(" not in rooms[pair[0]]] == []
+    assert [pair for pair in ours if f"def {pair[1]}(" not in modules[pair[0]]] == []
     silent = {"view", "unmix", "score", "calibration", "ica_table"}  # no attacks: readers, tools, scores, tables
-    assert {room for room, _ in ours} >= set(rooms) - silent
+    assert {module for module, _ in ours} >= set(modules) - silent
 
 
 def test_every_message_between_parties_has_its_line_in_the_map_and_every_line_its_test():

@@ -50,7 +50,7 @@ def shapes(view):
             type(said).__name__,
             [getattr(v, "shape", len(v) if isinstance(v, bytes) else None) for v in vars(said).values()],
         )
-        for who, said in view.heard[CSP]
+        for who, said in view.received[CSP]
     )
 
 
@@ -65,7 +65,9 @@ def test_the_csps_view_of_mode_a_is_a_function_of_the_plan(name):
     reference, other = csp_view(opened_by_users("normal", 1)), csp_view(opened_by_users(name, 2))
     assert PaddedBatch not in other.kinds(CSP)
     assert shapes(reference) == shapes(other)
-    words = [np.concatenate([a.ravel() for _, m in view.heard[CSP] for a in arrays(m)]) for view in (reference, other)]
+    words = [
+        np.concatenate([a.ravel() for _, m in view.received[CSP] for a in arrays(m)]) for view in (reference, other)
+    ]
     assert all(uniform_bytes(own) > ACCEPTED for own in words)
     low, high = ([(own & np.uint64(2**32 - 1)).astype(float), (own >> np.uint64(32)).astype(float)] for own in words)
     assert min(same_law(*pair) for pair in zip(low, high, strict=True)) > ACCEPTED
@@ -90,7 +92,7 @@ def test_that_all_data_is_zero_is_what_the_csp_does_see_in_mode_b():
     """There it opens the sum: nothing is uploaded then, so the session is shorter; and this is all."""
     zero = csp_view(watched(TABLES["zero"], mode=Mode.B, random_state=3, components=2, **H))
     reference = csp_view(watched(TABLES["normal"], mode=Mode.B, random_state=1, components=2, **H))
-    assert len(zero.heard[CSP]) < len(reference.heard[CSP])
+    assert len(zero.received[CSP]) < len(reference.received[CSP])
     assert {str(line) for line in shapes(zero)} <= {str(line) for line in shapes(reference)}
 
 
@@ -207,8 +209,8 @@ def test_authority_and_csp_together_neither_open_nor_forge_a_users_only_sum():
     """All that the TA has: its secret and whatever is derived for the masks. All that the CSP has: every message."""
     federation = dealt_by_ta()
     ta = federation.machines[TA]
-    users = federation.machines[user(1)]._seeds["users"]
-    held = [ta._seed, ta._mask]
+    users = federation.machines[user(1)].seeds["users"]
+    held = [ta.seed, ta.right_seed]
     guesses = [
         seed.derive(*path) for seed in held for path in ((), ("users",), ("sums",), ("users", "sums")) if path
     ] + held
@@ -231,7 +233,7 @@ def test_authority_and_csp_together_neither_open_nor_forge_a_users_only_sum():
 def test_with_the_users_seed_they_would_forge_every_one_of_them():
     """The test above can fail: this is what a TA that dealt one seed for everything could do with the CSP."""
     federation = dealt_by_ta()
-    true = SumSeeds.of_users(federation.machines[user(1)]._seeds["users"].derive("sums"))
+    true = SumSeeds.of_users(federation.machines[user(1)].seeds["users"].derive("sums"))
     by_name = {planned.name: planned for planned in planned_sums(federation.plan)}
     passed = 0
     for _, reply in federation.views.of(user(1), SumReply):
@@ -249,8 +251,8 @@ def test_with_the_users_seed_they_would_forge_every_one_of_them():
 
 def test_the_message_of_the_authority_holds_no_seed_of_the_users():
     federation = dealt_by_ta()
-    dealt = {name: seed.reveal() for name, seed in federation.machines[user(2)]._seeds.items()}
+    dealt = {name: seed.reveal() for name, seed in federation.machines[user(2)].seeds.items()}
     assert set(dealt) == {"users", "masks"}
-    assert dealt["masks"] == federation.machines[TA]._seed.reveal()
+    assert dealt["masks"] == federation.machines[TA].seed.reveal()
     assert dealt["users"] != dealt["masks"]
-    assert federation.machines[TA]._content(user(2)) == dealt["masks"]
+    assert federation.machines[TA].content(user(2)) == dealt["masks"]

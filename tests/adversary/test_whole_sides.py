@@ -16,7 +16,7 @@ from tests.unit.lab.ratings import ratings as ratings_of
 from fedsvd.lab.attacks.alternating import WholeNumbers, alternate, refined
 from fedsvd.lab.attacks.joint_diagonal import jointly_diagonal
 from fedsvd.lab.attacks.unmix import Cuts
-from fedsvd.linalg.windows import Form, block_sizes
+from fedsvd.linalg.windows import MIXING_BLOCK, Form, block_sizes
 from fedsvd.protocol.tasks import Scheme, Split, Task
 from fedsvd.roles.user.masking import Masks
 from fedsvd.studies.planning import plan_study
@@ -191,7 +191,7 @@ def columns_of(kind, rng):
 def block_grams(Z):
     """Entries of the Gram matrices of the last round's blocks: those on the diagonal, and the others."""
     upper = np.triu_indices(5, 1)
-    grams = [part.T @ part for part in np.split(Z, np.cumsum(block_sizes(M, 256))[:-1])]
+    grams = [part.T @ part for part in np.split(Z, np.cumsum(block_sizes(M, MIXING_BLOCK))[:-1])]
     return np.ravel([np.diag(gram) for gram in grams]), np.ravel([gram[upper] for gram in grams])
 
 

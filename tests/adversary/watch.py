@@ -58,15 +58,15 @@ def seen_by_user(outcome: Outcome, index: int, X_own: Float) -> UserView:
 
 
 def csp_view(outcome: Outcome) -> Views:
-    """The CSP's view alone; asking it for anybody else's finds nothing."""
+    """The CSP's view alone; asking it for another party's finds nothing."""
     assert outcome.views is not None
-    return Views({CSP: outcome.views.heard[CSP]})
+    return Views({CSP: outcome.views.received[CSP]})
 
 
 def view_of(outcome: Outcome, party: Any) -> Views:
     """One party's view alone."""
     assert outcome.views is not None
-    return Views({party: outcome.views.heard[party]})
+    return Views({party: outcome.views.received[party]})
 
 
 def payloads(view: Views) -> list[Ring]:

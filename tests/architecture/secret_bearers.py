@@ -1,6 +1,6 @@
 """Every class that holds a secret, and how to make one that holds the canary.
 
-The one place to extend: a class that is new in one of ``ROOMS`` stands here either in ``BEARERS`` or in
+The one place to extend: a class that is new in one of ``PACKAGES`` stands here either in ``BEARERS`` or in
 ``HARMLESS``, or the test fails. Classes of other packages may be added when they carry secrets.
 """
 
@@ -21,7 +21,7 @@ from fedsvd.sealing.sign import SigningKey
 from fedsvd.secagg.keys import PadKeys
 from fedsvd.secagg.tagged import SumSeeds
 
-ROOMS = ("randomness", "sealing", "secagg", "masks")
+PACKAGES = ("randomness", "sealing", "secagg", "masks")
 CANARY = b"the canary dies when it is shown"
 NUMBERS = 3  # small enough that NumPy would print every entry
 

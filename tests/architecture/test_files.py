@@ -45,7 +45,7 @@ def our_files(folder: Path):
 
 
 def machine_paths(root: Path) -> re.Pattern[bytes]:
-    """Finds the folder of the clone, and the folder above it unless that could be anybody's."""
+    """Finds the folder of the clone, and the folder above it unless that could be anyone's."""
     places = [str(root)]
     if str(root.parent) not in ALLS_FOLDERS:
         places.append(str(root.parent) + os.sep)
@@ -87,11 +87,11 @@ def test_no_file_names_the_machine_it_was_written_on():
 @pytest.mark.parametrize(
     ("clone", "text", "found"),
     [
-        ("/desk/7/fedsvd", b"see /desk/7/fedsvd/src", True),
-        ("/desk/7/fedsvd", b"see /desk/7/data", True),
-        ("/desk/7/fedsvd", b"cd '/desk/7/fedsvd'", True),
-        ("/desk/7/fedsvd", b"other/desk/7/", False),
-        ("/desk/7/fedsvd", b"/desk/8/", False),
+        ("/work/7/fedsvd", b"see /work/7/fedsvd/src", True),
+        ("/work/7/fedsvd", b"see /work/7/data", True),
+        ("/work/7/fedsvd", b"cd '/work/7/fedsvd'", True),
+        ("/work/7/fedsvd", b"other/work/7/", False),
+        ("/work/7/fedsvd", b"/work/8/", False),
         ("/tmp/fedsvd", b"a file in /tmp/", False),
         ("/tmp/fedsvd", b"a file in /tmp/fedsvd/", True),
     ],

@@ -66,7 +66,7 @@ def test_an_obedient_codebase_has_no_violations(tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "expected"),
     [
-        # Floors.
+        # Layers.
         ("attic/boxes.py", "", "is in no layer"),
         ("attic.py", "", "is in no layer"),
         ("linalg/backend.py", "from fedsvd.masks import left", NOT_LOWER),

@@ -12,7 +12,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.secagg.sums import SumKind
 
-from .secret_bearers import BEARERS, CANARY, HARMLESS, ROOMS
+from .secret_bearers import BEARERS, CANARY, HARMLESS, PACKAGES
 
 PACKAGE = Path(__file__).parents[2] / "src" / "fedsvd"
 # What secrets look like when an array, bytes or a key prints itself, whatever was derived from the canary.
@@ -41,7 +41,7 @@ def classes() -> set[str]:
     """Names of the classes in the packages that handle secrets."""
     return {
         node.name
-        for package in ROOMS
+        for package in PACKAGES
         for path in (PACKAGE / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)

@@ -1,7 +1,8 @@
-"""Plain technical English: words that mean something only in this codebase stand in no source file and on no page.
+"""Plain technical English: words that mean something only in this codebase stand in no file and on no page.
 
-Prose and identifiers are both read: ``make_room`` and ``_TheDoor`` are found like ``room`` and ``door``. What replaces
-them is in CONTRIBUTING.md. The second half is about citations: a page, a section or a file that is cited must exist.
+Prose and identifiers are both read, of sources, templates, tests and benchmarks: ``make_room`` and ``_TheDoor`` are
+found like ``room`` and ``door``. What replaces them is in CONTRIBUTING.md. The second half is about citations: a page,
+a section or a file that is cited must exist.
 """
 
 import re
@@ -12,8 +13,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "fedsvd").rglob("*.py"))
+TEMPLATES = [path for kind in ("html", "js", "css") for path in sorted((ROOT / "src" / "fedsvd").rglob(f"*.{kind}"))]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *(ROOT / f"{n}.md" for n in ("README", "CONTRIBUTING", "SECURITY"))]
-CITING = [*SOURCES, *PAGES, *(path for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__))]
+TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if path != Path(__file__)]
+OTHERS = [path for folder in ("benchmarks", "examples") for path in sorted((ROOT / folder).rglob("*.py"))]
+CITING = [*SOURCES, *PAGES, *TESTS]
+READ = [*SOURCES, *TEMPLATES, *PAGES, *TESTS, *OTHERS]
 
 WORDS = (
     *(
@@ -35,6 +40,10 @@ WORDS = (
         "foretell",
         "foretells",
         "foretold",
+        "hearer",
+        "hearers",
+        "speaker",
+        "speakers",
         "whoever",
         "somebody",
         "everybody",
@@ -112,9 +121,14 @@ def test_a_citation_of_a_page_that_is_not_here_is_found():
     assert cited_in_vain(text) == ["docs/nowhere.md", "02-protocol", "specification, 5.2.4"]
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *PAGES], ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("path", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_word_has_a_meaning_of_its_own_here(path):
     assert not banned(path)
+
+
+def test_templates_and_tests_are_read():
+    assert {path.suffix for path in TEMPLATES} == {".html", ".js", ".css"}
+    assert len(TESTS) > 300
 
 
 def test_every_exception_is_needed():

@@ -1,4 +1,4 @@
-"""Every transport of the house keeps the laws of its interface; a metered one counts besides, and alters nothing."""
+"""Every transport keeps the laws of its interface; a metered one counts besides, and alters nothing."""
 
 from collections.abc import Sequence
 

@@ -1,20 +1,15 @@
 """Every public name has a docstring with an example that runs, in the folder it speaks of."""
 
 import doctest
-import threading
 import warnings
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from tests.e2e.federations import federation_of
 from typer.testing import CliRunner
 
 import fedsvd
 from fedsvd.cli.main import cli
-from fedsvd.identity.names import KitRole
-from fedsvd.identity.temporary import temporary_federation
-from fedsvd.service.serve import serve
-from fedsvd.service.site import Site
 
 HOSPITALS = ("hospital-a", "hospital-b", "hospital-c")
 NAMES = [name for name in fedsvd.__all__ if name != "__version__"]
@@ -33,28 +28,12 @@ def folder(tmp_path_factory):
     (root / "job.toml").write_text("\n".join(lines))
     out = str(root / "results" / "three-hospitals")
     assert CliRunner().invoke(cli, ["run", str(root / "job.toml"), "--out", out, "-q"]).exit_code == 0
-    kits = temporary_federation(root / "kits", HOSPITALS, researcher="researcher", now=datetime.now(UTC))
-    stop, reached, ready = threading.Event(), [], threading.Event()
-
-    def heard(started):
-        reached.append(started)
-        ready.set()
-
-    thread = threading.Thread(
-        target=serve,
-        args=(Site.at(kits["csp/csp"]), KitRole.CSP, stop, heard),
-        kwargs={"listen": "127.0.0.1:0"},
-        daemon=True,
-    )
-    thread.start()
-    assert ready.wait(60)
-    researcher = kits["researcher/researcher"]
-    address = f"127.0.0.1:{reached[0].port}"
-    (researcher / "site.toml").write_text(f'[csp]\naddress = "{address}"\n')
-    researcher.rename(root / "researcher")
-    yield root
-    stop.set()
-    thread.join(60)
+    with federation_of(root, HOSPITALS, how="threads") as federation:
+        federation.start("csp/csp")
+        researcher = federation.kits["researcher/res"]
+        (researcher / "site.toml").write_text(f'[csp]\naddress = "{federation.csp}"\n')
+        researcher.rename(root / "researcher")
+        yield root
 
 
 @pytest.mark.parametrize("name", NAMES)

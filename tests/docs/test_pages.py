@@ -10,7 +10,7 @@ from tests.docs.snippets import DOCS, ROOT
 
 from fedsvd import errors
 from fedsvd.studies.job_file import job_from, schema
-from fedsvd.testing.figures import FIGURE, said, sequence
+from fedsvd.testing.figures import FIGURE, messages_sent, sequence
 
 ERRORS = DOCS / "errors"
 CODES = {
@@ -50,9 +50,11 @@ def test_an_error_page_has_a_cause_and_what_to_do(code):
 
 def test_the_figure_of_messages_is_that_of_the_tables():
     assert (ROOT / FIGURE).read_text(encoding="utf-8") == sequence(), "run `python -m fedsvd.testing.figures`"
-    assert ("PaddedBatch", "user", "csp") in said()
-    assert ("Factors", "csp", "user") in said()
-    assert not [name for name, speaker, hearer in said() if "csp" not in (speaker, hearer)]  # all links end there
+    assert ("PaddedBatch", "user", "csp") in messages_sent()
+    assert ("Factors", "csp", "user") in messages_sent()
+    assert not [
+        name for name, sender, receiver in messages_sent() if "csp" not in (sender, receiver)
+    ]  # all links end there
 
 
 def test_the_schema_of_job_files_takes_what_the_program_takes():

@@ -11,6 +11,10 @@ import threading
 from time import monotonic, sleep
 
 GENEROUS = 180.0  # seconds after which a test that hangs fails; no test that passes comes near
+# A build may start its processes with SIGINT ignored, and children inherit that. A signal that is handled here is for
+# them to handle, too; setting it between fork and exec would run Python in the fork of a process with gRPC's threads.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}
 
 
@@ -36,11 +40,6 @@ def command(*words, cwd=None, **environment):
     )
 
 
-def heed_interrupts():
-    """In a child: SIGINT is not ignored, though a build may start its processes so."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Process:
     """A command that goes on; what it says is kept."""
 
@@ -53,7 +52,6 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=heed_interrupts,
         )
         self.out, self.err = [], []
         self._readers = [

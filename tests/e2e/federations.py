@@ -6,12 +6,13 @@ gives it a process that has a fault. A test that looks into a role, or puts anot
 """
 
 import json
+import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from fedsvd.policy.policy_file import spelt_policy
 from fedsvd.policy.rules import Policy
 from fedsvd.service.client import Connection, CspClient
 from fedsvd.service.csp import CspNode
+from fedsvd.service.member import Member
 from fedsvd.service.member_node import MemberNode
 from fedsvd.service.serve import serve
 from fedsvd.service.site import Site
@@ -37,9 +39,15 @@ PARTIES = ("a", "b", "c")
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """A port at which nothing listens, below those that the system gives to outgoing connections.
+
+    A CSP that is stopped and started again must find its port free, whatever other tests dial meanwhile.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
 
 
 def joint_table(rows=360):
@@ -80,7 +88,7 @@ class Federation:
         kind = name.partition("/")[0]
         words = [kind, "start", "--kit", self.kits[name], "--format", "json", "--patience", self.patience]
         if kind == "csp":
-            words += ["--address", self.csp or "127.0.0.1:0"]
+            words += ["--address", self._listening()]
         else:
             words += ["--csp", self._dialled(name), *(["--yes"] if kind == "party" else [])]
         process = self.processes[name] = Process(*words)
@@ -109,8 +117,11 @@ class Federation:
     def _addresses(self, name):
         if name != "csp/csp":
             return {"csp": self._dialled(name)}
+        return {"listen": self._listening()}
+
+    def _listening(self):
         self.csp = self.csp or f"127.0.0.1:{free_port()}"
-        return {"listen": self.csp}
+        return self.csp
 
     def start_with_fault(self, name, fault, before=()):
         """Serve a role in a process that has this fault; what it prints is in its log."""
@@ -178,7 +189,7 @@ class Federation:
             for name in names:
                 site = owner.at(self.kits[name], True)
                 dialling = site.dialling(self._dialled(name), self.patience)
-                node = MemberNode(name, dialling, site.kit.signing_key, site.facts(), site, site.state)
+                node = MemberNode(Member.of(site, dialling))
                 thread = threading.Thread(target=node.run, daemon=True)
                 thread.start()
                 stack.callback(thread.join, GENEROUS)

@@ -4,6 +4,7 @@ import threading
 
 from tests.e2e.commands import GENEROUS
 
+from fedsvd.service import api
 from fedsvd.service.csp import CspNode
 
 
@@ -14,13 +15,18 @@ class HeldCsp(CspNode):
         self.hold, self.gate, self.told = None, threading.Event(), []
         super().__init__(*how, **more)
 
-    def _report(self, caller, asked):
-        answer = super()._report(caller, asked)
+    def handle(self, verb, caller, asked):
+        answer = super().handle(verb, caller, asked)
+        if verb is api.REPORT:
+            self.reported(caller, asked)
+        return answer
+
+    def reported(self, caller, asked):
+        """A member has said at which stage it is, and waits for the answer."""
         progress = asked.progress
         self.told.append((self.jobs.get(asked.id).attempt, caller, progress.stage, progress.total or None))
         if self.hold == (caller, progress.stage):
             self.gate.wait(GENEROUS)
-        return answer
 
     def hold_at(self, caller, stage):
         self.hold = caller, stage

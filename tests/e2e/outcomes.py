@@ -80,7 +80,7 @@ def begun(client, id, who):
 
 
 def broken_everywhere(federation, client, id):
-    """The codes by who, once everybody who took part in the session has said how it ended."""
+    """The codes by who, once every party that took part in the session has said how it ended."""
 
     def over(record):
         session = record.plan and record.plan.session

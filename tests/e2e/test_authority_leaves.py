@@ -66,7 +66,7 @@ def test_a_study_is_done_by_parties_that_start_when_the_authority_is_gone(tmp_pa
 
 @pytest.mark.slow
 def test_parties_that_enlisted_and_went_come_back_when_the_authority_is_gone(tmp_path):
-    """Longer than anybody's patience: what the TA left keeps."""
+    """Longer than any role's patience: what the TA left stays valid."""
     with with_authority(tmp_path, patience=8.0) as federation:
         federation.start("csp/csp", "party/a", "party/b")
         with federation.connect() as line:

@@ -404,7 +404,7 @@ def test_pca_of_split_columns_is_refused():
 
 
 def test_the_product_refuses_as_the_tests_federation_does():
-    """``run_study`` and ``fedsvd.testing`` go through the same door."""
+    """``run_study`` and ``fedsvd.testing`` go through the same check."""
     D = table()
     D[1, 1] = np.nan
     with pytest.raises(NotFinite, match="party 2"):

@@ -60,7 +60,7 @@ def held(monkeypatch):
 
 
 class Gate:
-    """Where everybody waits in a stage, once."""
+    """Where every role waits in a stage, once."""
 
     def __init__(self):
         self.name, self.there, self.go_on = "summing", threading.Event(), threading.Event()
@@ -107,7 +107,7 @@ def mend(proxy):
     proxy.flows.set()
 
 
-@pytest.mark.chaos("half-closed connections", "a party's lines, once, in the middle", "dialled again; right")
+@pytest.mark.chaos("half-closed connections", "a party's connections, once, in the middle", "dialled again; right")
 @pytest.mark.parametrize("times", [1, 3])
 def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(federation, held, times):
     federation.lay_data().start("csp/csp", "party/a", "party/c")
@@ -126,8 +126,12 @@ def test_half_closed_lines_are_dialled_again_and_the_job_ends_right(federation, 
 @pytest.mark.parametrize(
     "trouble",
     [
-        pytest.param(half_closed, marks=pytest.mark.chaos("half-closed connections", "a party's lines, for good")),
-        pytest.param(stalled, marks=pytest.mark.chaos("a stalled peer", "a party's lines carry nothing any more")),
+        pytest.param(
+            half_closed, marks=pytest.mark.chaos("half-closed connections", "a party's connections, for good")
+        ),
+        pytest.param(
+            stalled, marks=pytest.mark.chaos("a stalled peer", "a party's connections carry nothing any more")
+        ),
     ],
 )
 def test_a_line_that_does_not_come_back_breaks_the_job_and_resume_ends_right(
@@ -170,7 +174,7 @@ def test_a_party_that_says_everything_twice_and_out_of_order_changes_nothing(fed
         ended_right(federation, client, id, 1)
 
 
-@pytest.mark.chaos("a peer with another plan", "a party that plays a plan nobody agreed to")
+@pytest.mark.chaos("a peer with another plan", "a party that plays a plan that was not agreed")
 def test_a_peer_with_another_plan_is_found_out_and_nothing_is_released(federation, record_property):
     federation.lay_data().start("csp/csp", "party/a", "party/c")
     federation.start_with_fault("party/b", "plans-otherwise")
@@ -261,7 +265,7 @@ def test_a_csp_with_a_full_disk_says_so_and_resume_ends_right(federation, most, 
 @pytest.mark.chaos(
     "a full disk", "the CSP cannot take a job in", f"{StorageError.code} to the researcher; nothing begun"
 )
-def test_a_csp_with_no_room_for_a_job_refuses_it(federation):
+def test_a_csp_with_no_space_for_a_job_refuses_it(federation):
     federation.lay_data()
     federation.start_with_fault("csp/csp", "fills:300")
     with federation.client() as client:

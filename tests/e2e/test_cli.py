@@ -48,11 +48,11 @@ def test_three_hospitals_from_job_file_to_scores_of_a_new_patient(tmp_path):
 
     plan = command(tmp_path, "plan", job, "--format", "json")
     assert plan.returncode == 0, plan.stderr
-    foretold = json.loads(plan.stdout)["cost"]["bytes"]
+    predicted = json.loads(plan.stdout)["cost"]["bytes"]
     ran = command(tmp_path, "run", job, "--env", "sim", "--format", "json")
     assert ran.returncode == 0, ran.stderr
     record = json.loads(ran.stdout)
-    assert record["bytes"] == pytest.approx(foretold, rel=0.01)
+    assert record["bytes"] == pytest.approx(predicted, rel=0.01)
     assert "Traceback" not in ran.stderr
     assert "Privacy: " in ran.stderr
     close(np.load(tmp_path / "results" / "wards" / "components.npy"), twin.components_)

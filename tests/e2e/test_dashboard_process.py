@@ -1,4 +1,4 @@
-"""A CSP started with ``--dashboard`` says where its page is, and shows it to whoever has the token."""
+"""A CSP started with ``--dashboard`` says where its page is, and shows it to a browser that has the token."""
 
 import json
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from fedsvd.identity.temporary import temporary_federation
 
 
 @pytest.mark.slow
-def test_a_csp_with_a_dashboard_shows_it_to_whoever_has_the_token(tmp_path):
+def test_a_csp_with_a_dashboard_shows_it_to_a_browser_with_the_token(tmp_path):
     kits = temporary_federation(tmp_path / "kits", ["a", "b"], now=datetime.now(UTC))
     words = (
         "csp",

@@ -215,7 +215,7 @@ def test_a_small_budget_makes_many_batches_and_the_same_result():
 
 
 def expect_pca(D, results, r, unit_variance=False):
-    """scikit-learn's PCA of the joint table, signs decided on the components as everybody holds them."""
+    """scikit-learn's PCA of the joint table, signs decided on the components as every party holds them."""
     joint = (D - D.mean(axis=0)) / np.where(D.std(axis=0) > 0, D.std(axis=0), 1.0) if unit_variance else D
     exact = PCA(r, svd_solver="full").fit(joint)
     found = results[0]

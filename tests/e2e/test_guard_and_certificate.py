@@ -20,7 +20,6 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.parties import CSP, user
 from fedsvd.results.signed_certificate import verify_certificate
 from fedsvd.results.write import read_result
-from fedsvd.roles.service_provider.role import ServiceProvider
 from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
 
@@ -255,8 +254,7 @@ def test_data_that_changed_after_it_was_approved_is_not_brought(study):
 
 def test_a_plan_with_another_key_for_the_csp_is_refused(study, monkeypatch):
     federation, csp, _ = study
-    monkeypatch.setattr(csp, "_identity", None)
-    monkeypatch.setattr(ServiceProvider, "_signer", None, raising=False)
+    monkeypatch.setattr(csp, "identity", None)
     with federation.member_nodes(*members(*PARTIES)):
         job = finished(federation, csp, file_of("svd", PARTIES, name="unsigned"))
     assert job.failures[0].code == "FSVD-503"

@@ -236,7 +236,7 @@ def test_interrupted_it_puts_everything_away(three, how, when):
 
 
 @pytest.mark.slow
-def test_roles_end_when_whoever_started_them_is_killed(three):
+def test_roles_end_when_the_process_that_started_them_is_killed(three):
     process = Process("run", "job.toml", "--env", "local", "--consent", cwd=three, TMPDIR=str(three / "tmp"))
     try:
         process.said("recruiting")

@@ -18,10 +18,9 @@ from tests.e2e.held_csp import HeldCsp
 from tests.e2e.outcomes import expect_equal, expect_simulated, file_of, simulated, stage_of
 
 import fedsvd
-from fedsvd.engine.player import Player
 from fedsvd.errors import FedSVDError
+from fedsvd.roles.service_provider import role
 from fedsvd.service.client import CspClient
-from fedsvd.service.csp import CspNode
 from fedsvd.service.records import JobState
 from fedsvd.service.site import Site
 from fedsvd.transport.grpc_client import PinnedConnection
@@ -35,12 +34,10 @@ class LateCsp(HeldCsp):
 
     late = False
 
-    def _report(self, caller, asked):
-        answer = CspNode._report(self, caller, asked)
+    def reported(self, caller, asked):
         if caller == "party/b" and asked.progress.bytes_by_link and self.hold is not None:
             self.late = True
             self.gate.wait(GENEROUS)
-        return answer
 
 
 def failures(node, id):
@@ -138,15 +135,14 @@ def test_a_party_that_was_done_is_told_when_the_job_breaks_and_its_results_say_s
     "FSVD-501 at the CSP and FSVD-415 at the other before the CSP is through",
 )
 def test_a_killed_party_is_noticed_while_the_csp_computes(tmp_path, monkeypatch):
-    computing, go_on, compute = threading.Event(), threading.Event(), Player._compute
+    computing, go_on, factorise = threading.Event(), threading.Event(), role.factorise
 
-    def held(player, label, work):
-        if label == "factorise":
-            computing.set()
-            go_on.wait(GENEROUS)
-        return compute(player, label, work)
+    def held(*what):
+        computing.set()
+        go_on.wait(GENEROUS)
+        return factorise(*what)
 
-    monkeypatch.setattr(Player, "_compute", held)
+    monkeypatch.setattr(role, "factorise", held)
     with (
         two_parties(tmp_path) as federation,
         federation.csp_node(HeldCsp, grace=1.5) as node,

@@ -21,6 +21,7 @@ from fedsvd.identity.authority import Authority
 from fedsvd.identity.kit import Kit, accept_revocations
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Mode
+from fedsvd.service import api
 from fedsvd.service import csp as csp_node
 from fedsvd.service.csp import CspNode
 from fedsvd.service.records import EnlistedFacts
@@ -224,11 +225,11 @@ def test_a_csp_that_changes_the_plan_is_found_out_before_data_is_touched(tmp_pat
 class Impostor(CspNode):
     """A CSP that puts a key of its own in the place of party b's."""
 
-    def _enlist(self, caller, asked):
-        if caller == "party/b":
+    def handle(self, verb, caller, asked):
+        if verb is api.ENLIST and caller == "party/b":
             facts = asked.facts.also(EnlistedFacts(signing="ab" * 32))
             asked = asked.model_copy(update={"facts": facts})
-        return super()._enlist(caller, asked)
+        return super().handle(verb, caller, asked)
 
 
 @pytest.mark.slow

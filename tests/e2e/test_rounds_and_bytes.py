@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedsvd.cost.traffic import Expected, full_rank, said
+from fedsvd.cost.traffic import Expected, full_rank, messages_of
 from fedsvd.data.source import MatrixSource
 from fedsvd.protocol.messages import PaddedBatch, SumShare, size
 from fedsvd.protocol.parties import CSP, user
@@ -79,7 +79,7 @@ def planned(m, counts, **asked):
 def sent_by(plan, party):
     """Bytes that a user sends by the name of a sum, or the kind of a message."""
     found = {}
-    for origin, _, message, times in said(plan, Expected(full_rank(plan))):
+    for origin, _, message, times in messages_of(plan, Expected(full_rank(plan))):
         if origin == party:
             name = getattr(message, "name", type(message).__name__)
             found[name] = found.get(name, 0) + times * size(message)
@@ -106,7 +106,7 @@ def test_user_1_sends_u_once_besides_in_mode_a_and_less_in_mode_b():
 
 def beside_keys(plan):
     """Bytes of a session on all links, without session keys."""
-    messages = said(plan, Expected(full_rank(plan)))
+    messages = messages_of(plan, Expected(full_rank(plan)))
     return sum(times * size(message) for *_, message, times in messages if type(message).__name__ not in KEYS)
 
 

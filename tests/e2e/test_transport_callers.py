@@ -68,7 +68,7 @@ def issued(folder, party_id: str, when: datetime) -> tuple[bytes, bytes]:
 
 
 def expect_all_is_well(network: Network) -> None:
-    """A session of somebody else goes on as if nothing had been."""
+    """A session of other parties goes on as if nothing had been."""
     links, end = network.pair()
     end.send(CSP, BatchRequest(PLAN, 3))
     assert links.receive(GENEROUS)[1].batch == 3
@@ -181,7 +181,7 @@ def test_a_frame_of_a_session_that_is_not_there_is_refused(network):
 
 @pytest.mark.chaos("an oversized frame", "2 MiB and a byte; 16 MiB", "FSVD-414 at the caller; other sessions go on")
 @pytest.mark.parametrize("size", [LARGEST_FRAME + 1, LARGEST_FRAME + 10_000, 16 << 20])
-def test_an_oversized_frame_is_refused_at_the_door(network, size):
+def test_an_oversized_frame_is_refused_on_entry(network, size):
     links, end = network.pair()
     box = Outbox(links.session)
     box.put([bytes(1 << 20)])
@@ -264,8 +264,8 @@ def test_a_revoked_party_stops_at_its_next_call_and_in_the_middle_of_a_session_w
         with pytest.raises(NotAuthenticated, match="revoked"):
             one.send(CSP, BatchRequest(PLAN, 3))
         two.send(CSP, BatchRequest(PLAN, 4))
-        speaker, message = links.receive(GENEROUS)
-        assert (speaker, message.batch) == (user(2), 4)
+        sender, message = links.receive(GENEROUS)
+        assert (sender, message.batch) == (user(2), 4)
         with pytest.raises(NotAuthenticated, match=CALLERS[user(1)]):
             network.dial(user(1), links.session)
         until(lambda: silent(links), "a call that waited from before is over soon")

@@ -9,7 +9,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 
 import grpc
 import numpy as np
@@ -17,13 +17,13 @@ import pytest
 from tests.network import CALLERS, GENEROUS, Network, listening, make_kits, until
 from tests.proxies import ConnectProxy, Proxy, proxied_environment
 
-from fedsvd.errors import PeerLost, TimedOut, TransportError
+from fedsvd.errors import MalformedFrame, PeerLost, TimedOut, TransportError
 from fedsvd.protocol.messages import BatchRequest, PaddedBatch
 from fedsvd.protocol.parties import CSP, Party, user
 from fedsvd.transport import pinned_connection
 from fedsvd.transport.calls import ASK, DIALLING_OPTIONS, OPTIONS
 from fedsvd.transport.grpc_client import Dialled
-from fedsvd.transport.pinned_connection import PinnedConnection
+from fedsvd.transport.pinned_connection import CallFailed, PinnedChannels, PinnedConnection
 from fedsvd.transport.session import SessionLinks
 from fedsvd.types import Digest
 
@@ -86,7 +86,9 @@ def talk_both_ways(links: SessionLinks, end: Dialled, first: int = 0) -> None:
 # --- lines that come back ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.chaos("cut connections", "in the middle of an upload", "dialled again; everything once, whole, in order")
+@pytest.mark.chaos(
+    "cut connections", "in the middle of an upload", "dialled again; everything once, complete, in order"
+)
 @pytest.mark.parametrize("after", [1, 100_000, 3 * MIB, 9 * MIB])
 def test_a_connection_cut_in_the_middle_of_an_upload_loses_and_doubles_nothing(network, proxy, after):
     links, end = network.pair(address=proxy.address)
@@ -98,7 +100,9 @@ def test_a_connection_cut_in_the_middle_of_an_upload_loses_and_doubles_nothing(n
     assert links.receive(0.2) is None
 
 
-@pytest.mark.chaos("cut connections", "again and again, both ways", "dialled again; everything once, whole, in order")
+@pytest.mark.chaos(
+    "cut connections", "again and again, both ways", "dialled again; everything once, complete, in order"
+)
 def test_a_connection_cut_again_and_again_loses_and_doubles_nothing(network, proxy):
     links, end = network.pair(address=proxy.address)
     for number in range(4):
@@ -134,7 +138,7 @@ def test_a_connection_cut_in_the_middle_of_a_download_loses_and_doubles_nothing(
 
 
 @pytest.mark.chaos(
-    "a stalled peer", "a line that carries nothing for a while", "goes on; everything once, whole, in order"
+    "a stalled peer", "a connection that carries nothing for a while", "goes on; everything once, complete, in order"
 )
 def test_a_line_that_stalls_for_a_while_goes_on(network, proxy):
     links, end = network.pair(address=proxy.address)
@@ -149,7 +153,9 @@ def test_a_line_that_stalls_for_a_while_goes_on(network, proxy):
     talk_both_ways(links, end, 4)
 
 
-@pytest.mark.chaos("half-closed connections", "a line, once", "dialled again; everything once, whole, in order")
+@pytest.mark.chaos(
+    "half-closed connections", "a connection, once", "dialled again; everything once, complete, in order"
+)
 def test_a_half_closed_line_is_dialled_again(network, proxy):
     links, end = network.pair(address=proxy.address)
     talk_both_ways(links, end)
@@ -306,12 +312,11 @@ def test_a_member_that_does_not_read_fetches_no_more_and_is_not_missed(network):
     links, end = network.pair(held=4 * MIB)
     for number in range(12):
         links.send(user(1), batch(number, 2))
-    until(lambda: end._arrived_bytes > 4 * MIB)
-    link = links._links[user(1)]
+    until(lambda: end.unread > 4 * MIB)
     for _ in range(2):
-        before = link.heard
-        until(lambda before=before: link.heard > before, "it shows no sign of life")
-    assert end._arrived_bytes <= 6 * MIB + 1000
+        before = monotonic()
+        until(lambda before=before: monotonic() - links.silence(user(1)) > before, "it shows no sign of life")
+    assert end.unread <= 6 * MIB + 1000
     for number in range(12):
         expect_batch(end.receive(GENEROUS)[1], number, 2)
 
@@ -330,7 +335,7 @@ def test_a_line_that_hangs_up_ends_the_wait_of_its_sender(kits):
 
         thread = threading.Thread(target=sending)
         thread.start()
-        until(lambda: end._outbox.bytes > MIB)
+        until(lambda: end.unsent > MIB)
         end.close()
         thread.join(GENEROUS)
         assert len(failures) == 1
@@ -413,15 +418,17 @@ def test_a_line_that_goes_dead_while_an_answer_is_awaited_is_found_by_keepalive(
         pinned_connection, "DIALLING_OPTIONS", [(key, quick.get(key, it)) for key, it in DIALLING_OPTIONS]
     )
     with listening(kits, answer=slow) as network, Proxy(network.exchange.port) as proxy, ThreadPoolExecutor(1) as pool:
-        line = PinnedConnection(network.dialling(user(1), address=proxy.address, channels=1))
-        call = pool.submit(line._attempt, ASK, b"x", -1, 10 * GENEROUS)
+        line = PinnedChannels(network.dialling(user(1), address=proxy.address, channels=1))
+        call = pool.submit(line.call, 0, ASK, b"x", 10 * GENEROUS)
         assert asked.wait(GENEROUS)
         proxy.flows.clear()
         # Without keepalive it would wait for its own time; with gRPC's own time for an answer, a minute.
-        assert call.result(GENEROUS / 2).status is grpc.StatusCode.UNAVAILABLE
+        with pytest.raises(CallFailed) as failed:
+            call.result(GENEROUS / 2)
+        assert failed.value.status is grpc.StatusCode.UNAVAILABLE
         proxy.flows.set()
         release.set()
-        line.close()
+        line.end()
 
 
 MEMBER = """
@@ -475,7 +482,7 @@ def test_an_http_connect_proxy_is_honoured(network):
 # --- sessions ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_that_is_over_is_over_for_everybody_and_never_opened_again(network):
+def test_a_session_that_is_over_is_over_for_all_and_never_opened_again(network):
     links, end = network.pair()
     links.send(user(1), BatchRequest(PLAN, 1))
     links.close()
@@ -500,8 +507,11 @@ def test_a_second_process_of_a_party_is_refused_and_the_first_goes_on(network):
 
 
 def test_a_member_that_fails_tells_the_csp_when_it_hangs_up(network):
-    links, end = network.pair(patience=SHORT)
-    end._failure = TimedOut("for the test")
+    links = network.open((user(1),))
+    end = Dialled(network.dialling(user(1), patience=SHORT), links.session, longest=MIB)
+    links.send(user(1), batch(0, 2))
+    with pytest.raises(MalformedFrame):
+        end.receive(GENEROUS)  # longer than any message that it expects
     end.close()
     with pytest.raises(PeerLost, match="user 1"):
         links.receive(GENEROUS)
@@ -509,12 +519,14 @@ def test_a_member_that_fails_tells_the_csp_when_it_hangs_up(network):
 
 def test_hanging_up_is_quick_when_the_csp_is_gone(kits):
     with listening(kits) as network:
+        before = set(threading.enumerate())
         _, end = network.pair(patience=SHORT)
+        own = set(threading.enumerate()) - before
         network.exchange.stop(0.0)
-        before = threading.active_count()
+        count = threading.active_count()
         end.close()
-        assert not any(thread.is_alive() for thread in end._threads)
-        assert threading.active_count() <= before
+        assert not any(thread.is_alive() for thread in own if not thread.name.startswith("exchange"))
+        assert threading.active_count() <= count
 
 
 def test_many_sessions_at_once_share_nothing(network):
@@ -528,10 +540,10 @@ def test_many_sessions_at_once_share_nothing(network):
                 end.send(CSP, batch(1000 * place + 10 * i + number, 1))
         heard = []
         for _ in range(10):
-            speaker, message = links.receive(GENEROUS)
+            sender, message = links.receive(GENEROUS)
             expect_batch(message, message.batch, 1)
-            heard.append((speaker.index, message.batch))
-            links.send(speaker, BatchRequest(PLAN, message.batch))
+            heard.append((sender.index, message.batch))
+            links.send(sender, BatchRequest(PLAN, message.batch))
         for i, end in ends.items():
             echoed = [end.receive(GENEROUS)[1].batch for _ in range(5)]
             assert echoed == [1000 * place + 10 * i + number for number in range(5)]

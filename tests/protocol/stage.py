@@ -18,7 +18,7 @@ ENGINE = ("state", "failure", "stage")  # what an abort is allowed to change
 
 
 class Stopped(Exception):
-    """The moment has come; not an error of the house, so that nobody turns it into an abort."""
+    """The moment has come; not a FedSVDError, so that nothing turns it into an abort."""
 
     def __init__(self, machine: Machine, sender: Party, message: Message) -> None:
         super().__init__(str(machine))

@@ -14,6 +14,7 @@ from fedsvd.protocol.messages import Aborted, Countersigned, Factors, Relay, Sol
 from fedsvd.protocol.parties import ALL, CSP, user
 from fedsvd.protocol.tasks import Mode, Split, Task
 from fedsvd.roles.user import opening
+from fedsvd.roles.user.requests import Upload
 from fedsvd.testing.federation import Federation
 from fedsvd.testing.links import altering
 
@@ -79,7 +80,7 @@ def test_a_crafted_answer_is_refused_before_any_user_computes_with_it(crafted):
     assert not said_after(federation, Factors) - {Aborted}
     for party in federation.plan.users:
         assert type(federation.machines[party].failure) in (AnswerRefused, PeerAborted)
-        assert federation.machines[party]._script is not None  # the task's script was not given the answer
+        assert isinstance(federation.machines[party].waits_for, Upload)  # the script was not given the answer
 
 
 def said_after(federation, kind):
@@ -241,7 +242,7 @@ def test_all_users_and_the_csp_sign_one_certificate():
 
 
 def texts_of(make, meddle):
-    """Everything that is said aloud, and the local error, when a session fails."""
+    """Everything that is sent or shown, and the local error, when a session fails."""
     federation = make()
     with pytest.raises(FedSVDError) as refusal:
         federation.run(meddle=meddle)

@@ -51,7 +51,7 @@ class Lying:
             basis = np.linalg.qr(np.vstack(self.panels)[:, : sum(WIDTHS)])[0]
             return product(rows[:, :-1], rows[:, -1], basis)
 
-        monkeypatch.setattr(Multiplied, "_product", lie)
+        monkeypatch.setattr(Multiplied, "product", lie)
 
 
 def test_other_coefficients_are_found_by_the_label_holder(monkeypatch):

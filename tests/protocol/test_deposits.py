@@ -1,7 +1,7 @@
-"""The TA leaves sealed letters and goes; the CSP keeps them, and can do nothing else with them.
+"""The TA leaves sealed messages and goes; the CSP stores them, and can do nothing else with them.
 
-A curious or dishonest CSP swaps prekeys, delivers old letters, another job's, another user's, or none. In every case
-the session ends before a single share has been uploaded.
+A curious or dishonest CSP swaps prekeys, delivers old sealed messages, another job's, another user's, or none. In every
+case the session ends before a single share has been uploaded.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from fedsvd.testing.links import altering, starving
 from fedsvd.transport.loopback import Hub
 
 from .cases import svd
-from .test_letters import caught
+from .test_sealed_messages import caught
 
 ONE, TWO, THREE = user(1), user(2), user(3)
 EVE = Seed(b"E" * 32)
@@ -36,7 +36,7 @@ def dealt(k=2, **asked):
 def test_the_ta_seals_everything_at_once_and_hears_nobody():
     federation = dealt(3)
     federation.run()
-    assert TA not in federation.views.heard
+    assert TA not in federation.views.received
     said = [(type(message), to) for origin, to, message in federation.sent if origin == TA]
     assert said == [(KeyOffer, CSP), *[(Relay, CSP)] * 3]
 
@@ -50,11 +50,11 @@ def test_users_who_begin_when_the_ta_is_gone_end_with_the_same_bits(scheme):
     simulation.begin([TA])
     simulation.deliver()
     assert session.machines[1].over
-    assert set(simulation.so_far.views.heard) == {CSP}
+    assert set(simulation.so_far.views.received) == {CSP}
     simulation.begin(session.plan.users)
     simulation.deliver()
     run = simulation.so_far
-    assert TA not in run.views.heard
+    assert TA not in run.views.received
     for party, right in zip(session.plan.users, expected, strict=True):
         assert run.results[party].U.tobytes() == right.U.tobytes()
         assert run.results[party].Vt_i.tobytes() == right.Vt_i.tobytes()
@@ -64,7 +64,7 @@ def ta_of(federation, **changes):
     """A TA to which the CSP has shown another plan."""
     session = federation.assemble()
     ta = session.machines[1]
-    return TrustedAuthority(replace(session.plan, **changes), EVE, ta._keys._identity)
+    return TrustedAuthority(replace(session.plan, **changes), EVE, ta.keys.identity)
 
 
 def swapped(plan, spelt):
@@ -87,11 +87,11 @@ def test_a_csp_that_swaps_a_prekey_gets_nothing_sealed_to_it():
 
 
 def test_a_csp_that_brings_an_old_prekey_gets_nothing_sealed_to_it():
-    """User 2 did sign it, for another session: whoever has its private half by now must not have this seed."""
+    """User 2 did sign it, for another session: a thief of its private half must not have this seed."""
     federation, other = dealt(), dealt(insecure_seed=bytes(32))
     old = other.assemble().machines[3]
     plan = federation.assemble().plan
-    stale = spelt_prekey(old._inputs.prekey, TWO, old.plan.ticket, federation.assemble().machines[3]._inputs.identity)
+    stale = spelt_prekey(old.inputs.prekey, TWO, old.plan.ticket, federation.assemble().machines[3].inputs.identity)
     ta = ta_of(federation, prekeys=swapped(plan, stale))
     (effect,) = ta.receive(TA, Begin(ta.plan.digest))
     assert isinstance(effect.error, NotSealed)
@@ -104,9 +104,9 @@ def test_a_user_whose_prekey_was_swapped_says_so_at_once():
     second = session.machines[3]
     plan = replace(
         session.plan,
-        prekeys=swapped(session.plan, spelt_prekey(stranger, TWO, session.plan.ticket, second._inputs.identity)),
+        prekeys=swapped(session.plan, spelt_prekey(stranger, TWO, session.plan.ticket, second.inputs.identity)),
     )
-    two = type(second)(TWO, plan, second._inputs)
+    two = type(second)(TWO, plan, second.inputs)
     (effect,) = two.receive(TWO, Begin(plan.digest))
     assert isinstance(effect.error, NotSealed)
     assert "another prekey for us" in str(effect.error)
@@ -118,7 +118,7 @@ def letters_of(federation):
 
 
 @pytest.mark.parametrize("share", ["nothing", "the prekeys"])
-def test_a_letter_of_an_earlier_session_does_not_open(share):
+def test_a_sealed_message_of_an_earlier_session_does_not_open(share):
     """Another job, or an earlier attempt; even if, against all rules, the prekey were still the same."""
     earlier = dealt(insecure_seed=bytes(32))
     old = letters_of(earlier)[TWO]
@@ -129,8 +129,8 @@ def test_a_letter_of_an_earlier_session_does_not_open(share):
         def careless():
             session = assemble()
             two = session.machines[3]
-            two._keys.prekey = earlier.machines[TWO]._keys.prekey
-            two._keys.read_prekeys = lambda: None
+            two.keys.prekey = earlier.machines[TWO].keys.prekey
+            two.keys.read_prekeys = lambda: None
             return session
 
         federation.assemble = careless
@@ -156,7 +156,7 @@ def test_a_whole_earlier_deposit_does_not_count():
     caught(dealt(), meddle)
 
 
-def test_the_letter_of_another_user_does_not_open():
+def test_the_sealed_message_of_another_user_does_not_open():
     federation, kept = dealt(3), {}
 
     def meddle(letter):
@@ -166,7 +166,7 @@ def test_the_letter_of_another_user_does_not_open():
     caught(federation, altering(Relayed, meddle))
 
 
-def test_a_letter_of_the_tas_under_a_users_name_does_not_count():
+def test_a_sealed_message_of_the_tas_under_a_users_name_does_not_count():
     federation = dealt(3)
     meddle = altering(Relayed, lambda letter: (replace(letter, origin=ONE),), to=TWO)
     caught(federation, meddle, error=NotSealed)
@@ -179,8 +179,8 @@ def test_a_ta_that_deals_another_seed_than_it_committed_to_is_caught():
     def faithless():
         session = assemble()
         ta = session.machines[1]
-        honest = ta._keys.offer
-        ta._keys.offer = lambda commits_to: honest(bytes(32))
+        honest = ta.keys.offer
+        ta.keys.offer = lambda commits_to: honest(bytes(32))
         return session
 
     federation.assemble = faithless
@@ -188,7 +188,7 @@ def test_a_ta_that_deals_another_seed_than_it_committed_to_is_caught():
     assert "committed" in str(error)
 
 
-def test_two_letters_for_one_user_are_refused():
+def test_two_sealed_messages_for_one_user_are_refused():
     federation, kept = dealt(), []
 
     def meddle(letter):
@@ -198,18 +198,18 @@ def test_two_letters_for_one_user_are_refused():
     caught(federation, altering(Relay, meddle, origin=TA), error=RepeatedShare)
 
 
-def test_a_letter_for_nobody_is_refused():
+def test_a_sealed_message_for_nobody_is_refused():
     federation = dealt()
     meddle = altering(Relay, lambda letter: (replace(letter, to=THREE),), origin=TA)
     caught(federation, meddle, error=UnexpectedMessage)
 
 
-def test_no_user_hears_a_letter_before_the_book_however_late_it_comes():
+def test_no_user_hears_a_sealed_message_before_the_book_however_late_it_comes():
     for pick in (None, starving(TA), starving(ONE)):
         federation = dealt(3)
         federation.run(*(() if pick is None else (pick,)))
         for party in federation.plan.users:
-            kinds = [type(message) for _, message in federation.views.heard[party]]
+            kinds = [type(message) for _, message in federation.views.received[party]]
             assert kinds[:2] == [KeyBook, Relayed]
 
 

@@ -126,7 +126,7 @@ def test_a_party_with_a_device_and_one_without_are_at_one(foreign):
     study = Study("svd", "vertical", scheme="mask")
     session = assemble(study, parties, Seed(bytes(range(32))))
     machines = [
-        User(machine.me, session.plan, replace(machine._inputs, device=device)) if machine.me == user(2) else machine
+        User(machine.me, session.plan, replace(machine.inputs, device=device)) if machine.me == user(2) else machine
         for machine in session.machines
     ]
     results = Simulation(machines, Hub()).run().results

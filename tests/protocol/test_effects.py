@@ -10,10 +10,12 @@ import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import fedsvd
-from fedsvd.roles.user.scripted import Scripted
+from fedsvd.linalg import backend
+from fedsvd.roles.user.agreement import Group
 
 from .cases import CASES
 
@@ -92,7 +94,12 @@ def test_no_handler_computes(case):
 
 
 def test_a_handler_that_computes_is_noticed(monkeypatch):
-    """One that runs the script itself."""
-    monkeypatch.setattr(Scripted, "_go_on", lambda user, answer: user._ask(user._advance(answer)))
-    found = computing(functions_run_in("receive", "svd"))
-    assert {"roles/user/scripted.py::Scripted._advance", "roles/user/statistics.py::uncentred"} <= found
+    """One that multiplies when it is sent something, where it should put it aside."""
+    put_aside = Group.receive
+
+    def multiplying(group, origin, sealed):
+        backend.gram(np.eye(2))
+        put_aside(group, origin, sealed)
+
+    monkeypatch.setattr(Group, "receive", multiplying)
+    assert any(name.startswith("linalg/") for name in computing(functions_run_in("receive", "svd")))

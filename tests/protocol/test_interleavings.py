@@ -80,7 +80,7 @@ def test_computations_may_take_as_long_as_they_like(case, pick):
 
 
 def test_orders_differ_and_are_counted():
-    """Every order is played once: three letters on one link and two on another can be heard in ten ways."""
+    """Every order is played once: three sealed messages on one link and two on another can be heard in ten ways."""
 
     def run(pick):
         hub = Hub(pick)

@@ -114,7 +114,7 @@ def test_without_a_scratch_folder_what_does_not_fit_is_an_error_with_a_fix():
 
     def storage(shape, access, budget):
         shapes.append((shape, budget))
-        raise StorageError("no room", "name a scratch folder")
+        raise StorageError("no space", "name a scratch folder")
 
     plan = planned()
     with pytest.raises(StorageError, match="name a scratch folder"):

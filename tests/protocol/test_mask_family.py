@@ -191,7 +191,7 @@ def test_a_regression_on_split_rows_is_the_sum_familys_as_far_as_memory_goes():
 
 
 @pytest.mark.parametrize("memory", [1 << 30, 200_000])
-def test_bytes_and_messages_of_a_regression_are_foretold(memory, tmp_path):
+def test_bytes_and_messages_of_a_regression_are_predicted(memory, tmp_path):
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(5003, 3)), rng.normal(size=(5003, 2))]
     made = masked(X, Task.LR, labels=[rng.normal(size=5003), None], memory=memory, scratch=tmp_path)

@@ -83,8 +83,7 @@ class TestTheAnswer:
         ids = [f"{number:03d}" for number in range(50)]
         orders = []
         for seed in (b"\x01", b"\x02"):
-            run = federation([ids, ids], Align.SERVER)
-            run._seed = type(run._seed)(seed * 32)
+            run = federation([ids, ids], Align.SERVER, insecure_seed=seed * 32)
             orders.append(run.run()[0].positions.tolist())
         assert orders[0] != orders[1]
 
@@ -132,8 +131,8 @@ class TestRefusals:
             words[1] = words[0]
             return words, order
 
-        honest = matching._hashed
-        monkeypatch.setattr(matching, "_hashed", twice)
+        honest = matching.own_hashes
+        monkeypatch.setattr(matching, "own_hashes", twice)
         with pytest.raises((RepeatedIds, PeerAborted), match="FSVD-209"):
             federation([["a", "b", "c"], ["a", "b", "c"]], align).run()
 

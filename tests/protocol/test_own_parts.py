@@ -61,8 +61,8 @@ def test_all_panels_are_verified_against_the_data_and_each_other(spread):
         assert result.verified.orthogonality < M * gram(N)
     asked = [message.name for _, message in outcome.views.of(CSP, SumShare)]
     assert asked.count("verified") == 2
-    foretold = predict(outcome.plan, well_conditioned=spread < 1, in_memory=False)
-    assert foretold.bytes_total == outcome.certificate.bytes_total
+    predicted = predict(outcome.plan, well_conditioned=spread < 1, in_memory=False)
+    assert predicted.bytes_total == outcome.certificate.bytes_total
 
 
 def test_a_sample_makes_some_panels_and_needs_no_sum(monkeypatch):
@@ -87,13 +87,13 @@ def test_a_part_that_does_not_fit_the_data_is_refused(check, monkeypatch):
 _own_vectors = right_vectors.own_vectors
 
 
-def _of_another_basis(work, U, sigma):
+def _of_another_basis(work, U, sigma, product=None):
     tilted = U.copy()
     tilted[:, 0] += 1e-6 * U[:, 1]
     return _own_vectors(work, tilted, sigma)
 
 
-def test_scores_go_to_a_keeper_too():
+def test_scores_go_to_a_sink_too():
     D = np.random.default_rng(0).normal(size=(9000, 5))
     parties = [PartyData(open_source(D_i)) for D_i in (D[:4000], D[4000:])]
     asked = Study(Task.PCA, components=2)

@@ -11,11 +11,7 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ReleaseRefused
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.learned import full_outputs
-from fedsvd.policy.rules import (
-    Policy,
-    findings,
-    what_each_role_learns,
-)
+from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Align, Item, Mode, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed

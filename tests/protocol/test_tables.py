@@ -1,4 +1,4 @@
-"""The role tables are the law: every (state, message, speaker) they do not list aborts and changes nothing.
+"""The role tables are the law: every (state, message, sender) they do not list aborts and changes nothing.
 
 No triple is left out. For every state that a role can be in, a real session is stopped there, and every kind of message
 is said to it by every party and by a stranger, with content that was valid where it was said first.
@@ -46,7 +46,7 @@ LIVE = [
     and (name, state.name) not in {("user 1", "RELAYING")}  # user 1 decides, the others wait
 ]
 OUTSIDE = user(3)  # all these federations have two users
-SPEAKERS = (CSP, TA, user(1), user(2), OUTSIDE)
+SENDERS = (CSP, TA, user(1), user(2), OUTSIDE)
 
 
 @cache
@@ -75,12 +75,12 @@ def stopped_in(party: Party, state) -> Federation:
     raise AssertionError(f"{party} is never in {state.name}")
 
 
-def listed(machine, speaker: Party, kind: type[Message]) -> bool:
+def listed(machine, sender: Party, kind: type[Message]) -> bool:
     """Whether the table and the plan permit it: written a second time, from the law and not from the engine."""
-    if speaker not in machine.plan.parties or (speaker.role == machine.me.role and speaker != machine.me):
+    if sender not in machine.plan.parties or (sender.role == machine.me.role and sender != machine.me):
         return False
     return any(
-        row.state is machine.state and row.message is kind and row.speaker is speaker.role
+        row.state is machine.state and row.message is kind and row.sender is sender.role
         for row in machine.TABLE.values()
     )
 
@@ -91,21 +91,21 @@ def test_what_the_table_does_not_list_aborts_and_changes_nothing(name, state):
     machine = federation.machines[ROLES[name][2]]
     before, refused = held(machine), 0
     for kind in KINDS:
-        for speaker in SPEAKERS:
-            if listed(machine, speaker, kind):
+        for sender in SENDERS:
+            if listed(machine, sender, kind):
                 continue
-            effects = machine.receive(speaker, replace(spoken()[kind], plan=machine.plan.digest))
+            effects = machine.receive(sender, replace(spoken()[kind], plan=machine.plan.digest))
             (abort,) = effects
             assert isinstance(abort, Abort)
             assert type(abort.error) is (PeerAborted if kind is Aborted else UnexpectedMessage)
             assert machine.failure is abort.error
             assert machine.stage == state.name
             assert machine.state.name == "ABORTED"
-            assert held(machine) == before, f"{kind.__name__} from {speaker} changed something"
+            assert held(machine) == before, f"{kind.__name__} from {sender} changed something"
             refused += 1
             machine.state, machine.failure = state, None  # as if nothing had been said
     rows = sum(row.state is state for row in machine.TABLE.values())
-    assert refused >= len(KINDS) * len(SPEAKERS) - 2 * rows
+    assert refused >= len(KINDS) * len(SENDERS) - 2 * rows
 
 
 @pytest.mark.parametrize(("name", "state"), LIVE, ids=lambda value: getattr(value, "name", value))
@@ -114,8 +114,8 @@ def test_another_plan_aborts_whatever_is_said(name, state):
     machine = federation.machines[ROLES[name][2]]
     before = held(machine)
     for kind in KINDS:
-        for speaker in SPEAKERS:
-            (abort,) = machine.receive(speaker, replace(spoken()[kind], plan=Digest("0" * 64)))
+        for sender in SENDERS:
+            (abort,) = machine.receive(sender, replace(spoken()[kind], plan=Digest("0" * 64)))
             assert type(abort.error) is PlanMismatch
             assert held(machine) == before
             machine.state, machine.failure = state, None
@@ -133,9 +133,9 @@ def test_a_session_that_is_over_hears_nothing(name, end):
         machine.fail(UnexpectedMessage("the peer is gone"))
     before, failure = held(machine), machine.failure
     for kind in KINDS:
-        for speaker in SPEAKERS:
+        for sender in SENDERS:
             for digest in (machine.plan.digest, Digest("0" * 64)):
-                assert machine.receive(speaker, replace(spoken()[kind], plan=digest)) == ()
+                assert machine.receive(sender, replace(spoken()[kind], plan=digest)) == ()
     assert machine.fail(UnexpectedMessage("again")) == ()
     assert (machine.state.name, machine.failure, held(machine)) == (end, failure, before)
 
@@ -143,7 +143,7 @@ def test_a_session_that_is_over_hears_nothing(name, end):
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_message_said_again_or_elsewhere_never_gets_past_the_table(data):
-    """At any moment of any session, any message of any other session of the house, from anybody."""
+    """At any moment of any session, any message of any other session, from any party."""
     federation = CASES[data.draw(st.sampled_from(sorted(CASES)), label="case")]()
     party = data.draw(st.sampled_from(federation.assemble().plan.parties), label="role")
     nth, count = data.draw(st.integers(0, 8), label="moment"), -1
@@ -158,17 +158,17 @@ def test_a_message_said_again_or_elsewhere_never_gets_past_the_table(data):
     machine = federation.machines[party]
     before, state = held(machine), machine.state
     kind = data.draw(st.sampled_from(KINDS), label="message")
-    speaker = data.draw(st.sampled_from(SPEAKERS), label="speaker")
-    permitted, over = listed(machine, speaker, kind), machine.over
+    sender = data.draw(st.sampled_from(SENDERS), label="sender")
+    permitted, over = listed(machine, sender, kind), machine.over
     assume(not (kind is Computed and permitted))  # what its own runtime computed: no peer can say that
-    effects = machine.receive(speaker, replace(spoken()[kind], plan=machine.plan.digest))
+    effects = machine.receive(sender, replace(spoken()[kind], plan=machine.plan.digest))
     if over:
         assert (effects, machine.state) == ((), state)
     elif not permitted:
         assert [type(effect) for effect in effects] == [Abort]
         assert held(machine) == before
     else:
-        row = machine.TABLE[state, kind, speaker.role]
+        row = machine.TABLE[state, kind, sender.role]
         assert machine.state in row.leads_to or machine.state.name == "ABORTED"
 
 
@@ -258,7 +258,7 @@ def test_a_handler_that_leads_where_its_row_does_not_aborts():
     machine = federation.assemble().machines[1]
     row = machine.TABLE[machine.state, Begin, machine.me.role]
     astray = replace(row, leads_to=frozenset({machine.STATES["WAITING"]}))
-    machine.TABLE = {**machine.TABLE, (row.state, row.message, row.speaker): astray}
+    machine.TABLE = {**machine.TABLE, (row.state, row.message, row.sender): astray}
     (abort,) = machine.receive(machine.me, Begin(machine.plan.digest))
     assert abort.error.code == "FSVD-401"
     assert "KEYS" in str(abort.error)

@@ -67,7 +67,7 @@ def test_pca_with_more_features_than_memory_holds_is_that_of_the_joint_data(tmp_
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("asked", [{}, {"components": 4}, {"release": (Item.COMPONENTS, Item.SPECTRUM)}])
-def test_bytes_and_messages_are_foretold(scheme, asked, tmp_path):
+def test_bytes_and_messages_are_predicted(scheme, asked, tmp_path):
     made = federation(tmp_path, Task.LSA, scheme=scheme, **asked)
     made.run()
     # Twenty singular values over six decades want their vectors corrected; the first four of them do not.

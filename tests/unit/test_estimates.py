@@ -16,7 +16,7 @@ SMALL = [shape.scaled(0.04) for shape in estimates.SHAPES]
 def test_what_is_estimated_is_what_is_run(shape):
     small = estimates.Shape(shape.name, shape.study, max(shape.samples, 120), max(shape.features, 24), shape.parties)
     parties = small.data()
-    planned = estimates._plan(small, parties)
+    planned = estimates.plan_for(small, parties)
     ran = run_study(small.study, parties, policy=Policy.permissive()).plan
     for word in ("task", "split", "scheme", "m", "counts", "widths", "panels", "left", "right"):
         assert getattr(planned, word) == getattr(ran, word)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from tests.unit.wire.frames import cut, encode_frame
 
-from fedsvd.protocol import messages as said
+from fedsvd.protocol import messages
 from fedsvd.protocol.parties import ALL, TA, Party, Role
 from fedsvd.types import Digest, SessionId
 from fedsvd.wire.codec import decode, encode
@@ -197,41 +197,43 @@ def words(shape, *values):
 
 # The same, as the product says it.
 MESSAGES = {
-    "Finished": said.Finished(Digest(PLAN), b"\x1d" * 32),
-    "Countersigned": said.Countersigned(Digest(PLAN), b"\xc5" * 64),
-    "Countersigned by a CSP without a key": said.Countersigned(Digest(PLAN)),
-    "RowsAgree": said.RowsAgree(Digest(PLAN)),
-    "KeyOffer": said.KeyOffer(Digest(PLAN), b"\x00\xff" * 16, b"", b"\xab" * 64),
-    "KeyBook": said.KeyBook(Digest(PLAN), ((Party(Role.USER, 1), b"\x01", b"", b"\x02"),)),
-    "Relay": said.Relay(Digest(PLAN), Party(Role.USER, 7), b"\xc0\xff\xee"),
-    "Relay to all": said.Relay(Digest(PLAN), ALL, b"\xbe\xef"),
-    "Relayed": said.Relayed(Digest(PLAN), TA, b""),
-    "RowIds": said.RowIds(Digest(PLAN), words(4, 0, 1, 2, 2**64 - 1)),
-    "SumShare": said.SumShare(
+    "Finished": messages.Finished(Digest(PLAN), b"\x1d" * 32),
+    "Countersigned": messages.Countersigned(Digest(PLAN), b"\xc5" * 64),
+    "Countersigned by a CSP without a key": messages.Countersigned(Digest(PLAN)),
+    "RowsAgree": messages.RowsAgree(Digest(PLAN)),
+    "KeyOffer": messages.KeyOffer(Digest(PLAN), b"\x00\xff" * 16, b"", b"\xab" * 64),
+    "KeyBook": messages.KeyBook(Digest(PLAN), ((Party(Role.USER, 1), b"\x01", b"", b"\x02"),)),
+    "Relay": messages.Relay(Digest(PLAN), Party(Role.USER, 7), b"\xc0\xff\xee"),
+    "Relay to all": messages.Relay(Digest(PLAN), ALL, b"\xbe\xef"),
+    "Relayed": messages.Relayed(Digest(PLAN), TA, b""),
+    "RowIds": messages.RowIds(Digest(PLAN), words(4, 0, 1, 2, 2**64 - 1)),
+    "SumShare": messages.SumShare(
         Digest(PLAN), "norm", 0, words((1, 2), 2**63, 7), words(3, 1, 2, 2**64 - 1), b"\xda" * 32
     ),
-    "SumShare without a commitment": said.SumShare(
+    "SumShare without a commitment": messages.SumShare(
         Digest(PLAN), "null space", 12, np.asfortranarray(words((2, 2), 1, 2, 3, 4)), words(3, 0, 0, 0)
     ),
-    "SumReply": said.SumReply(
+    "SumReply": messages.SumReply(
         Digest(PLAN), "norm", 0, words((1, 2), 5, 6), words(3, 7, 8, 9), (b"\xda" * 32, b"\xdb" * 32)
     ),
-    "SumReply after the first": said.SumReply(Digest(PLAN), "gram", 3, words((1, 2), 5, 6), words(3, 7, 8, 9)),
-    "Ready": said.Ready(Digest(PLAN)),
-    "BatchRequest": said.BatchRequest(Digest(PLAN), 3),
-    "PaddedBatch": said.PaddedBatch(Digest(PLAN), 3, np.asfortranarray(words((2, 3), 1, 2, 3, 4, 5, 6))),
-    "Factors": said.Factors(Digest(PLAN), real((2, 2), 1, 0, 0, -1), real(2, np.pi, 5e-324), 2.0**-53, float("inf")),
-    "Factors without a spectrum": said.Factors(Digest(PLAN), real((1, 2), 1.5, -0.0), None, 0.0, 0.0),
-    "Solution": said.Solution(Digest(PLAN), real((1, 1), 2.0**1023), np.zeros((3, 0)), 1, 0.0),
-    "BlindedRightMask": said.BlindedRightMask(Digest(PLAN), (None, real((1, 1), 1.0))),
-    "BlindedRightFactor": said.BlindedRightFactor(Digest(PLAN), (real((1, 1), -1.0), None)),
-    "RowsRequest": said.RowsRequest(Digest(PLAN), 2),
-    "FactorRows": said.FactorRows(Digest(PLAN), 2, real((1, 2), 1, -0.5)),
-    "Challenge": said.Challenge(Digest(PLAN), 1, np.asfortranarray(words((2, 2), 1, 2, 3, 2**64 - 1))),
-    "Product": said.Product(Digest(PLAN), real(2, np.pi, -5e-324)),
-    "IdHashes": said.IdHashes(Digest(PLAN), 2, words((1, 2), 2**64 - 1, 3)),
-    "CommonRows": said.CommonRows(Digest(PLAN), 0, words(3, 4, 0, 2**64 - 1)),
-    "Aborted": said.Aborted(Digest(PLAN), "FSVD-413", "Schlüssel"),
+    "SumReply after the first": messages.SumReply(Digest(PLAN), "gram", 3, words((1, 2), 5, 6), words(3, 7, 8, 9)),
+    "Ready": messages.Ready(Digest(PLAN)),
+    "BatchRequest": messages.BatchRequest(Digest(PLAN), 3),
+    "PaddedBatch": messages.PaddedBatch(Digest(PLAN), 3, np.asfortranarray(words((2, 3), 1, 2, 3, 4, 5, 6))),
+    "Factors": messages.Factors(
+        Digest(PLAN), real((2, 2), 1, 0, 0, -1), real(2, np.pi, 5e-324), 2.0**-53, float("inf")
+    ),
+    "Factors without a spectrum": messages.Factors(Digest(PLAN), real((1, 2), 1.5, -0.0), None, 0.0, 0.0),
+    "Solution": messages.Solution(Digest(PLAN), real((1, 1), 2.0**1023), np.zeros((3, 0)), 1, 0.0),
+    "BlindedRightMask": messages.BlindedRightMask(Digest(PLAN), (None, real((1, 1), 1.0))),
+    "BlindedRightFactor": messages.BlindedRightFactor(Digest(PLAN), (real((1, 1), -1.0), None)),
+    "RowsRequest": messages.RowsRequest(Digest(PLAN), 2),
+    "FactorRows": messages.FactorRows(Digest(PLAN), 2, real((1, 2), 1, -0.5)),
+    "Challenge": messages.Challenge(Digest(PLAN), 1, np.asfortranarray(words((2, 2), 1, 2, 3, 2**64 - 1))),
+    "Product": messages.Product(Digest(PLAN), real(2, np.pi, -5e-324)),
+    "IdHashes": messages.IdHashes(Digest(PLAN), 2, words((1, 2), 2**64 - 1, 3)),
+    "CommonRows": messages.CommonRows(Digest(PLAN), 0, words(3, 4, 0, 2**64 - 1)),
+    "Aborted": messages.Aborted(Digest(PLAN), "FSVD-413", "Schlüssel"),
 }
 PINNED = json.loads(VECTORS.read_text()) if VECTORS.exists() else {"messages": {}, "frames": {}}
 
@@ -269,7 +271,7 @@ def test_frames_are_cut_as_they_are_pinned():
     (one,) = PINNED["frames"]["of one"]
     agreed = list(cut(SessionId(SESSION), 0, encode(MESSAGES["RowsAgree"]), 1024))
     assert [encode_frame(frame).hex() for frame in agreed] == [one]
-    relay = said.Relay(Digest(PLAN), Party(Role.TA), bytes(range(256)) * 6)
+    relay = messages.Relay(Digest(PLAN), Party(Role.TA), bytes(range(256)) * 6)
     frames = list(cut(SessionId(SESSION), 2**40, encode(relay), 1024))
     assert [encode_frame(frame).hex() for frame in frames] == PINNED["frames"]["of two"]
 

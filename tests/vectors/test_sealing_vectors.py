@@ -1,4 +1,4 @@
-"""The sealing room against the standards' own vectors and a second, slow implementation of each.
+"""The package ``sealing`` against the standards' own vectors and a second, slow implementation of each.
 
 The second implementations below are written from the standards in plain integers: X25519 (RFC 7748), Ed25519
 (RFC 8032), HKDF-SHA256 (RFC 5869) and AES-GCM (NIST SP 800-38D, over single AES blocks). Each is checked on

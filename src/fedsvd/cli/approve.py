@@ -53,7 +53,7 @@ def approve(
     if not yes:
         others = [peer.fingerprint for peer in considered.new if peer.fingerprint not in compared]
         considered.expect_compared(compared.union(others))  # what was named must be there; the rest is asked for
-        typer.confirm(_question(others, considered.plan), abort=True, err=True)
+        typer.confirm(question(others, considered.plan), abort=True, err=True)
         compared.update(others)
     agree(site, considered, compared)
     enlisted = enlist and enlist_now(site, record, csp)
@@ -65,7 +65,7 @@ def approve(
         output.line("this kit is running, and enlists by itself")
 
 
-def _question(new: list[str], plan: SessionPlan | None) -> str:
+def question(new: list[str], plan: SessionPlan | None) -> str:
     held = "All parties will hold the joint Gram matrix. " if plan is not None and _opens_gram(plan) else ""
     if new:
         return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"

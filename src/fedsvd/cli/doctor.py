@@ -30,7 +30,7 @@ def doctor(
     }
 
     def show(console: Console) -> None:
-        rows = [(each.name, "well" if each.ok else "WRONG", each.text) for each in checks]
+        rows = [(each.name, "ok" if each.ok else "FAILED", each.text) for each in checks]
         console.print(listing(("check", "", "found"), rows))
         for each in problems:
             console.print(f"{each.name}: {each.text}. Fix: {each.fix}")

@@ -106,7 +106,7 @@ def revoke(
 
 @federation.command()
 def revocations(directory: Folder, format: FormatOption = Format.TEXT) -> None:
-    """Sign the revocation list anew; kits warn when theirs is old."""
+    """Sign the revocation list again; kits warn when theirs is old."""
     Authority(directory).revocation_list(now=_now())
     _show_list(directory, format, "")
 

@@ -58,7 +58,7 @@ def init(
         output.answer({"written": [str(schema_file)]}, lambda console: console.print(f"wrote {schema_file}"))
         return
     _expect_free([folder / JOB, folder / POLICY])  # before the questions, not after them
-    ask = _Asking(sys.stdin.isatty() and format is Format.TEXT)
+    ask = Asking(sys.stdin.isatty() and format is Format.TEXT)
     chosen = ask("What to compute (svd, pca, lsa, lr, glm, cca, pcr)", task, "pca", _task)
     study = ask("The study's name", name, f"our-{chosen}", _name)
     named = ", ".join(party) if party else None
@@ -81,16 +81,16 @@ def init(
     )
 
 
-class _Asking:
+class Asking:
     """Questions with defaults: put to the person at a terminal until the answer can be used, else the default."""
 
     def __init__(self, interactive: bool) -> None:
-        self._interactive = interactive
+        self.interactive = interactive
 
     def __call__(self, question: str, given: object, default: str, read: Callable[[str], Answer]) -> Answer:
         if given is not None:
             return read(str(given).strip())
-        while self._interactive:
+        while self.interactive:
             try:
                 return read(str(typer.prompt(question, default=default, err=True)).strip())
             except ConfigError as error:

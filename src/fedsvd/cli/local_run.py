@@ -34,8 +34,8 @@ from fedsvd.service.local import LocalRun, local_federation
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import Job
 from fedsvd.studies.jobs import all_faults_named, plan_job
-from fedsvd.studies.parties import parties_named
 from fedsvd.studies.planning import guard
+from fedsvd.studies.problems import parties_named
 from fedsvd.studies.resume import Resumable
 from fedsvd.types import byte_size
 
@@ -51,14 +51,14 @@ def carry_out_locally(
     prepared = prepare(job, scratch)
     planned = plan_job(prepared)
     with output.notices_of_warnings(prepared.names), parties_named(prepared.names):
-        # The parties look again, each with its own eyes; here it is said before anything is started.
+        # The parties look again, each by itself; here it is reported before anything is started.
         try:
             guard(planned.plan, replace(policy, enforce=True))
         except ReleaseRefused as refused:
             fix = "--consent, if all of this data is yours to show; or --policy FILE with rules that allow it"
             raise ReleaseRefused(refused.fault, fix) from None
     point_out(output, prepared)
-    show_estimate(output, prepared, apart=True)
+    show_estimate(output, prepared, planned.plan, apart=True)
     output.line(f"starting {len(planned.plan.parties)} processes on this machine")
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:

@@ -23,6 +23,7 @@ from fedsvd.errors import DataWarning, PrivacyWarning, RowsNotCompared
 from fedsvd.protocol.parties import named
 
 if TYPE_CHECKING:
+    from fedsvd.engine.progress import Progress
     from fedsvd.results.folder import Table as Columns
 
 _PIPE_WIDTH = 160
@@ -44,6 +45,17 @@ class Output:
         self.format = format
         self.quiet = quiet
         self.notices: list[str] = []
+
+    @contextmanager
+    def progress(self, names: tuple[str, ...]) -> "Iterator[Progress | None]":
+        """What a run in this process calls with (party, stage, done, total); None when the person asked for quiet."""
+        if self.quiet:
+            yield None
+            return
+        from fedsvd.engine import progress
+
+        with progress.shown(names, self.line) as report:
+            yield report
 
     @contextmanager
     def notices_of_warnings(self, names: tuple[str, ...] = ()) -> Iterator[None]:

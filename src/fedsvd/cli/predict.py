@@ -13,7 +13,6 @@ from rich.console import Console
 
 from fedsvd.cli.options import FormatOption, IdsOption, Overwrite, Parties, Quiet, Scratch
 from fedsvd.cli.output import Format, Output, number, top_of
-from fedsvd.cli.progress import shown
 from fedsvd.cli.tasks import has_name, named_parties
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
@@ -23,8 +22,9 @@ from fedsvd.results.folder import expect_free
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_feature, by_sample
 from fedsvd.results.write import party_folders, read_result, write_predictions
-from fedsvd.studies.job_data import labels_in, party_named
+from fedsvd.studies.job_data import party_named
 from fedsvd.studies.predict import in_the_order_of, new_data, predict_together, predicted, with_recipe
+from fedsvd.studies.table_columns import labels_in
 
 _ROWS_SHOWN = 5
 
@@ -74,7 +74,7 @@ def _together(
         raise ConfigError(f"this job has no party {strangers}", f"the parties are {', '.join(names)}")
     # Files that are not named after the parties are taken in the parties' order.
     tables = [named[name] for name in names] if by_name else list(named.values())
-    with output.notices_of_warnings(names), shown(output, names) as progress:
+    with output.notices_of_warnings(names), output.progress(names) as progress:
         return predict_together(parts, tables, progress, ids)
 
 

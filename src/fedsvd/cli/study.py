@@ -10,7 +10,6 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.cost import cost_table, estimate, roughly
 from fedsvd.cli.output import Output, duration, facts, number, top_of
-from fedsvd.cli.progress import shown
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.policy.learned import how_rows_belong, in_scheme
 from fedsvd.protocol.plan import SessionPlan
@@ -51,7 +50,7 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
             checkpoint = resumable.checkpoint(job, job.parties[i]) if plan.compress else None
             return UserFiles(sink=file_for(plan, i, prepared.write, own), checkpoint=checkpoint)
 
-        with output.notices_of_warnings(prepared.names), shown(output, prepared.names) as progress:
+        with output.notices_of_warnings(prepared.names), output.progress(prepared.names) as progress:
             study, started = job.study, perf_counter()
             outcome = run_job(prepared, scratch, progress, device=study.device, engine=study.engine, files=files)
             seconds = perf_counter() - started
@@ -95,11 +94,11 @@ def show_resumption(output: Output, resumable: Resumable) -> None:
         output.line("an earlier run was interrupted: going on from what it compressed")
 
 
-def show_estimate(output: Output, prepared: Prepared, apart: bool = False) -> None:
+def show_estimate(output: Output, prepared: Prepared, plan: SessionPlan | None = None, apart: bool = False) -> None:
     """What the run will cost on this machine, before it begins; ``apart`` where every role has a process to start."""
     if output.quiet:
         return
-    plan, matching = plan_job(prepared).plan, plan_matching(prepared)
+    plan, matching = plan or plan_job(prepared).plan, plan_matching(prepared)
     if matching is not None:
         first = estimate(matching.plan).cost
         moved = f"{byte_size(first.bytes_total)} between the roles"

@@ -24,9 +24,10 @@ import scipy
 from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
-from fedsvd.cost.rates import Machine
+from fedsvd.cost.rates import Rates
 from fedsvd.linalg import backend
 from fedsvd.linalg.householder import Reflectors, draw
+from fedsvd.linalg.pools import available
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey, pair_key
@@ -45,7 +46,7 @@ _FRESH = 5 << 20  # numbers; above what an allocator keeps for itself, so that t
 class Rated:
     """The rates that an estimate uses, and where they come from."""
 
-    machine: Machine
+    machine: Rates
     source: str
 
 
@@ -61,16 +62,16 @@ def rated(afresh: bool = False) -> Rated:
     return Rated(machine, "this machine's rates, measured now")
 
 
-def calibrate() -> Machine:
+def calibrate() -> Rates:
     """The rates of one core of this machine, measured now."""
     stream = Keystream(Seed(bytes(32)))
-    threads = backend.threads()
+    threads = available()
     with backend.one_thread():
         rates = {**_dense(stream), **_masks(stream), **_ring(stream), **_scalars(stream)}
-    return Machine(**rates, cores=_cores(), threads=min(threads, _cores()))
+    return Rates(**rates, cores=own_cores(), threads=min(threads, own_cores()))
 
 
-def _cores() -> int:
+def own_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -80,12 +81,16 @@ def _dense(stream: Keystream) -> dict[str, float]:
     A, X, B = stream.normal((n, n)), stream.normal((n, long)), stream.normal((_SVD, _SVD))
     R = np.asfortranarray(np.triu(A) + n * np.eye(n))
     fresh = np.ones(_FRESH)
+
+    def solved() -> object:
+        return backend.gram(backend.solve_triangular(R, X, transposed=True))
+
     return {
-        "gemm": 2.0 * n * n * long / _best(lambda: A @ X),
-        "solve": 2.0 * n * n * long / _best(lambda: backend.gram(backend.solve_triangular(R, X, transposed=True))),
-        "qr": (2.0 * long * n * n - 2 / 3 * n**3) / _best(lambda: backend.qr_r(X.T)),
-        "svd": 22.0 * _SVD**3 / _best(lambda: backend.svd(B), 2),
-        "memory": 8.0 * _FRESH / _best(lambda: fresh * 2.0),
+        "gemm": 2.0 * n * n * long / best_seconds(lambda: A @ X),
+        "solve": 2.0 * n * n * long / best_seconds(solved),
+        "qr": (2.0 * long * n * n - 2 / 3 * n**3) / best_seconds(lambda: backend.qr_r(X.T)),
+        "svd": 22.0 * _SVD**3 / best_seconds(lambda: backend.svd(B), 2),
+        "memory": 8.0 * _FRESH / best_seconds(lambda: fresh * 2.0),
     }
 
 
@@ -99,12 +104,12 @@ def _masks(stream: Keystream) -> dict[str, float]:
             narrow.left(X[start : start + 250])
 
     return {
-        "reflect": 2.0 * n * n * columns / _best(lambda: _product(Q, X)),
-        "blocks": 2.0 * 250 * n * columns / _best(blocks),
+        "reflect": 2.0 * n * n * columns / best_seconds(lambda: _product(Q, X)),
+        "blocks": 2.0 * 250 * n * columns / best_seconds(blocks),
         "dct": Y.size
         * math.log2(len(Y))
-        / _best(lambda: backend.dct(Y), clock=process_time),  # it has threads of its own
-        "normals": _WORDS / _best(lambda: stream.normal(_WORDS), 2),
+        / best_seconds(lambda: backend.dct(Y), clock=process_time),  # it has threads of its own
+        "normals": _WORDS / best_seconds(lambda: stream.normal(_WORDS), 2),
     }
 
 
@@ -118,8 +123,8 @@ def _ring(stream: Keystream) -> dict[str, float]:
     codes = fixed_point.encode(Y, 40)
     keys = PadKeys(1, {peer: Seed(bytes([peer]) * 32) for peer in (2, 3, 4)})
     return {
-        "encode": Y.nbytes / _best(lambda: fixed_point.encode(Y, 40)),
-        "aes": 3 * Y.nbytes / _best(lambda: pad(codes, keys, "calibration", 0, PadsOnce())),
+        "encode": Y.nbytes / best_seconds(lambda: fixed_point.encode(Y, 40)),
+        "aes": 3 * Y.nbytes / best_seconds(lambda: pad(codes, keys, "calibration", 0, PadsOnce())),
     }
 
 
@@ -131,13 +136,13 @@ def _scalars(stream: Keystream) -> dict[str, float]:
         pair_key(mine, theirs.public, me=1, them=2, session=SessionId("s"), plan=Digest("p"), purpose="calibration")
 
     return {
-        "scalars": values.size / _best(lambda: wide.decode(wide.encode(values))),
-        "keys": 1 / _best(agree),
+        "scalars": values.size / best_seconds(lambda: wide.decode(wide.encode(values))),
+        "keys": 1 / best_seconds(agree),
         "messages": 5e4,
     }
 
 
-def _best(work: Callable[[], object], rounds: int = _ROUNDS, clock: Callable[[], float] = thread_time) -> float:
+def best_seconds(work: Callable[[], object], rounds: int = _ROUNDS, clock: Callable[[], float] = thread_time) -> float:
     """The shortest of a few rounds, in seconds of this thread's processor time."""
     best = float("inf")
     for _ in range(rounds):
@@ -167,29 +172,30 @@ def _key() -> str:
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     blas = {(pool["internal_api"], str(pool.get("architecture")), pool["num_threads"]) for pool in pools}
     versions = [__version__, np.__version__, scipy.__version__]
-    return json.dumps([versions, platform.machine(), _processor(), sorted(blas), _cores()])
+    return json.dumps([versions, platform.machine(), processor(), sorted(blas), own_cores()])
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name, as far as the system says it."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    return platform.processor()
+    return platform.processor() or platform.machine()
 
 
-def _read(path: Path, key: str) -> Machine | None:
+def _read(path: Path, key: str) -> Rates | None:
     """The rates stored under this key; None where there are none that make sense."""
     try:
         rates = json.loads(path.read_text(encoding="utf-8"))[key]
-        machine = Machine(**rates)
+        machine = Rates(**rates)
         sound = all(math.isfinite(rate) and rate > 0 for rate in asdict(machine).values())
-        return machine if sound and set(rates) == {f.name for f in fields(Machine)} else None
+        return machine if sound and set(rates) == {f.name for f in fields(Rates)} else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _write(path: Path, key: str, machine: Machine) -> None:
+def _write(path: Path, key: str, machine: Rates) -> None:
     """Store the rates for this user alone; a reader never sees half of them."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     entries: dict[str, Any] = {}

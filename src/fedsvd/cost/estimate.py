@@ -16,7 +16,7 @@ from functools import cache
 
 from fedsvd.compress.reduce import PANELS
 from fedsvd.cost.provider import authority_steps, provider_steps
-from fedsvd.cost.rates import DEFAULT, Machine, Step, Work
+from fedsvd.cost.rates import DEFAULT, Rates, Step, Work
 from fedsvd.cost.traffic import Expected, full_rank, traffic
 from fedsvd.cost.user import user_steps
 from fedsvd.protocol.certificate import Link
@@ -28,7 +28,7 @@ from fedsvd.types import SessionId, byte_size
 
 @dataclass(frozen=True)
 class RoleCost:
-    """One role's part: seconds and flops by stage, peak memory, bytes said and heard.
+    """One role's part: seconds and flops by stage, peak memory, bytes sent and received.
 
     ``seconds_by_stage`` is with a machine to itself and all its threads, ``core_seconds`` is all of it on one core.
     """
@@ -94,21 +94,23 @@ class Cost:
 
 def predict(
     plan: SessionPlan,
-    machine: Machine = DEFAULT,
+    machine: Rates = DEFAULT,
     *,
     rank: int | None = None,
     well_conditioned: bool = False,
     in_memory: bool = True,
     link: float | None = None,
+    iterations: int | None = None,
 ) -> Cost:
     """The cost of a session on this plan.
 
     ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) users
     need not correct their right singular vectors; the sum for it is made all the same, of zeros.
     Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
-    in bytes a second, one way at a time; its delay is not counted.
+    in bytes a second, one way at a time; its delay is not counted. ``iterations`` are those of each model.
     """
     expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned, in_memory)
+    expected = expected if iterations is None else replace(expected, iterations=iterations)
     sent, messages = traffic(plan, expected)
     steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
     steps[CSP] = provider_steps(plan, expected)
@@ -116,14 +118,14 @@ def predict(
         steps[TA] = authority_steps(plan)
     roles = {}
     for party, own in steps.items():
-        said = sum(count for ends, count in sent.items() if ends[0] == party)
-        heard = sum(count for ends, count in sent.items() if ends[1] == party)
+        outgoing = sum(count for ends, count in sent.items() if ends[0] == party)
+        incoming = sum(count for ends, count in sent.items() if ends[1] == party)
         handled = sum(count for ends, count in messages.items() if party in ends)
-        roles[party.name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], said, heard)
+        roles[party.name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], outgoing, incoming)
     return Cost(roles, dict(sorted(sent.items())), dict(sorted(messages.items())), machine.cores, link)
 
 
-def _role(machine: Machine, steps: list[Step], sent: int, received: int) -> RoleCost:
+def _role(machine: Rates, steps: list[Step], sent: int, received: int) -> RoleCost:
     seconds: dict[str, float] = {}
     flops: dict[str, float] = {}
     on_one_core = sum(machine.seconds(step.work) for step in steps)

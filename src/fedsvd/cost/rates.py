@@ -1,6 +1,6 @@
 """How fast a machine is, as a handful of rates, and how much work there is to do at each of them.
 
-``Machine`` holds the rates of one core, ``Work`` amounts under the same names; seconds are one divided by the other.
+``Rates`` holds the rates of one core, ``Work`` amounts under the same names; seconds are one divided by the other.
 Work of the BLAS is divided among its threads, and not all of it can be. The default rates are typical ones of one core;
 ``cost.calibration`` measures the machine at hand in about a second.
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Work:
-    """Amounts of work, additive; the names are those of ``Machine``."""
+    """Amounts of work, additive; the names are those of ``Rates``."""
 
     gemm: float = 0.0
     solve: float = 0.0
@@ -42,7 +42,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Rates:
     """Rates of one core of a machine, in what the comment says per second, and how many cores it has."""
 
     gemm: float = 3e10  # flops of matrix products
@@ -79,7 +79,7 @@ def _speed_up(kind: str, threads: int) -> float:
     return 1.0 / (1.0 - divided + divided / max(threads, 1))
 
 
-DEFAULT = Machine()
+DEFAULT = Rates()
 
 
 @dataclass(frozen=True)

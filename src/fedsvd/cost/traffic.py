@@ -54,7 +54,7 @@ from fedsvd.sealing.seal import OVERHEAD
 from fedsvd.secagg.sums import TAG_WORDS, PlannedSum
 from fedsvd.types import Float, Ring
 
-Said = tuple[Party, Party, Message, int]  # from, to, what, how many times
+Sent = tuple[Party, Party, Message, int]  # from, to, what, how many times
 _HEADERS = 1 << 20  # bytes: more than names, shapes and lengths of any message take
 _KEY, _SEED, _SIGNATURE, _DIGEST, _LENGTH = 32, 32, 64, 32, 8
 
@@ -81,7 +81,7 @@ def full_rank(plan: SessionPlan) -> int:
 def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[Link], Counter[Link]]:
     """Content bytes and messages by link (from, to)."""
     sent, messages = Counter[Link](), Counter[Link]()
-    for origin, to, message, times in said(plan, expected):
+    for origin, to, message, times in messages_of(plan, expected):
         sent[origin, to] += times * size(message)
         messages[origin, to] += times
     return sent, messages
@@ -90,11 +90,11 @@ def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[Link], Count
 def longest_message(plan: SessionPlan) -> int:
     """More bytes than any message of this session has; one that claims more is not read."""
     expected = [Expected(rank, corrected) for rank in {1, full_rank(plan)} for corrected in (True, False)]
-    longest = max(size(message) for each in expected for _, _, message, _ in said(plan, each))
+    longest = max(size(message) for each in expected for _, _, message, _ in messages_of(plan, each))
     return 2 * longest + _HEADERS
 
 
-def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
+def messages_of(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
     """Every message of a session without faults; the order between links is free."""
     yield from _keys(plan)
     yield from _sums(plan, expected)
@@ -111,7 +111,7 @@ def said(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
         yield CSP, party, Countersigned(plan.digest, bytes(_SIGNATURE if plan.csp_identity else 0)), 1
 
 
-def _keys(plan: SessionPlan) -> Iterator[Said]:
+def _keys(plan: SessionPlan) -> Iterator[Sent]:
     """Steps 1 and 2: keys, seeds, row ids."""
     digest, holders = plan.digest, [party for party in plan.parties if party != CSP]
     seeds = {party: _SEED * len(deals(plan, party)) for party in holders}
@@ -138,7 +138,7 @@ def _dealt_masks(plan: SessionPlan, dealer: Party, party: Party) -> int:
     return sum(8 * rows * own for rows, own in _slices(plan, party.index - 1)) + whole
 
 
-def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
+def _common(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
     """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
     if plan.opens_nothing or (plan.task is Task.LR and plan.mode is not Mode.A):
         return
@@ -153,7 +153,7 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
     yield from _to_all(plan, user(1), length)
 
 
-def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Said]:
+def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Sent]:
     """A group-sealed message, in parts of at most 2^26 bytes."""
     whole = length + _LENGTH
     for start in range(0, whole, PART):
@@ -164,7 +164,7 @@ def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Said]:
                 yield CSP, party, Relayed(plan.digest, origin, sealed), 1
 
 
-def _sealed(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Said]:
+def _sealed(plan: SessionPlan, origin: Party, to: Party, length: int) -> Iterator[Sent]:
     sealed = _bytes_of(OVERHEAD + length)
     yield origin, CSP, Relay(plan.digest, to, sealed), 1
     yield CSP, to, Relayed(plan.digest, origin, sealed), 1
@@ -215,7 +215,7 @@ def _iterations(about: ModelPlan, expected: Expected) -> int:
     return min(about.max_iterations, expected.iterations)
 
 
-def _sums(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
+def _sums(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
     digest, first = plan.digest, True
     for planned in sums_of(plan, expected):
         for batch in range(len(planned.batches)):
@@ -229,7 +229,7 @@ def _sums(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
                     yield CSP, party, SumReply(digest, planned.name, batch, words, tag, commitments), 1
 
 
-def _upload(plan: SessionPlan) -> Iterator[Said]:
+def _upload(plan: SessionPlan) -> Iterator[Sent]:
     """Step 5: requests and batches, those of one shape together."""
     digest = plan.digest
     shapes = Counter(batch.shape for batch in batches(plan))
@@ -240,7 +240,7 @@ def _upload(plan: SessionPlan) -> Iterator[Said]:
             yield party, CSP, PaddedBatch(digest, 0, _words(*shape)), times
 
 
-def _matching(plan: SessionPlan) -> Iterator[Said]:
+def _matching(plan: SessionPlan) -> Iterator[Sent]:
     """Commitments to all; then hashes and places, or sets of points from user to user."""
     digest = plan.digest
     for party, count in zip(plan.users, plan.counts, strict=True):
@@ -260,7 +260,7 @@ def released_columns(plan: SessionPlan, expected: Expected) -> int:
     return expected.rank if plan.components is None else min(expected.rank, plan.components)
 
 
-def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
+def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
     """Step 6: what the CSP answers, and eq. 6 in the paper's scheme."""
     digest, r = plan.digest, released_columns(plan, expected)
     if plan.task is Task.LR:
@@ -286,7 +286,7 @@ def _answer(plan: SessionPlan, expected: Expected) -> Iterator[Said]:
             yield CSP, party, BlindedRightFactor(digest, (_numbers(rows, plan.widths[i]),)), 1
 
 
-def _challenge(plan: SessionPlan) -> Iterator[Said]:
+def _challenge(plan: SessionPlan) -> Iterator[Sent]:
     """Step 7 on split columns: panels of two kinds of vectors, and the products for the label holder."""
     digest = plan.digest
     for party in plan.users:
@@ -297,7 +297,7 @@ def _challenge(plan: SessionPlan) -> Iterator[Said]:
     yield CSP, user(plan.label_user), Product(digest, _numbers(plan.targets)), 1
 
 
-def _rows(plan: SessionPlan, party: Party, r: int) -> Iterator[Said]:
+def _rows(plan: SessionPlan, party: Party, r: int) -> Iterator[Sent]:
     """U' panel by panel, where it is too long for one message."""
     heights = Counter(rows.stop - rows.start for rows in plan.row_panels)
     for height, times in heights.items():

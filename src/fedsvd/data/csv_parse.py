@@ -14,10 +14,10 @@ import numpy as np
 from fedsvd.data.csv_layout import MISSING, Layout, number
 from fedsvd.types import Float
 
-_CHUNK_CELLS = 1 << 16
+CHUNK_CELLS = 1 << 16
 # PyArrow reads about forty blocks ahead, so a block bounds its memory: 10 MB by default, 80 MB for long rows.
 # A block of fewer than 16 rows costs more in its columns than it saves in its cells.
-_ARROW_BLOCK, _ARROW_BLOCK_MOST = 1 << 18, 1 << 21
+_ARROW_BLOCK, ARROW_BLOCK_MOST = 1 << 18, 1 << 21
 _ROWS_WANTED, _ROWS_NEEDED = 64, 16
 
 
@@ -30,7 +30,7 @@ def plain_chunks(layout: Layout, text: dict[int, int]) -> Iterator[Float]:
 
     ``text`` is a running record: it starts with the columns known to be text and grows by those found.
     """
-    height = max(1, _CHUNK_CELLS // layout.width)
+    height = max(1, CHUNK_CELLS // layout.width)
     lines: list[int] = []
     chunk: list[list[str]] = []
     for line, cells in layout.rows():
@@ -102,7 +102,7 @@ def _arrow_batches(layout: Layout, columns: list[int], kind: str) -> Iterator[An
         from pyarrow import csv
     except ImportError:
         raise ArrowGaveUp from None
-    block = min(max(_ARROW_BLOCK, _ROWS_WANTED * layout.longest_line), _ARROW_BLOCK_MOST)
+    block = min(max(_ARROW_BLOCK, _ROWS_WANTED * layout.longest_line), ARROW_BLOCK_MOST)
     if not layout.plain_utf8 or not columns or block < _ROWS_NEEDED * layout.longest_line:
         raise ArrowGaveUp
     wanted = [f"c{column}" for column in columns]

@@ -20,7 +20,7 @@ from fedsvd.data.parquet import ParquetSource
 from fedsvd.errors import ConfigError, EmptyData, FedSVDError, MissingExtra, StorageError, UnknownFormat
 
 SCHEME = "duckdb://"
-_BATCH_ROWS = 1 << 14
+BATCH_ROWS = 1 << 14
 _CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "true"}
 
 
@@ -124,7 +124,7 @@ def _write(connection: Any, query: str, name: str, file: Any) -> int:
     relation = connection.sql(query)
     reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
     rows = 0
-    with reader(_BATCH_ROWS) as batches, parquet.ParquetWriter(file, batches.schema) as writer:
+    with reader(BATCH_ROWS) as batches, parquet.ParquetWriter(file, batches.schema) as writer:
         for batch in batches:
             rows += batch.num_rows
             writer.write_batch(batch)

@@ -24,7 +24,7 @@ from fedsvd.errors import MissingExtra, StorageError, UnknownFormat
 from fedsvd.storage.scratch import spooled
 from fedsvd.types import Float
 
-_BLOCK_ENTRIES = 1 << 20
+BLOCK_ENTRIES = 1 << 20
 
 
 def open_h5ad(path: Path, layer: str | None, scratch: Path | None) -> MatrixSource:
@@ -67,7 +67,7 @@ class H5adDense(Annotated):
             cells: NDArray[Any] = self._matrix[rows, columns]
             return cells
         if self._spool is None:
-            height = max(1, _BLOCK_ENTRIES // self.shape[1])
+            height = max(1, BLOCK_ENTRIES // self.shape[1])
             starts = range(0, self.shape[0], height)
             self._spool = spooled((self._matrix[i : i + height] for i in starts), self.shape[1], self._scratch)
         return pick(self._spool, rows, columns)
@@ -97,7 +97,7 @@ class _Compressed:
         """All lines, about a million stored entries at a time, with the number of the first."""
         start, lines = 0, len(self.starts) - 1
         while start < lines:
-            reach = int(np.searchsorted(self.starts, self.starts[start] + _BLOCK_ENTRIES, side="right")) - 1
+            reach = int(np.searchsorted(self.starts, self.starts[start] + BLOCK_ENTRIES, side="right")) - 1
             stop = min(lines, max(start + 1, reach))
             yield start, self.block(start, stop)
             start = stop

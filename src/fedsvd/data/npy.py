@@ -55,7 +55,7 @@ def _header(path: Path) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, dtype
 
 
-_CHUNK_BYTES = 1 << 22
+CHUNK_BYTES = 1 << 22
 _LOCAL_HEADER = 30  # bytes before the name of a member, of which the last four are two lengths
 
 
@@ -128,5 +128,5 @@ def _chunks(archive: zipfile.ZipFile, name: str, dtype: np.dtype[Any], length: i
     line = length * dtype.itemsize
     with archive.open(f"{name}.npy") as file:
         _read_header(file)
-        while piece := file.read(max(1, _CHUNK_BYTES // line) * line):
+        while piece := file.read(max(1, CHUNK_BYTES // line) * line):
             yield np.frombuffer(piece, dtype).reshape(-1, length).astype(np.float64)

@@ -22,7 +22,7 @@ from fedsvd.errors import MissingExtra, UnknownFormat
 from fedsvd.storage.scratch import spooled
 from fedsvd.types import Float
 
-_BATCH_CELLS = 1 << 20
+BATCH_CELLS = 1 << 20
 _OPEN_CURSORS = 4
 
 
@@ -82,7 +82,7 @@ class ParquetSource(MatrixSource):
     def _cursor(self, start: int, columns: tuple[int, ...]) -> "_Cursor":
         group = int(np.searchsorted(self._group_starts, start, side="right")) - 1
         batches = self._file.iter_batches(
-            batch_size=max(1, _BATCH_CELLS // len(columns)),
+            batch_size=max(1, BATCH_CELLS // len(columns)),
             row_groups=range(group, self._file.num_row_groups),
             columns=[self._name(column) for column in columns],
         )
@@ -93,7 +93,7 @@ class ParquetSource(MatrixSource):
     def _chunks(self) -> Iterator[Float]:
         """The whole table a batch at a time, NaN in the columns that are not numbers."""
         numbers = tuple(j for j in range(self.shape[1]) if j not in self._text)
-        height = max(1, _BATCH_CELLS // self.shape[1])
+        height = max(1, BATCH_CELLS // self.shape[1])
         for start in range(0, self.shape[0], height):
             chunk = np.full((min(height, self.shape[0] - start), self.shape[1]), np.nan)
             chunk[:, numbers] = self._cells(slice(start, start + len(chunk)), np.array(numbers))

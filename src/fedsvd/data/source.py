@@ -49,7 +49,7 @@ Reopen = Callable[[], "MatrixSource"]
 """What opens the same matrix in another process: small, and made of what travels."""
 
 _FINGERPRINT_DOMAIN = b"fedsvd/matrix/1\x00"
-_FINGERPRINT_BYTES = 1 << 24
+FINGERPRINT_BYTES = 1 << 24
 _INSPECTED_BYTES = 1 << 24
 
 
@@ -197,7 +197,7 @@ class MatrixSource(ABC):
         digest = hashlib.sha256(_FINGERPRINT_DOMAIN)
         digest.update(np.array(self.shape, dtype="<u8").tobytes())
         axis = int(self.shape[1] > self.shape[0])
-        width = max(1, _FINGERPRINT_BYTES // (8 * self.shape[1 - axis]))
+        width = max(1, FINGERPRINT_BYTES // (8 * self.shape[1 - axis]))
         for panel in self.panels(axis, width):
             content = np.ascontiguousarray(panel.T if axis else panel) + 0.0
             digest.update(content.astype("<f8", copy=False).data)

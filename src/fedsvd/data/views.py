@@ -61,25 +61,41 @@ class Transposed(MatrixSource):
         return self._base._place(column, row)
 
 
-class Without(MatrixSource):
-    """A source with some columns left out."""
+class View(MatrixSource):
+    """A source that is read from another, whose rows its own are: labels are that one's."""
 
-    def __init__(self, base: MatrixSource, kept: list[int]) -> None:
-        names = None if base.names is None else [base.names[j] for j in kept]
-        super().__init__((base.shape[0], len(kept)), base.dtype, names)
+    def __init__(
+        self, base: MatrixSource, shape: tuple[int, int], dtype: np.dtype[Any], names: Sequence[str] | None = None
+    ) -> None:
+        super().__init__(shape, dtype, names)
         self._base = base
-        self._kept = np.array(kept, dtype=np.intp)
 
     @property
     def made_up(self) -> bool:
         return self._base.made_up
 
     @property
-    def text_names(self) -> frozenset[str]:
-        return self._base.text_names & frozenset(self.names or ())
+    def label_name(self) -> str | None:
+        return self._base.label_name
 
     def row_labels(self) -> NDArray[Any] | None:
         return self._base.row_labels()
+
+    def _is_label(self, name: str) -> bool:
+        return name not in (self.names or ()) and self._base._is_label(name)
+
+
+class Without(View):
+    """A source with some columns left out."""
+
+    def __init__(self, base: MatrixSource, kept: list[int]) -> None:
+        names = None if base.names is None else [base.names[j] for j in kept]
+        super().__init__(base, (base.shape[0], len(kept)), base.dtype, names)
+        self._kept = np.array(kept, dtype=np.intp)
+
+    @property
+    def text_names(self) -> frozenset[str]:
+        return self._base.text_names & frozenset(self.names or ())
 
     def elsewhere(self) -> Reopen | None:
         base = self._base.elsewhere()
@@ -88,13 +104,6 @@ class Without(MatrixSource):
     def lazy(self) -> Any:
         base = self._base.lazy()
         return None if base is None else base[:, self._kept]
-
-    @property
-    def label_name(self) -> str | None:
-        return self._base.label_name
-
-    def _is_label(self, name: str) -> bool:
-        return name not in (self.names or ()) and self._base._is_label(name)
 
     def column(self, name: str) -> NDArray[Any]:
         return self._base.column(name)
@@ -112,24 +121,19 @@ class Without(MatrixSource):
         return self._base._place(row, int(self._kept[column]))
 
 
-class Reordered(MatrixSource):
+class Reordered(View):
     """A source with its rows in another order."""
 
     def __init__(self, base: MatrixSource, order: ArrayLike) -> None:
         self._order = _expect_order(order, base.shape[0])
-        super().__init__((self._order.size, base.shape[1]), base.dtype, base.names)
-        self._base = base
-
-    @property
-    def made_up(self) -> bool:
-        return self._base.made_up
+        super().__init__(base, (self._order.size, base.shape[1]), base.dtype, base.names)
 
     @property
     def text_names(self) -> frozenset[str]:
         return self._base.text_names
 
     def row_labels(self) -> NDArray[Any] | None:
-        labels = self._base.row_labels()
+        labels = super().row_labels()
         return None if labels is None else labels[self._order]
 
     def elsewhere(self) -> Reopen | None:
@@ -139,13 +143,6 @@ class Reordered(MatrixSource):
     def lazy(self) -> Any:
         base = self._base.lazy()
         return None if base is None else base[self._order]
-
-    @property
-    def label_name(self) -> str | None:
-        return self._base.label_name
-
-    def _is_label(self, name: str) -> bool:
-        return name not in (self.names or ()) and self._base._is_label(name)
 
     def column(self, name: str) -> NDArray[Any]:
         return self._base.column(name)[self._order]

@@ -17,7 +17,7 @@ from fedsvd.engine.cluster_store import ClusterStore
 from fedsvd.errors import ConfigError, NoDevice
 from fedsvd.linalg.device import CPU, Device, open_device
 from fedsvd.linalg.exact_gram import exact_products_hold
-from fedsvd.linalg.pools import one_thread
+from fedsvd.linalg.pools import follow, one_thread
 from fedsvd.randomness.keystream import Each
 from fedsvd.roles.service_provider.collect import Storage
 from fedsvd.storage.block_store import BlockStore, DeviceStore, choose_store
@@ -96,8 +96,12 @@ def each_over(count: int) -> Each | None:
     pool = _threads(count)
 
     def each(work: Callable[..., Any], *pieces: Iterable[Any]) -> Iterator[Any]:
+        def piece(*given: Any) -> Any:
+            follow()
+            return work(*given)
+
         with one_thread():
-            return iter(list(pool.map(work, *pieces)))
+            return iter(list(pool.map(piece, *pieces)))
 
     return each
 

@@ -21,7 +21,7 @@ from typing import IO
 from fedsvd.errors import LocalProtocolError
 from fedsvd.prepare.blinding import WORK, EachPart
 
-_WORTH_SHARING = 5  # parts, of some 0.2 s each: a process takes about as long to start as three
+WORTH_SHARING = 5  # parts, of some 0.2 s each: a process takes about as long to start as three
 _HEAD = struct.Struct("<BQ")  # which work, bytes of the part; an answer has the same form
 _NAMES = tuple(WORK)
 
@@ -36,17 +36,17 @@ class _Workers:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._running: list[subprocess.Popen[bytes]] = []
-        weakref.finalize(self, _end, self._running)
+        self.running: list[subprocess.Popen[bytes]] = []
+        weakref.finalize(self, _end, self.running)
 
     def __call__(self, work: Callable[[bytes], bytes], parts: Iterable[bytes]) -> Iterator[bytes]:
         listed = list(parts)
-        if len(listed) < _WORTH_SHARING:
+        if len(listed) < WORTH_SHARING:
             return iter([work(part) for part in listed])
         number = _NAMES.index(work.__name__)
         self._start()
         free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        for process in self._running:
+        for process in self.running:
             free.put(process)
 
         def done(part: bytes) -> bytes | None:
@@ -56,7 +56,7 @@ class _Workers:
             finally:
                 free.put(process)
 
-        with ThreadPoolExecutor(len(self._running)) as threads:
+        with ThreadPoolExecutor(len(self.running)) as threads:
             answers = list(threads.map(done, listed))
         # A part that was refused there is worked on here, where it raises what it raised there.
         return iter([work(part) if answer is None else answer for part, answer in zip(listed, answers, strict=True)])
@@ -66,9 +66,9 @@ class _Workers:
         paths = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
         environment = {**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-c", "from fedsvd.engine.parts import serve; serve()"]
-        while len(self._running) < self._count:
+        while len(self.running) < self._count:
             process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            self._running.append(process)
+            self.running.append(process)
 
 
 def _asked(process: "subprocess.Popen[bytes]", number: int, part: bytes) -> bytes | None:

@@ -53,7 +53,7 @@ class Bars:
     """One bar to each role, for the stage it is in."""
 
     def __init__(self, bars: "RichProgress", names: tuple[str, ...]) -> None:
-        self._bars = bars
+        self.bars = bars
         self._names = names
         self._lock = threading.Lock()  # parties that work side by side report from threads of their own
         self._tasks: dict[str, tuple[TaskID, str]] = {}
@@ -65,12 +65,12 @@ class Bars:
         with self._lock:
             task, before = self._tasks.get(party, (None, ""))
             if task is None:
-                task = self._bars.add_task(description, share=share)
+                task = self.bars.add_task(description, share=share)
             elif before != stage:
-                self._bars.reset(task, description=description)
+                self.bars.reset(task, description=description)
             # Without a total a bar moves to and fro; ``update`` and ``reset`` take no total for an old one.
-            next(each for each in self._bars.tasks if each.id == task).total = total if counted else None
-            self._bars.update(task, completed=done, share=share)
+            next(each for each in self.bars.tasks if each.id == task).total = total if counted else None
+            self.bars.update(task, completed=done, share=share)
             self._tasks[party] = task, stage
 
 

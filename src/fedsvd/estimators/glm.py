@@ -70,7 +70,7 @@ class FederatedGLM(RegressorMixin, FederatedModel):  # type: ignore[misc]
     >>> counts = [rng.poisson(np.exp(0.5 + X @ [0.3, -0.2])) for X in tables]
     >>> glm = FederatedGLM("poisson").fit(tables, counts)
     >>> glm.summary_frame().round(2)[["coef", "se"]].values.tolist()
-    [[0.52, 0.02], [0.29, 0.02], [-0.19, 0.02]]
+    [[0.5, 0.02], [0.3, 0.02], [-0.19, 0.02]]
     """
 
     def __init__(

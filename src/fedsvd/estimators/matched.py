@@ -14,7 +14,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.record_ids import RecordIds, identified, of_text
 from fedsvd.studies.matching import AS_WRITTEN, Matched
-from fedsvd.studies.parties import Problems
+from fedsvd.studies.problems import Problems
 from fedsvd.types import Float
 
 Ids = NDArray[Any]

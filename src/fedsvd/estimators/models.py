@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 
-from fedsvd.data.open import open_source
-from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError, ShapeError, warn_caller
 from fedsvd.estimators.base import Federated, projected, whole_number
 from fedsvd.estimators.inference import names_of_targets
 from fedsvd.estimators.model_table import ModelTable
+from fedsvd.estimators.row_columns import set_aside
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
 from fedsvd.estimators.tables import Tables, are_parties, parts_like_fitted
 from fedsvd.policy.rules import Policy
@@ -25,6 +24,7 @@ from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.tasks import Task
 from fedsvd.roles.user.glm import GLMResult
 from fedsvd.studies.parties import PartyData, expect_target
+from fedsvd.studies.party_rows import without_zero_label_weights
 from fedsvd.types import Float
 
 
@@ -56,7 +56,7 @@ class FederatedModel(Federated, ModelTable):
         about = replace(about, offset=extra["offset"] is not None, weighted=extra["weights"] is not None)
         parties = tables.parties(cut(np.column_stack(labels), tables.edges))
         if about.weighted:
-            parties = [_weighted(party) for party in parties]
+            parties = [without_zero_label_weights(party) for party in parties]
         joint = np.concatenate([part for party in parties if (part := party.labels) is not None])
         if about.classes and len(np.unique(joint[:, 0])) < 2:
             raise DataError("the rows with weight have one class", "a classifier needs two classes or more")
@@ -124,41 +124,8 @@ class FederatedModel(Federated, ModelTable):
 
 def _by_name(X: Any, asked: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The tables without the columns that are named, and what these hold; arrays stay as they are."""
-    named = {key: value for key, value in asked.items() if isinstance(value, str)}
-    if not named:
-        return X, asked
-    one = not are_parties(X)
-    sources = [open_source(table) for table in ([X] if one else X)]
-    for key, name in named.items():
-        lacking = [str(i) for i, source in enumerate(sources, start=1) if name not in (source.names or ())]
-        if lacking:
-            raise ConfigError(f"{key} = {name!r}: no such column at party {', '.join(lacking)}", "name a column of all")
-    found = {key: [_numbers(source, name) for source in sources] for key, name in named.items()}
-    rest = [source.without(list(named.values())) for source in sources]
-    joined = {key: np.concatenate(columns) for key, columns in found.items()}
-    return rest[0] if one else rest, asked | joined
-
-
-def _numbers(source: MatrixSource, name: str) -> Float:
-    column = source.column(name)
-    if column.dtype.kind not in "iuf":
-        raise DataError(f"the column {name!r} holds text, not numbers", "encode it as numbers")
-    return column.astype(np.float64)
-
-
-def _weighted(party: PartyData) -> PartyData:
-    """A party without its rows of weight 0."""
-    assert party.labels is not None
-    weights = party.labels[:, -1]
-    if np.any(weights < 0.0):
-        raise DataError("a weight is below 0", "weights are 0 or more")
-    present = np.flatnonzero(weights > 0.0)
-    if len(present) == len(weights):
-        return party
-    if not len(present):
-        raise DataError("the weight of all rows of a party is zero", "leave the party out")
-    ids = None if party.ids is None else party.ids[present]
-    return replace(party, table=party.table.reordered(present), labels=party.labels[present], ids=ids)
+    rest, found = set_aside(X, {key: value for key, value in asked.items() if isinstance(value, str)})
+    return rest, asked | {key: np.concatenate(columns) for key, columns in found.items()}
 
 
 def _one_column(y: Float) -> Float:

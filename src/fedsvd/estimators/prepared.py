@@ -14,10 +14,12 @@ from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.tasks import Split
-from fedsvd.studies.job_data import feature_names, in_order
-from fedsvd.studies.parties import Extent, PartyData, Problems, misfits, one_order
+from fedsvd.studies.job_data import in_order
+from fedsvd.studies.parties import Extent, PartyData, misfits, one_order
 from fedsvd.studies.prepare_section import LEAST_COUNT, PrepareSection
+from fedsvd.studies.problems import Problems
 from fedsvd.studies.stages import agree, home_table, preparation_study, prepared_for, recipes_of
+from fedsvd.studies.table_columns import feature_names
 
 
 def prepared(
@@ -107,7 +109,7 @@ def prepared(
     >>> b = pd.DataFrame({"dose": [1.0, 3.0, None], "grade": ["low", "high", "high"], "outcome": [5.0, 4.0, 3.0]})
     >>> words = {"missing": "mean", "categories": "grade", "minimum": 1, "label": "outcome"}
     >>> first, second = fedsvd.prepared([a, b], policy=fedsvd.Policy.permissive(), **words)
-    >>> first.names, second.rows(0, 3).tolist()
+    >>> first.names, second.rows(0, 3).round(6).tolist()
     (('dose', 'grade_high', 'grade_low'), [[1.0, 0.0, 1.0], [3.0, 1.0, 0.0], [1.5, 1.0, 0.0]])
     """
     given: dict[str, Any] = {"columns": columns, "drop": drop, "missing": missing, "constant": constant}

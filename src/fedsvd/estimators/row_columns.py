@@ -10,7 +10,7 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, NotNumeric, ShapeError
 from fedsvd.estimators.rows import joint_labels
 from fedsvd.estimators.tables import are_parties
-from fedsvd.studies.job_data import row_ids
+from fedsvd.studies.table_columns import row_ids
 from fedsvd.types import Float
 
 

@@ -21,8 +21,10 @@ from fedsvd.estimators.matched import id_columns, identified_tables, matching_ru
 from fedsvd.estimators.rows import Labels, ids_from
 from fedsvd.prepare.record_ids import RecordIds
 from fedsvd.protocol.tasks import Ids, Split
-from fedsvd.studies.job_data import expect_named_ids, row_ids
-from fedsvd.studies.parties import Extent, PartyData, Problems, expect_fitting
+from fedsvd.studies.job_data import expect_named_ids
+from fedsvd.studies.parties import Extent, PartyData, expect_fitting
+from fedsvd.studies.problems import Problems
+from fedsvd.studies.table_columns import row_ids
 from fedsvd.types import Float
 
 SPARSE = ("csr", "csc")  # what a sparse table may stay; scikit-learn converts the other forms

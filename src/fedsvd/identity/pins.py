@@ -24,7 +24,7 @@ def pin(kit_dir: Path, party_id: str, fingerprint: str, *, instead: bool = False
     pins, digits = read_pins(kit_dir), ungrouped(fingerprint)
     if pins.get(party_id, digits) != digits and not instead:
         raise NotAuthenticated(
-            f"{party_id} is pinned to another key", "ask its owner whether the key was changed, then pin it anew"
+            f"{party_id} is pinned to another key", "ask its owner whether the key was changed, then pin it again"
         )
     _write(kit_dir, {**pins, party_id: digits})
 

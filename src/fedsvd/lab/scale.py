@@ -19,7 +19,7 @@ import numpy as np
 
 from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.estimate import predict
-from fedsvd.cost.rates import Machine
+from fedsvd.cost.rates import Rates
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
@@ -205,7 +205,7 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
     return float(slope)
 
 
-def modelled(case: Case, machine: Machine) -> float:
+def modelled(case: Case, machine: Rates) -> float:
     """Seconds by the cost model with all roles on this machine; making the data is not in it."""
     plan = plan_job(prepare(case.job())).plan
     return predict(plan, machine, well_conditioned=True, in_memory=False).seconds_on_one_machine

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from fedsvd.linalg.backend import like, namespace
+from fedsvd.linalg.householder import FromTheLeft
 from fedsvd.types import Array, expect_shape
 
 
 @dataclass(frozen=True, repr=False)
-class BatchedBlocks:
+class BatchedBlocks(FromTheLeft):
     """``diag(Q_1, ..., Q_B)``: for each run of equal widths one array (count, width, width)."""
 
     groups: tuple[Array, ...]
@@ -36,16 +37,6 @@ class BatchedBlocks:
     def left_t(self, X: Array) -> Array:
         """``Q^T X``."""
         return self._from_left(X, transposed=True)
-
-    def right(self, X: Array) -> Array:
-        """``X Q``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
-
-    def right_t(self, X: Array) -> Array:
-        """``X Q^T``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
 
     def explicit(self) -> Array:
         """The matrix itself, (n, n)."""

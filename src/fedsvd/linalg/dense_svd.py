@@ -19,6 +19,7 @@ left: what is put right is their rounding, and a product made anew would have ro
 *Least squares* on a factor: w over the rank that is above rounding, and a basis of the null space.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ def corrected(C_t: Array, Vt: Array, out: Array | None = None) -> Array:
 
 
 LARGEST_COUNT = 2**31 - 2
+_SMALLEST_SQUARE = 1e-270  # below it the squares of eps-sized parts would underflow
 # gesdd takes this way itself from 11/6 on, but through slower copies when the matrix is wide: measured on one core
 # at 500 x 10,000, 0.58 s against 0.81 s; below a ratio of 2 the extra product costs more than it saves.
 _QR_FIRST = 2
@@ -88,8 +90,8 @@ def dense_svd(A: Array) -> SVD:
     return SVD(*_lapack_svd(A))
 
 
-def tall_svd(A: Array) -> SVD:
-    """The thin SVD of a tall A from its triangular factor, as many triplets as the rank: ``U = A V S^-1``.
+def tall_svd(A: Array, R: Array) -> SVD:
+    """The thin SVD of a tall A from its triangular factor R, as many triplets as the rank: ``U = A V S^-1``.
 
     One product instead of forming Q and multiplying by it, a third less work than ``dense_svd``. As it is, U loses
     orthogonality like eps S_1 / S_r, so where that matters it is put right: with ``U^T U = C C^T``, ``U C^-T`` is
@@ -98,7 +100,7 @@ def tall_svd(A: Array) -> SVD:
     _check_matrix(A)
     require_fit(*A.shape)
     xp = namespace(A)
-    _, sigma, Vt = _lapack_svd(backend.qr_r(A))
+    _, sigma, Vt = _lapack_svd(R)
     kept = rank(sigma, *A.shape)
     sigma, Vt = sigma[:kept], Vt[:kept, :]
     U = backend.matmul(A, xp.matrix_transpose(Vt) / sigma)
@@ -111,6 +113,33 @@ def tall_svd(A: Array) -> SVD:
             return SVD(U[:, :kept], sigma[:kept], Vt[:kept, :])
         U = xp.matrix_transpose(corrected(C_t, Ut, out=Ut if xp is np else None))
     return SVD(U, sigma, Vt)
+
+
+EVEN = 8.0
+"""Up to this S_1 / S_r the top r of a Gram matrix lose three bits and no more (ADR 0018)."""
+
+
+def top_of_gram(K: Float, r: int) -> tuple[Float, Float] | None:
+    """The top r of B's singular values, and the vectors of its short side, (n, r), from the Gram matrix ``B^T B``.
+
+    Of K the upper triangle is read. None where it has fewer, or where squares have cost digits: where S_1 is beyond
+    ``EVEN`` times S_r, or where LAPACK's vectors are not K's.
+    """
+    n = len(K)
+    if not (0 < r <= n and np.isfinite(np.diagonal(K)).all()):
+        return None
+    try:
+        squares, V = scipy.linalg.eigh(K, lower=False, subset_by_index=[n - r, n - 1], check_finite=False)
+    except scipy.linalg.LinAlgError:
+        return None
+    squares, V = squares[::-1], np.asfortranarray(V[:, ::-1])
+    if not 0.0 < squares[0] <= EVEN**2 * squares[-1] or squares[0] < _SMALLEST_SQUARE:
+        return None
+    upper = np.triu(K)
+    KV = backend.matmul(upper, V) + backend.matmul(np.triu(K, 1).T, V)
+    if not norm(KV - V * squares) <= backend.EPS * 64 * (r + math.sqrt(n)) * float(squares[0]):
+        return None
+    return np.sqrt(squares), V
 
 
 def known_part(found: SVD, m: int, n: int) -> SVD:

@@ -10,6 +10,7 @@ with D the signs that make the diagonal of R positive. Without D the law is not 
 the cost of one GEMM with the explicit matrix, which is formed only on request.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,8 +25,30 @@ Normals = Callable[[int], Float]  # a count to that many standard normals
 REFLECTORS = 1024  # reflectors kept together; half of the square below the last block is never stored
 
 
+class FromTheLeft(ABC):
+    """An orthogonal matrix that is applied from the left, and through transposes from the right."""
+
+    @abstractmethod
+    def left(self, X: Array) -> Array:
+        """``Q X``."""
+
+    @abstractmethod
+    def left_t(self, X: Array) -> Array:
+        """``Q^T X``."""
+
+    def right(self, X: Array) -> Array:
+        """``X Q``."""
+        xp = namespace(X)
+        return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
+
+    def right_t(self, X: Array) -> Array:
+        """``X Q^T``."""
+        xp = namespace(X)
+        return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
+
+
 @dataclass(frozen=True, repr=False)
-class Reflectors:
+class Reflectors(FromTheLeft):
     """An orthogonal n x n matrix ``Q = (H_0 ... H_{n-1}) D``, never stored as such.
 
     Where only the first columns of Q matter, the reflectors after them are left out.
@@ -47,16 +70,6 @@ class Reflectors:
         """``Q^T X``."""
         expect_shape("X", X, self.n, X.shape[1])
         return self.signs[:, None] * self._from_left(X, transposed=True)
-
-    def right(self, X: Array) -> Array:
-        """``X Q``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
-
-    def right_t(self, X: Array) -> Array:
-        """``X Q^T``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
 
     def explicit(self) -> Array:
         """The matrix itself, (n, n)."""

@@ -6,6 +6,11 @@ affair: it honours OPENBLAS_NUM_THREADS, OMP_NUM_THREADS and the affinity of the
 
 A limit holds for all threads of the process. Of several limits at the same time, in one thread or in several, the
 lowest holds; when the last one ends, all is as it was before the first. This is the one file of the core with a lock.
+
+The wheels' OpenBLAS has one number of threads for the process, whichever thread sets or reads it. A BLAS on OpenMP has
+one for each thread that calls it: there a thread that only does pieces of work calls ``follow`` before each. And
+because limits come and go with other threads' work, what is planned for a whole session asks ``available``, not
+``threads``: read while another session is inside ``one_thread``, that would be one, and stay so.
 """
 
 import threading
@@ -22,21 +27,35 @@ WORTH_SHARING = 256
 
 
 @cache
-def _libraries() -> tuple[Any, ...]:
+def loaded_libraries() -> tuple[Any, ...]:
     assert scipy.linalg.blas  # loaded when first asked for; what is not loaded yet is not found here
     return tuple(library for library in ThreadpoolController().lib_controllers if library.user_api == "blas")
 
 
 @cache
-def _computing() -> tuple[Any, ...]:
+def computing_libraries() -> tuple[Any, ...]:
     """The libraries that products go through: SciPy's where it has one of its own, else all there are."""
-    own = tuple(library for library in _libraries() if "scipy.libs" in str(library.filepath))
-    return own or _libraries()
+    own = tuple(library for library in loaded_libraries() if "scipy.libs" in str(library.filepath))
+    return own or loaded_libraries()
 
 
 def threads() -> int:
     """How many threads large products and factorisations have now."""
-    return max((int(library.num_threads) for library in _computing()), default=1)
+    return max((int(library.num_threads) for library in computing_libraries()), default=1)
+
+
+def available() -> int:
+    """How many threads they have when no limit of ours holds, whatever other threads of the process do now."""
+    with _lock:
+        counts = [_natural.get(library) if _limits else None for library in computing_libraries()]
+        found = zip(counts, computing_libraries(), strict=True)
+        return max((count or int(library.num_threads) for count, library in found), default=1)
+
+
+def follow() -> None:
+    """Have the limits that hold now in the calling thread, too, where a BLAS counts for each thread by itself."""
+    with _lock:
+        _apply()
 
 
 def described() -> tuple[str, ...]:
@@ -49,22 +68,27 @@ def described() -> tuple[str, ...]:
 
     return tuple(
         f"{whose(str(library.filepath))}{library.internal_api} {library.version}, {library.num_threads} threads"
-        for library in _libraries()
+        for library in loaded_libraries()
     )
 
 
 def one_thread() -> AbstractContextManager[None]:
     """One BLAS thread for what happens inside, in every thread of the process."""
-    return _limited(dict.fromkeys(_libraries(), 1))
+    return _limited(dict.fromkeys(loaded_libraries(), 1))
 
 
 def one_pool(count: int | None = None) -> AbstractContextManager[None]:
     """``count`` threads, or as many as there are, for the library that computes; one for every other."""
-    computing = _computing()
-    limits = {library: 1 for library in _libraries() if library not in computing}
+    computing = computing_libraries()
+    limits = {library: 1 for library in loaded_libraries() if library not in computing}
     if count is not None:
         limits |= dict.fromkeys(computing, max(1, count))
     return _limited(limits)
+
+
+def limited() -> bool:
+    """Whether a limit holds now, of any thread's."""
+    return bool(_limits)
 
 
 def small_products(*sides: int) -> AbstractContextManager[None]:
@@ -80,7 +104,7 @@ _natural: dict[Any, int] = {}  # threads of a library before the first limit
 @contextmanager
 def _limited(limits: dict[Any, int]) -> Iterator[None]:
     # Not threadpoolctl's own ``limit``, which looks through all libraries again: this stands around calls of 100 us.
-    libraries = _libraries()
+    libraries = loaded_libraries()
     with _lock:
         if not _limits:
             _natural.update({library: int(library.num_threads) for library in libraries})

@@ -9,8 +9,8 @@ from fedsvd.linalg.backend import check_info, namespace, solve_triangular
 from fedsvd.types import Array, Float
 
 _WY = 128  # reflectors per compact-WY product off NumPy
-_LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
-_NARROWEST = 256  # columns in one call of ormqr
+LONGEST_CALL = 1e10  # multiplications in one call of ormqr, about half a second: between calls Ctrl-C is heard
+NARROWEST = 256  # columns in one call of ormqr
 
 
 def reflect(V: Array, tau: Array, X: Array, *, side: str, transposed: bool) -> Array:
@@ -48,18 +48,18 @@ def _ormqr(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float
     if not X.flags.f_contiguous:
         return _ormqr(V, tau, np.ascontiguousarray(X).T, "R" if side == "L" else "L", not transposed).T
     other = X.shape[1] if side == "L" else X.shape[0]
-    width = max(_NARROWEST, int(_LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
+    width = max(NARROWEST, int(LONGEST_CALL / (4.0 * V.size)) // 64 * 64)
     if other <= width:
-        return _ormqr_at_once(V, tau, X, side, transposed)
+        return ormqr_at_once(V, tau, X, side, transposed)
     # The same numbers in pieces, so that an interruption does not wait for all of them.
     reflected = np.empty_like(X)
     for start in range(0, other, width):
         piece = np.s_[:, start : start + width] if side == "L" else np.s_[start : start + width, :]
-        reflected[piece] = _ormqr_at_once(V, tau, X[piece], side, transposed)
+        reflected[piece] = ormqr_at_once(V, tau, X[piece], side, transposed)
     return reflected
 
 
-def _ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
+def ormqr_at_once(V: Float, tau: Float, X: Float, side: str, transposed: bool) -> Float:
     other = X.shape[1] if side == "L" else X.shape[0]
     lwork = max(1, other) * 64 + 65 * 64
     reflected, _, info = scipy.linalg.lapack.dormqr(side, "T" if transposed else "N", V, tau, X, lwork)

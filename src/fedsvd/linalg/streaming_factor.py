@@ -33,13 +33,14 @@ from fedsvd.linalg.backend import EPS, namespace
 from fedsvd.types import Array
 
 # The update's error grows like the square of S's diagonal: 6^2 eps is still below the bar of 45 eps.
-_LARGEST_DIAGONAL = 6.0
+LARGEST_DIAGONAL = 6.0
 # Chunks at most this many times the rows seen so far keep S's diagonal near 3 on homogeneous data.
 _GROWTH = 8
 # The eigenvalues of a Gram matrix that may stand for its factor, in units of their mean: condition at most 8.
 _EVEN = (1 / 16, 4.0)
 # Below it the squares of eps-sized parts would underflow.
 _SMALLEST_MEAN = 1e-270
+_IN_CACHE = 1 << 19  # numbers of a chunk that are solved and multiplied at once
 _MAGIC = b"FSVD-SF1"
 
 
@@ -150,20 +151,20 @@ class StreamingFactor:
 
     def _add_gram(self, X: Array) -> bool:
         """The Gram route; False, and nothing changed, where the sum is not proved to be well conditioned."""
-        if self._K is None and not self._may_be_even(X):
+        if self._K is None and not self.may_be_even(X):
             return False
         K = self._K
         with np.errstate(over="ignore", invalid="ignore"):  # squares that overflow are not even
             if K is None and self._R is not None:
                 K = backend.add_gram(None, namespace(X).matrix_transpose(self._R))
             K = backend.add_gram(K, X)
-            if not _is_even(K):
+            if not is_even(K):
                 return False
         self._K, self._R = K, None
         self.route = Route(self.route.cholesky, self.route.householder, self.route.gram + 1)
         return True
 
-    def _may_be_even(self, X: Array) -> bool:
+    def may_be_even(self, X: Array) -> bool:
         """A cheap look before the product: the smallest diagonal entry of R bounds its smallest singular value."""
         if X.shape[1] < self.width:
             return False
@@ -233,7 +234,7 @@ class StreamingFactor:
         return True
 
 
-def _is_even(K: Array) -> bool:
+def is_even(K: Array) -> bool:
     """Whether all eigenvalues of K lie in ``_EVEN`` times their mean: K - low I and high I - K are definite."""
     mean = float(namespace(K).mean(namespace(K).linalg.diagonal(K)))
     if not _SMALLEST_MEAN < mean < float("inf"):
@@ -258,9 +259,23 @@ def _lifted(xp: Array, R: Array, lengths: Array) -> Array:
 
 def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
     """S of the update, or None when its diagonal leaves the safe range."""
-    Z = backend.solve_triangular(R, X, transposed=True)
-    G = backend.gram_plus_identity(Z)
+    if isinstance(X, np.ndarray):
+        G = _gram_of_solved(R, X)
+    else:
+        G = backend.gram_plus_identity(backend.solve_triangular(R, X, transposed=True))
     # The largest column of S is the root of G's diagonal; comparing this way round refuses NaN as well.
-    if not bool(xp.max(xp.linalg.diagonal(G)) <= _LARGEST_DIAGONAL**2):
+    if not bool(xp.max(xp.linalg.diagonal(G)) <= LARGEST_DIAGONAL**2):
         return None
     return backend.cholesky(G)
+
+
+def _gram_of_solved(R: Array, X: Array) -> Array:
+    """``I + Z Z^T`` for ``Z = R^-T X``, its upper triangle alone; Z in pieces that a cache holds."""
+    width, columns = X.shape
+    step = max(2 * width, _IN_CACHE // width)
+    G, piece = np.asfortranarray(np.eye(width)), np.empty((width, min(step, columns)), order="F")
+    for start in range(0, columns, step):
+        Z = piece[:, : min(step, columns - start)]
+        np.copyto(Z, X[:, start : start + step])
+        G = backend.add_gram(G, backend.solve_triangular(R, Z, transposed=True, out=Z), spent=True)
+    return G

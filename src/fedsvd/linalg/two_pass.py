@@ -46,17 +46,21 @@ def two_pass_svd(R: Float, rows: Rows, places: Sequence[slice], shape: tuple[int
     _, sigma, Vt = dense_svd(R)
     found = rank(sigma, *shape)
     kept = min(found, most)
-    sigma, V = sigma[:kept], Vt[:kept].T
-    long, size = places[-1].stop, backend.norm(R)
-    check = _Probed(sigma, V, long, cut=kept < found)
+    return long_side(sigma[:kept], Vt[:kept].T, backend.norm(R), rows, places, cut=kept < found)
+
+
+def long_side(sigma: Float, V: Float, size: float, rows: Rows, places: Sequence[slice], *, cut: bool = True) -> TwoPass:
+    """The vectors of the long side for these of the short one; ``size`` is B's norm, ``cut`` whether there are more."""
+    long = places[-1].stop
+    check = Probed(sigma, V, long, cut=cut)
     G = _over(rows, places, check.applied(V / sigma))
     if needs_correction(sigma):
         C_t = correction(G)
         check.again()
         _over(rows, places, check.corrects(C_t), gram=False)
     residual = check.error / math.sqrt(check.count) / size if size > 0 else check.error
-    orthogonality = max(check.orthogonality(), verify_orthonormal(V) if kept else 0.0)
-    return TwoPass(sigma, V, within(Quality(residual, orthogonality), bounds(long, V.shape[0], kept)))
+    orthogonality = max(check.orthogonality(), verify_orthonormal(V) if len(sigma) else 0.0)
+    return TwoPass(sigma, V, within(Quality(residual, orthogonality), bounds(long, V.shape[0], len(sigma))))
 
 
 def _over(rows: Rows, places: Sequence[slice], step: Callable[[slice, Float], Float], *, gram: bool = True) -> Float:
@@ -73,7 +77,7 @@ def _over(rows: Rows, places: Sequence[slice], step: Callable[[slice, Float], Fl
     return np.empty((0, 0)) if G is None else G
 
 
-class _Probed:
+class Probed:
     """Products of B and of L with a few fixed vectors, as the panels pass."""
 
     def __init__(self, sigma: Float, V: Float, long: int, cut: bool) -> None:
@@ -96,7 +100,7 @@ class _Probed:
 
         def step(place: slice, B: Float) -> Float:
             backend.matmul(B, self._omega, self._B_omega[place])
-            return self._measured(place, backend.matmul(B, W))
+            return self.measured(place, backend.matmul(B, W))
 
         return step
 
@@ -105,11 +109,11 @@ class _Probed:
 
         def step(place: slice, written: Float) -> Float:
             L = written[:, : self._kept]
-            return self._measured(place, corrected(C_t, L.T).T)
+            return self.measured(place, corrected(C_t, L.T).T)
 
         return step
 
-    def _measured(self, place: slice, L: Float) -> Float:
+    def measured(self, place: slice, L: Float) -> Float:
         self.error = math.hypot(self.error, backend.norm(self._B_omega[place] - backend.matmul(L, self._expected)))
         self._turned += backend.matmul(L.T, backend.matmul(L, self._psi))
         return L

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from fedsvd.errors import ConfigError
 
 PAPER_BLOCK = 1000
-MIXING_BLOCK = 256
+MIXING_BLOCK = 128
 LEAST_BLOCK = 128
 """The narrowest block that a mask of the mask family may be asked to have."""
 
@@ -21,6 +21,13 @@ HAAR_LEFT_LIMIT = 4096
 
 HAAR_RIGHT_LIMIT = 8192
 """The same for Q and T_i, in columns."""
+
+PANELS = 10
+"""Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
+PANEL_WORDS = 1 << 21
+"""Words of a panel that is no larger than a cache can use, however much memory there is: 16 MiB."""
+PANEL_HEIGHT = 4
+"""Rows of a panel for each of its columns, at least, where memory allows: factors are updated by products of panels."""
 
 
 class Form(StrEnum):
@@ -106,3 +113,17 @@ def _cut_blocks(widths: tuple[int, ...], b: int) -> tuple[Window, ...]:
         )
         windows.append(Window(columns, slice(start, stop)))
     return tuple(windows)
+
+
+def panels_of_rows(sizes: tuple[int, ...], width: int, memory: int) -> tuple[slice, ...]:
+    """Rows in panels of whole blocks, of these sizes, as many as memory allows at this width.
+
+    Where memory allows more, a panel is still no larger than what masks, words, pads and sums pass through in a cache,
+    and no lower than a factorisation can use.
+    """
+    in_cache = max(PANEL_WORDS // width, PANEL_HEIGHT * width)
+    most = max(min(memory // (PANELS * 8 * width), in_cache), sizes[0])
+    count = -(-sum(sizes) // most)
+    ends = [0, *accumulate(sizes)]
+    cuts = sorted({ends[len(sizes) * number // count] for number in range(count + 1)})
+    return tuple(slice(start, stop) for start, stop in pairwise(cuts))

@@ -23,6 +23,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.linalg import packed_blocks
 from fedsvd.linalg.backend import dct, dct_of_line, like, namespace
 from fedsvd.linalg.batched_blocks import BatchedBlocks, draw_blocks, normals_needed
+from fedsvd.linalg.householder import FromTheLeft
 from fedsvd.linalg.packed_blocks import WORTH_WRITING, PackedBlock, WrittenBlock
 from fedsvd.linalg.pools import one_thread, small_products
 from fedsvd.linalg.uniform_words import normals_of, pinned_words, signed_order
@@ -33,6 +34,7 @@ from fedsvd.types import Array, Float, expect_shape
 
 ROUNDS = 2
 _TOGETHER = 512  # blocks that a device draws and multiplies at once
+_PAIRS, _FEW_LINES = 4, 256  # pairs of blocks that one thread turns at once, of as many lines as then fit a cache
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +51,7 @@ class HaarBlocks:
     each: Each | None = None
     keep: bool = True
     keep_written: bool = True  # the same for blocks as matrices, twice as large
-    _drawn: dict[int, Any] = field(init=False, default_factory=dict, compare=False)
+    drawn: dict[int, Any] = field(init=False, default_factory=dict, compare=False)
     _starts: tuple[int, ...] = field(init=False, compare=False)
     _words: tuple[int, ...] = field(init=False, compare=False)
 
@@ -78,30 +80,39 @@ class HaarBlocks:
         """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks)."""
         last, offset = self._last(first, lines.shape[1]), self._starts[first]
 
-        written = len(lines) >= WORTH_WRITING
+        written, together = len(lines) >= WORTH_WRITING, _PAIRS if len(lines) <= _FEW_LINES else 1
+        pairs = range(first // 2, -(-last // 2))
 
-        def pair(number: int) -> None:
-            for block, B in self._pair(number, written):
-                if first <= block < last:
-                    B.turn(lines[:, self._starts[block] - offset : self._starts[block + 1] - offset], transposed)
+        def turned(place: int) -> None:
+            numbers = pairs[place : place + together]
+            blocks = slice(max(first, 2 * numbers[0]), min(last, 2 * numbers[-1] + 2))
+            start, stop = self._starts[blocks.start], self._starts[blocks.stop]
+            part = lines[:, start - offset : stop - offset]
+            # Lines are far apart in memory: what is worked on several times is brought together first.
+            near = part.copy() if together > 1 else part
+            for block, B in (found for number in numbers for found in self._pair(number, written)):
+                if blocks.start <= block < blocks.stop:
+                    B.turn(near[:, self._starts[block] - start : self._starts[block + 1] - start], transposed)
+            if together > 1:
+                part[...] = near
 
         if self.keep and not written:
             assert self._squares.size  # made before there are threads
         with small_products(len(lines)) if self.each is None else one_thread():
-            for _ in (self.each or map)(pair, range(first // 2, -(-last // 2))):
+            for _ in (self.each or map)(turned, range(0, len(pairs), together)):
                 pass
 
     def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
         """The two blocks of a square, or the one that is left, with their numbers; as matrices where it pays."""
-        found: list[tuple[int, PackedBlock | WrittenBlock]] | None = self._drawn.get(number)
+        found: list[tuple[int, PackedBlock | WrittenBlock]] | None = self.drawn.get(number)
         if found is None:
             found = self._draw(number)
             if self.keep:
-                self._drawn[number] = found
+                self.drawn[number] = found
         if written and isinstance(found[0][1], PackedBlock):
             found = [(block, B.written() if isinstance(B, PackedBlock) else B) for block, B in found]
             if self.keep_written:
-                self._drawn[number] = found
+                self.drawn[number] = found
         return found
 
     @cached_property
@@ -144,20 +155,20 @@ class HaarBlocks:
     def _group(self, start: int, stop: int) -> BatchedBlocks:
         """Blocks that a device draws and multiplies at once."""
         assert self.on is not None
-        if start in self._drawn:
-            found: BatchedBlocks = self._drawn[start]
+        if start in self.drawn:
+            found: BatchedBlocks = self.drawn[start]
             return found
         widths = self.widths[start:stop]
         words = pinned_words(normals_needed(widths), self.on)
         fill_words(self.seed, words, self.each or map, self._words[start])
         drawn = draw_blocks(widths, normals_of(words, self.on))
         if self.keep:
-            self._drawn[start] = drawn
+            self.drawn[start] = drawn
         return drawn
 
 
 @dataclass(frozen=True, repr=False)
-class Mixing:
+class Mixing(FromTheLeft):
     """``P = (B_2 Pi_2) (B_1 Pi_1) (C D_2) (C D_1)``, orthogonal, n x n; all of it follows from ``seed``."""
 
     n: int
@@ -168,7 +179,7 @@ class Mixing:
     keep: bool = True  # store what was drawn; without it, it is drawn again at every use
     keep_written: bool = True  # and that as matrices, twice as large
     blocks: tuple[HaarBlocks, ...] = field(init=False, compare=False)
-    _drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
+    drawn: dict[tuple[str, int], Array] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         widths = block_sizes(self.n, self.b)
@@ -208,16 +219,6 @@ class Mixing:
             if not transposed:
                 self.blocks[t].turn(lines)
         return lines.T
-
-    def right(self, X: Array) -> Array:
-        """``X P``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left_t(xp.matrix_transpose(X)))
-
-    def right_t(self, X: Array) -> Array:
-        """``X P^T``."""
-        xp = namespace(X)
-        return xp.matrix_transpose(self.left(xp.matrix_transpose(X)))
 
     def explicit(self) -> Array:
         """The matrix itself, for tests and small sizes."""
@@ -265,6 +266,9 @@ class Mixing:
                 for signs, rows in steps:
                     passing *= signs
                     passing[rows] = dct_of_line(passing[rows])
+                if line.flags.c_contiguous:
+                    np.take(passing, order, out=line, mode="clip")  # places are in range; another mode would copy
+                    return
                 passing = passing[order]
             lines[number] = passing
 
@@ -279,16 +283,16 @@ class Mixing:
     def _signs(self, number: int) -> Array:
         """The diagonal of D, as a column: bytes on the host, where it is as long as a column of the data."""
         key = "signs", number
-        if key in self._drawn:
-            return self._drawn[key]
+        if key in self.drawn:
+            return self.drawn[key]
         signs = Keystream(self.seed.derive("signs", number)).signs(self.n)[:, None]
         return self._stored(key, signs.astype(np.int8) if self.on is None else like(signs, self.on))
 
     def _order(self, t: int) -> Array:
         """``Pi_t`` as the places its rows are taken from."""
         key = "order", t
-        if key in self._drawn:
-            return self._drawn[key]
+        if key in self.drawn:
+            return self.drawn[key]
         stream = Keystream(self.seed.derive("order", t))
         if self.on is None:
             return self._stored(key, stream.permutation(self.n))
@@ -296,7 +300,7 @@ class Mixing:
 
     def _stored(self, key: tuple[str, int], drawn: Array) -> Array:
         if self.keep:
-            self._drawn[key] = drawn
+            self.drawn[key] = drawn
         return drawn
 
 

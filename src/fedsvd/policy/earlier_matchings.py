@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fedsvd.policy.rules import Finding, Policy, growth_findings
+from fedsvd.policy.earlier_rules import growth_findings
+from fedsvd.policy.rules import Finding, Policy
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.storage import private
 from fedsvd.storage.journal import Journal

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 from fedsvd.data.record_hashes import Hasher, Hashes, difference
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import StorageError
-from fedsvd.policy.rules import Compared, Finding, Policy, earlier_findings, version_findings
+from fedsvd.policy.earlier_rules import Compared, earlier_findings, version_findings
+from fedsvd.policy.rules import Finding, Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fedsvd.linalg.windows import Form
 from fedsvd.policy.component_lines import canonical, components, csp_of_canonical, permuted, two_canonical
-from fedsvd.policy.learned_together import opens_gram, prepared_together
+from fedsvd.policy.learned_together import matched, opens_gram, prepared_together
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Align, Item, Mode, Robust, Scheme, Split, Task, Trust
@@ -132,7 +132,7 @@ def masks_are_haar(plan: SessionPlan) -> bool:
 def what_each_role_learns(plan: SessionPlan) -> list[str]:
     """The ledger's lines for this plan: the CSP, the parties, the TA, and what collusion would add."""
     if plan.matches:
-        return [*_matching(plan)]
+        return [*matched(plan)]
     if plan.task is Task.PREPARE:
         return [*prepared_together(plan)]
     lines = [*_csp(plan), *_parties(plan), *_two_parties(plan)]
@@ -141,29 +141,6 @@ def what_each_role_learns(plan: SessionPlan) -> list[str]:
     if plan.task is not Task.PREDICT:
         lines.append(_collusion(plan))
     return lines
-
-
-def _matching(plan: SessionPlan) -> Iterator[str]:
-    """What a matching of records shows to whom (specification, section 9)."""
-    sizes = ", ".join(f"party {i} has {count}" for i, count in enumerate(plan.counts, start=1))
-    yield f"The CSP and every party learn how many records each party brings: {sizes}."
-    if plan.align is Align.SERVER:
-        yield (
-            "The CSP sees a keyed hash of every id, sorted, whose key the parties alone have: how many records any of "
-            "the sets share; no id, and not the order of any table."
-        )
-        yield "The CSP together with any one party (outside the model) could look up guessed ids in every set."
-    else:
-        yield "The CSP relays sealed messages whose lengths follow from these numbers, and learns nothing else."
-        others = f", and how many records the sets of any of the {plan.k} parties share" if plan.k > 2 else ""
-        yield f"Party 1 compares points that all parties have blinded: it learns how many records are common{others}."
-    yield "Every party learns which of its own records all parties have, and so how many; of other records nothing."
-    yield (
-        "A party that brings guessed ids learns of each whether all others have it. How many ids each brings is in "
-        "this plan, and every party commits to its set before any answer."
-    )
-    if plan.least_overlap > 1:
-        yield f"Where fewer than {plan.least_overlap} records are common the session ends, and no party learns which."
 
 
 def _authority(plan: SessionPlan) -> str:

@@ -1,9 +1,9 @@
-"""Who can compute what from a joint preparation of tables: the ledger's lines for the sums of its plan."""
+"""Who can compute what from the sessions before a study: the ledger's lines for preparations and matchings."""
 
 from collections.abc import Iterator
 
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Trust
+from fedsvd.protocol.tasks import Align, Trust
 
 _STEPS = {
     "levels of ": (
@@ -69,3 +69,26 @@ def prepared_together(plan: SessionPlan) -> Iterator[str]:
         "The CSP and a party that pool what they see learn what that party learns; lying together, they can alter "
         "totals."
     )
+
+
+def matched(plan: SessionPlan) -> Iterator[str]:
+    """What a matching of records shows to whom (specification, section 9)."""
+    sizes = ", ".join(f"party {i} has {count}" for i, count in enumerate(plan.counts, start=1))
+    yield f"The CSP and every party learn how many records each party brings: {sizes}."
+    if plan.align is Align.SERVER:
+        yield (
+            "The CSP sees a keyed hash of every id, sorted, whose key the parties alone have: how many records any of "
+            "the sets share; no id, and not the order of any table."
+        )
+        yield "The CSP together with any one party (outside the model) could look up guessed ids in every set."
+    else:
+        yield "The CSP relays sealed messages whose lengths follow from these numbers, and learns nothing else."
+        others = f", and how many records the sets of any of the {plan.k} parties share" if plan.k > 2 else ""
+        yield f"Party 1 compares points that all parties have blinded: it learns how many records are common{others}."
+    yield "Every party learns which of its own records all parties have, and so how many; of other records nothing."
+    yield (
+        "A party that brings guessed ids learns of each whether all others have it. How many ids each brings is in "
+        "this plan, and every party commits to its set before any answer."
+    )
+    if plan.least_overlap > 1:
+        yield f"Where fewer than {plan.least_overlap} records are common the session ends, and no party learns which."

@@ -37,7 +37,7 @@ EachPart = Callable[[Callable[[bytes], bytes], Iterable[bytes]], Iterable[bytes]
 
 _P = 2**255 - 19
 _A = 486662
-_PART = 4096  # points worked on at once
+PART = 4096  # points worked on at once
 
 
 class Blinding:
@@ -65,7 +65,7 @@ class Blinding:
         if points.ndim != 2 or points.shape[1] != POINT_BYTES or points.dtype != np.uint8:
             raise ShapeError(f"points of shape {points.shape} and type {points.dtype}", "32 bytes for each record")
         data = np.ascontiguousarray(points).tobytes()
-        size = _PART * POINT_BYTES
+        size = PART * POINT_BYTES
         parts = (self._secret + data[start : start + size] for start in range(0, len(data), size))
         return np.frombuffer(b"".join(each(multiplied, parts)), np.uint8).reshape(-1, POINT_BYTES)
 
@@ -79,7 +79,7 @@ def points_of(hashes: NDArray[np.uint8], each: EachPart = map) -> Points:
     """A point of the curve for each keyed hash (rows of any length)."""
     width = hashes.shape[1]
     data = np.ascontiguousarray(hashes).tobytes()
-    size = _PART * width
+    size = PART * width
     parts = (width.to_bytes(2, "big") + data[start : start + size] for start in range(0, len(data), size))
     return np.frombuffer(b"".join(each(points_in, parts)), np.uint8).reshape(-1, POINT_BYTES)
 

@@ -12,32 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource, as_run
-from fedsvd.data.views import NumberedNames
+from fedsvd.data.views import NumberedNames, View
 from fedsvd.types import Float
 
 PANEL_CELLS = 1 << 20
 
 
-class Derived(MatrixSource):
+class Derived(View):
     """A table whose rows are those of ``base`` and whose columns are computed from it."""
 
     def __init__(self, base: MatrixSource, names: Sequence[str]) -> None:
-        super().__init__((base.shape[0], len(names)), np.dtype(np.float64), names)
-        self._base = base
-
-    @property
-    def made_up(self) -> bool:
-        return self._base.made_up
-
-    @property
-    def label_name(self) -> str | None:
-        return self._base.label_name
-
-    def row_labels(self) -> NDArray[Any] | None:
-        return self._base.row_labels()
-
-    def _is_label(self, name: str) -> bool:
-        return name not in (self.names or ()) and self._base._is_label(name)
+        super().__init__(base, (base.shape[0], len(names)), np.dtype(np.float64), names)
 
     def column(self, name: str) -> NDArray[Any]:
         return super().column(name) if name in (self.names or ()) else self._base.column(name)

@@ -104,7 +104,7 @@ class SessionKeys:
         self._commitments: dict[Party, bytes] = {}
         self.publics: dict[int, bytes] = {}
         self._plan = plan
-        self._identity = identity
+        self.identity = identity
         self._sealers: dict[Party, Sealer] = {}
         self._openers: dict[Party, Opener] = {}
 
@@ -114,7 +114,7 @@ class SessionKeys:
     def offer(self, commits_to: bytes = b"") -> KeyOffer:
         """Our key, signed; the dealer's with its commitment."""
         statement = _statement(self._plan, self.me, self.mine.public, commits_to)
-        return KeyOffer(self._plan.digest, self.mine.public, commits_to, sign(self._identity, _PURPOSE, statement))
+        return KeyOffer(self._plan.digest, self.mine.public, commits_to, sign(self.identity, _PURPOSE, statement))
 
     def read_prekeys(self) -> None:
         """Take in the keys that the plan carries: all of them at the TA, our own at a user; or raise ``NotSealed``."""

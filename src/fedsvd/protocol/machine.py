@@ -83,11 +83,11 @@ Step = tuple[Enum, tuple[Effect, ...]]
 
 @dataclass(frozen=True)
 class Row:
-    """One transition: in ``state``, ``message`` from ``speaker`` goes to ``handler``, and leads to one of these."""
+    """One transition: in ``state``, ``message`` from ``sender`` goes to ``handler``, and leads to one of these."""
 
     state: Enum
     message: type[Message]
-    speaker: Role
+    sender: Role
     handler: Callable[..., Step]
     leads_to: frozenset[Enum]
 
@@ -98,10 +98,10 @@ Table = Mapping[tuple[Enum, type[Message], Role], Row]
 def table(*rows: tuple[Enum, type[Message], Role, Callable[..., Step], set[Any]]) -> Table:
     """The rows, by state, message and sender; no two rows may be for the same."""
     built: dict[tuple[Enum, type[Message], Role], Row] = {}
-    for state, message, speaker, handler, leads_to in rows:
-        if (state, message, speaker) in built:
-            raise LocalProtocolError(f"two rows for {state.name}, {message.__name__}, {speaker}")
-        built[state, message, speaker] = Row(state, message, speaker, handler, frozenset(leads_to))
+    for state, message, sender, handler, leads_to in rows:
+        if (state, message, sender) in built:
+            raise LocalProtocolError(f"two rows for {state.name}, {message.__name__}, {sender}")
+        built[state, message, sender] = Row(state, message, sender, handler, frozenset(leads_to))
     return built
 
 
@@ -144,7 +144,7 @@ class Machine:
 
     def _permitted(self, sender: Party, message: Message) -> Row:
         if message.plan != self.plan.digest:
-            raise PlanMismatch(f"{sender} speaks of another plan", "all parties must load the same job file")
+            raise PlanMismatch(f"{sender} sent a message of another plan", "all parties must load the same job file")
         if isinstance(message, Aborted):
             raise PeerAborted(f"{sender} stopped in {message.stage} with {message.code}")
         row = self.TABLE.get((self.state, type(message), sender.role))

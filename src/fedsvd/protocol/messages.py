@@ -225,7 +225,7 @@ class Countersigned(Message):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Aborted(Message):
-    """The session is over at the sender: which code, in which state. Nothing that depends on data is said."""
+    """The session is over at the sender: which code, in which state. Nothing in it depends on data."""
 
     code: str
     stage: str
@@ -263,17 +263,17 @@ M = TypeVar("M", bound=Message)
 
 @dataclass
 class Views:
-    """Messages heard, by hearer, in the order of hearing: (speaker, message)."""
+    """Messages received, by receiver, in the order in which they came: (sender, message)."""
 
-    heard: dict[Party, list[tuple[Party, Message]]] = field(default_factory=dict)
+    received: dict[Party, list[tuple[Party, Message]]] = field(default_factory=dict)
 
-    def record(self, hearer: Party, speaker: Party, message: Message) -> None:
-        self.heard.setdefault(hearer, []).append((speaker, message))
+    def record(self, receiver: Party, sender: Party, message: Message) -> None:
+        self.received.setdefault(receiver, []).append((sender, message))
 
-    def of(self, hearer: Party, kind: type[M]) -> list[tuple[Party, M]]:
-        """What a party heard of one kind."""
-        return [(speaker, said) for speaker, said in self.heard.get(hearer, []) if isinstance(said, kind)]
+    def of(self, receiver: Party, kind: type[M]) -> list[tuple[Party, M]]:
+        """What a party received of one kind."""
+        return [(sender, found) for sender, found in self.received.get(receiver, []) if isinstance(found, kind)]
 
-    def kinds(self, hearer: Party) -> set[type[Message]]:
-        """The kinds of message a party heard."""
-        return {type(message) for _, message in self.heard.get(hearer, [])}
+    def kinds(self, receiver: Party) -> set[type[Message]]:
+        """The kinds of message a party received."""
+        return {type(message) for _, message in self.received.get(receiver, [])}

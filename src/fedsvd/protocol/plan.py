@@ -12,11 +12,10 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.widen import width
-from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side
+from fedsvd.linalg.windows import Form, Window, block_sizes, block_width, cut_columns, cut_side, panels_of_rows
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.steps import PlannedStep
@@ -27,9 +26,6 @@ PROTOCOL = 2
 
 MOST_REFINED = 1024
 """Features up to which a regression's table is refined: beyond, the transform to send would be as long as the data."""
-
-PANELS = 10
-"""Panels of rows that a role has space for in an upload: as read, masked, as words, on its way, and as it is folded."""
 
 
 @dataclass(frozen=True)
@@ -227,10 +223,8 @@ class SessionPlan:
         """
         if not self.factors or self.compress or self.memory >= 8 * 4 * self.M * self.N:
             return False
-        if not self.published:
-            return True
-        streams = not self.full_matrices and self.m >= 2 * self.n
-        return streams and 8 * 8 * self.n**2 <= self.memory < 8 * 6 * self.m * self.n
+        fits = not self.full_matrices and self.m >= 2 * self.n and 8 * 8 * self.n**2 <= self.memory
+        return not self.published or (fits and self.memory < 8 * 6 * self.m * self.n)
 
     @property
     def refines(self) -> bool:
@@ -276,10 +270,8 @@ class SessionPlan:
         if self.compress:
             # Exact whole numbers of total width M + 1 or less determine the shares; any two users have M + 63.
             return tuple(width(self.M, p_i) for p_i in self.factor_widths)
-        widths = list(self.counts)
-        widths[0] += self.ridge_columns
-        widths[-1] += int(self.biased)
-        return tuple(widths)
+        first, *others = self.counts
+        return (first + self.ridge_columns, *others[:-1], others[-1] + int(self.biased))
 
     @cached_property
     def factor_widths(self) -> tuple[int, ...]:
@@ -320,11 +312,7 @@ class SessionPlan:
         if self.published:
             return self.left_windows
         sizes = block_sizes(self.M, block_width(self.left, self.block)) if self.left is Form.MIXING else (1,) * self.M
-        most = max(self.memory // (PANELS * 8 * (self.N + self.targets)), sizes[0])
-        count = -(-self.M // most)
-        ends = [0, *accumulate(sizes)]
-        cuts = sorted({ends[len(sizes) * number // count] for number in range(count + 1)})
-        return tuple(slice(start, stop) for start, stop in pairwise(cuts))
+        return panels_of_rows(sizes, self.N + self.targets, self.memory)
 
     @cached_property
     def windows_together(self) -> tuple[range, ...]:
@@ -334,8 +322,8 @@ class SessionPlan:
     @cached_property
     def column_panels(self) -> tuple[slice, ...]:
         """The columns of X' that go up together, where columns go up."""
-        windows = self.right_windows
-        return tuple(slice(windows[ws[0]].outputs.start, windows[ws[-1]].outputs.stop) for ws in self.windows_together)
+        cut = [window.outputs for window in self.right_windows]
+        return tuple(slice(cut[ws[0]].start, cut[ws[-1]].stop) for ws in self.windows_together)
 
     @property
     def batch_memory(self) -> int:

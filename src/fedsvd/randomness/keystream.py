@@ -11,7 +11,7 @@ with another libm may differ in the last bit, which is harmless: masks need not 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import scipy
@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from fedsvd.randomness.seed import Seed
+from fedsvd.types import Each as Each
 from fedsvd.types import Float, Ring
 
 NORMAL_METHOD = 1
@@ -29,8 +30,6 @@ _MANY_ZEROS = bytes(8 * _LONG)
 _PIECE = 1 << 16  # words; with what they are added to they stay in the second-level cache
 
 
-# A function over pieces of work, as ``map`` has it; a runtime may bring one that several threads share.
-Each = Callable[[Callable[[int], None], Iterable[int]], Iterable[None]]
 _SEGMENT = 1 << 20  # words that one thread makes at a time
 
 

@@ -154,7 +154,9 @@ def save_manifest(folder: Path, record: Mapping[str, Any]) -> None:
     there = {path.name: _described(path) for path in sorted(folder.iterdir()) if path.is_file()}
     complete = {**record, "files": there}
     with private.new_file(folder / MANIFEST) as file:
-        text = json.dumps({**complete, "sha256": _digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(
+            {**complete, "sha256": manifest_digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False
+        )
         file.write(text.encode() + b"\n")
 
 
@@ -182,7 +184,7 @@ def _record_of(folder: Path) -> dict[str, Any]:
     if not isinstance(record, dict) or not isinstance(record.get("files"), dict):
         raise _damaged(folder, f"{MANIFEST} is not of this program")
     own = record.pop("sha256", None)
-    if own != _digest(record):
+    if own != manifest_digest(record):
         raise _damaged(folder, f"{MANIFEST} is not as it was written")
     return record
 
@@ -198,7 +200,7 @@ def mark_unfinished(folder: Path, text: str) -> bool:
     private.replace(folder / UNFINISHED, f"{text}\n".encode())
     described = {**record["files"], UNFINISHED: _described(folder / UNFINISHED)}
     complete = {**record, "not_finished": text, "files": described}
-    spelt = json.dumps({**complete, "sha256": _digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False)
+    spelt = json.dumps({**complete, "sha256": manifest_digest(complete)}, indent=1, ensure_ascii=False, allow_nan=False)
     private.replace(folder / MANIFEST, spelt.encode() + b"\n")
     return True
 
@@ -230,7 +232,7 @@ def _hashed(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _digest(record: Mapping[str, Any]) -> str:
+def manifest_digest(record: Mapping[str, Any]) -> str:
     text = json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(b"fedsvd/manifest/1\x00" + text.encode()).hexdigest()
 

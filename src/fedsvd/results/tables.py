@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
+from fedsvd.policy.earlier_studies import Table as Brought
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.parties import Party
@@ -53,17 +54,11 @@ _SHARED_FACTS: dict[Split, tuple[str, ...]] = {
 }
 
 
-class Data(Protocol):
-    """What a party brought to the study: its table, labels (samples, targets) and row ids where there are any."""
+class Data(Brought, Protocol):
+    """What a party brought to the study, and how it was prepared at its site."""
 
     @property
-    def table(self) -> MatrixSource: ...
-    @property
-    def labels(self) -> Float | None: ...
-    @property
     def row_weights(self) -> Float | None: ...
-    @property
-    def ids(self) -> NDArray[Any] | None: ...
     @property
     def prepared(self) -> HomeReport | None: ...
     @property

@@ -5,31 +5,35 @@ uniform noise, and are never handed out as a result. This file knows neither pad
 all of ``secagg`` that the CSP runs, with ``fixed_point`` and ``batches``.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fedsvd.errors import ConfigError, LocalProtocolError, RepeatedShare, ShapeError
 from fedsvd.linalg.device import Device
 from fedsvd.secagg.sums import TAG_WORDS, SumKind
 from fedsvd.secagg.words128 import HALVES, add_into
-from fedsvd.types import Array, Ring, expect_shape
+from fedsvd.types import Array, Each, Ring, expect_shape
+
+_TOGETHER = 1 << 18  # words that one thread adds at a time
 
 
 class RunningSum:
     """The sum of one batch's shares so far, one from each of the users 1 .. k; a refused share changes nothing."""
 
-    def __init__(self, shape: tuple[int, ...], k: int, device: Device | None = None) -> None:
+    def __init__(self, shape: tuple[int, ...], k: int, device: Device | None = None, each: Each | None = None) -> None:
         if k < 2:
             raise ConfigError(f"secure aggregation needs k >= 2 users, got {k}", "invite another user")
         self._k = k
-        self._heard: set[int] = set()
-        self._shape, self._device = shape, device
+        self._received: set[int] = set()
+        self._shape, self._device, self._each = shape, device, each or map
         self._sum: Array = np.empty(shape, np.uint64) if device is None else None
 
     def add(self, user: int, share: Ring) -> None:
         """Add ``user``'s share; a second one is refused, for it would put two plaintexts under one pad."""
         if user not in range(1, self._k + 1):
             raise LocalProtocolError(f"no user {user} among users 1 .. {self._k}", "count users from 1 to k")
-        if user in self._heard:
+        if user in self._received:
             raise RepeatedShare(f"user {user} sent a second share of this batch", "start a new session")
         expect_shape(f"the share of user {user}", share, *self._shape)
         if share.dtype != np.uint64:
@@ -37,24 +41,35 @@ class RunningSum:
         if self._device is not None:
             moved = self._device.put(share.view(np.int64))  # signed words wrap around alike
             self._sum = moved if self._sum is None else self._sum + moved
-        elif self._heard:
+        elif self._received:
             self._accumulate(share)
         else:
-            np.copyto(self._sum, share)
-        self._heard.add(int(user))
+            self._in_parts(lambda part: np.copyto(self._sum[part], share[part]))
+        self._received.add(int(user))
 
     def _accumulate(self, share: Ring) -> None:
-        np.add(self._sum, share, out=self._sum)  # uint64 wraps around: the ring Z_2^64 is the point
+        # uint64 wraps around: the ring Z_2^64 is the point.
+        self._in_parts(lambda part: np.add(self._sum[part], share[part], out=self._sum[part]))
+
+    def _in_parts(self, work: Callable[[slice], object]) -> None:
+        """Rows by rows, in as many threads as there are."""
+        rows = max(1, _TOGETHER * self._shape[0] // max(1, self._sum.size))
+
+        def part(start: int) -> None:
+            work(slice(start, start + rows))
+
+        for _ in self._each(part, range(0, self._shape[0], rows)):
+            pass
 
     @property
     def complete(self) -> bool:
         """Whether all k shares are in."""
-        return len(self._heard) == self._k
+        return len(self._received) == self._k
 
     @property
     def missing(self) -> tuple[int, ...]:
         """The users whose share is not in yet, in order."""
-        return tuple(user for user in range(1, self._k + 1) if user not in self._heard)
+        return tuple(user for user in range(1, self._k + 1) if user not in self._received)
 
     def total(self) -> Array:
         """The sum of all k shares: read-only unsigned words, or signed ones on the device."""
@@ -69,8 +84,14 @@ class RunningSum:
         whole.flags.writeable = False
         return whole
 
+    def taken(self) -> Array:
+        """The same, handed over to be written over: this sum is at its end."""
+        self.total()
+        words, self._sum = self._sum, None
+        return words
+
     def __repr__(self) -> str:
-        return f"RunningSum(shape={self._shape}, heard={len(self._heard)} of {self._k})"
+        return f"RunningSum(shape={self._shape}, received={len(self._received)} of {self._k})"
 
 
 class WordSum(RunningSum):
@@ -83,7 +104,7 @@ class WordSum(RunningSum):
         add_into(self._sum, share)
 
     def __repr__(self) -> str:
-        return f"WordSum(shape={self._shape}, heard={len(self._heard)} of {self._k})"
+        return f"WordSum(shape={self._shape}, received={len(self._received)} of {self._k})"
 
 
 class _TagSum(RunningSum):

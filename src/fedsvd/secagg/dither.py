@@ -19,10 +19,11 @@ from fedsvd.linalg.backend import leading_powers
 from fedsvd.linalg.device import Device
 from fedsvd.randomness.keystream import Each, Keystream, fill_words
 from fedsvd.randomness.seed import Seed
-from fedsvd.secagg.batches import chunks
+from fedsvd.secagg import fixed_point
+from fedsvd.secagg.batches import CHUNK, chunks
 from fedsvd.secagg.fixed_point import BITS, TAIL
 from fedsvd.secagg.on_device import pieces
-from fedsvd.types import Array, Ring
+from fedsvd.types import Array, Float, Ring
 
 _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _LARGER = 1.0  # as a power of two: how much larger than a usual entry the numbers behind it may be
@@ -39,23 +40,38 @@ def least_filled(w_m: int, w_n: int, certain: bool) -> int:
     return max(0, int(BITS - 53 + larger - entries))
 
 
-def fill(payload: Ring, least: int, stream: Keystream) -> Ring:
-    """The encodings with their last bits filled, in place; ``stream`` is this user's own, used once."""
-    for (part,) in chunks(payload):
-        entries = part.view(np.int64).astype(np.float64)  # exact: that is what they were encoded from
-        # The unit in the last place of each entry, a power of two, but no less than 2^least.
-        places = (entries.view(np.int64) & _EXPONENT).view(np.float64)
-        np.multiply(places, 2.0**-52, out=places)
-        np.maximum(places, 2.0**least, out=places)
-        # A whole number from 0 to places - 1, less half: sixteen bits make it, so a word of the stream serves four.
-        bits = stream.words(-(-part.size // 4)).view("<u2")[: part.size].reshape(part.shape)
-        np.multiply(bits, 2.0**-16, out=entries)
-        np.multiply(entries, places, out=entries)
+def encode_filled(Y: Float, f: int, least: int, stream: Keystream, out: Ring) -> Ring:
+    """``fixed_point.encode(Y, f)`` into ``out``, its last bits filled; ``stream`` is this user's own, used once.
+
+    One pass over chunks that stay in a cache. ``out`` may be ``Y.view(np.uint64)``. After an overflow its contents are
+    of no use.
+    """
+    scaled, places = np.empty(min(CHUNK, Y.size)), np.empty(min(CHUNK, Y.size))
+    beyond = 0
+    for part, code in chunks(Y, out.view(np.int64)):
+        entries, powers = (scratch[: part.size].reshape(part.shape) for scratch in (scaled, places))
+        fixed_point.scale(part, f, entries)
+        # The unit in the last place of each entry, a power of two, times 2^52; but no less than 2^least.
+        np.bitwise_and(entries.view(np.int64), _EXPONENT, out=powers.view(np.int64))
+        # The power of NaN and of infinity is infinite, so that one comparison finds all that may be out of range.
+        if not powers.max() < 2.0**BITS and (found := fixed_point.beyond_range(entries)):
+            beyond += found
+            continue
+        np.rint(entries, out=entries)
+        np.maximum(powers, 2.0 ** (52 + least), out=powers)
+        if least == 0:  # where the unit is one there is no place to fill
+            powers[powers <= 2.0**52] = 0.0
+        np.copyto(code, entries, casting="unsafe")
+        # A whole number from -places / 2 to places / 2 - 1: sixteen bits make it, so a word of the stream serves four.
+        bits = stream.words(-(-part.size // 4)).view("<i2")[: part.size].reshape(part.shape)
+        np.multiply(bits, 2.0**-68, out=entries)
+        np.multiply(entries, powers, out=entries)
         np.floor(entries, out=entries)
-        np.multiply(places, 0.5, out=places)
-        np.subtract(entries, np.floor(places, out=places), out=entries)
-        part += entries.astype(np.int64).view(np.uint64)
-    return payload
+        np.copyto(powers.view(np.int64), entries, casting="unsafe")
+        np.add(code, powers.view(np.int64), out=code)
+    if beyond:
+        raise fixed_point.overflow(beyond, Y.size, f, "a share")
+    return out
 
 
 def fill_on_device(codes: Array, least: int, seed: Seed, device: Device, each: Each) -> None:

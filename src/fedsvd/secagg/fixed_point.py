@@ -87,7 +87,7 @@ def encode(Y: Float, f: int, *, terms: int = 1, out: Ring | None = None) -> Ring
     beyond = 0
     for part, code in chunks(Y, codes.view(np.int64)):
         scaled = scratch[: part.size].reshape(part.shape)
-        _scale(part, f, scaled)
+        scale(part, f, scaled)
         # Written so that NaN, which compares false, fails too.
         if scaled.max() <= most and scaled.min() >= -most:
             np.rint(scaled, out=scaled)
@@ -111,7 +111,7 @@ def decode(total: Ring, f: int, *, out: Float | None = None) -> Float:
     for part, value in chunks(total.view(np.int64), floats):
         if part.max() <= GUARD and part.min() >= -GUARD:
             np.copyto(value, part)
-            _scale(value, -f, value)
+            scale(value, -f, value)
         else:
             beyond += int(np.count_nonzero((part > GUARD) | (part < -GUARD)))
     if beyond:
@@ -119,13 +119,18 @@ def decode(total: Ring, f: int, *, out: Float | None = None) -> Float:
     return floats
 
 
-def _scale(part: Float, f: int, out: Float) -> None:
+def scale(part: Float, f: int, out: Float) -> None:
     """``out = 2^f part``, exact unless it leaves the range of float64."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if abs(f) <= _ONE_FACTOR:
             np.multiply(part, math.ldexp(1.0, f), out=out)
         else:
             np.ldexp(part, f, out=out)
+
+
+def beyond_range(scaled: Float) -> int:
+    """How many of these numbers, scaled by 2^f, are out of the range of a share, or not finite."""
+    return scaled.size - int(np.count_nonzero(np.abs(scaled) <= float(RANGE)))
 
 
 def overflow(beyond: int, size: int, f: int, what: str) -> FixedPointOverflow:

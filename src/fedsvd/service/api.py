@@ -5,7 +5,7 @@ jobs     any caller          under way or all       -> JobPage: the caller's job
 job      member, submitter   id                     -> WatchedJob, with the progress of all roles
 wait     member, submitter   id, seconds            -> WatchedJob, once it changes
 enlist   member              id, attempt, facts     -> JobRecord
-tell     member              id, progress           -> Nothing
+report   member              id, progress           -> Nothing
 ended    member              id, attempt, failure?  -> JobRecord
 resume   member, submitter   id                     -> JobRecord, recruiting again
 stop     member, submitter   id                     -> JobRecord, stopped
@@ -134,7 +134,7 @@ JOBS = Verb("jobs", ListJobs, JobPage)
 JOB = Verb("job", About, WatchedJob)
 WAIT = Verb("wait", Wait, WatchedJob)
 ENLIST = Verb("enlist", Enlist, JobRecord, _LARGEST_FACTS)
-REPORT = Verb("tell", Report, Nothing, _LARGEST_FACTS)
+REPORT = Verb("report", Report, Nothing, _LARGEST_FACTS)
 ENDED = Verb("ended", Ended, JobRecord)
 RESUME = Verb("resume", About, JobRecord)
 STOP = Verb("stop", About, JobRecord)

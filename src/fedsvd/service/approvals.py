@@ -121,7 +121,7 @@ class Approvals:
             self._write(replace(approval, source=source))
         elif approval.source != source:
             raise SourceChanged(
-                "the data changed since this job was approved", "approve it again: fedsvd job approve shows it anew"
+                "the data changed since this job was approved", "approve it again: fedsvd job approve shows it again"
             )
 
     def begin(self, record: JobRecord) -> None:

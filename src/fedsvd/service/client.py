@@ -23,7 +23,8 @@ from fedsvd.service.failures import first_cause, not_finished
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, JsonObject, Progress, WatchedJob
 from fedsvd.service.site import Site
 from fedsvd.studies.doubts import doubts, warn_of
-from fedsvd.studies.job_file import Job, job_from, read_job, study_of, submitted_file
+from fedsvd.studies.job_file import Job, job_from, read_job, study_of
+from fedsvd.studies.submitted import submitted_file
 from fedsvd.transport.calls import ASK
 from fedsvd.transport.grpc_client import PinnedConnection
 

@@ -68,7 +68,7 @@ class Considered:
     doubts: tuple[str, ...] = ()  # about our own data, for its owner alone
     brought: Brought | None = None  # the data as it was read for this look
     before: str = ""  # what became of an earlier approval of this job
-    prepared: str = ""  # what was done to our own table, for our eyes
+    prepared: str = ""  # what was done to our own table, for its owner alone
 
     def expect_allowed(self) -> None:
         """Raise where the owner's policy does not allow this job as far as it is known."""

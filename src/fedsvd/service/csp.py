@@ -15,10 +15,10 @@ from pathlib import Path
 from time import monotonic
 
 from fedsvd.cost.traffic import longest_message
-from fedsvd.engine.device import ON_CPU, Engine
+from fedsvd.engine.device import ON_CPU, Engine, each_over
 from fedsvd.engine.player import Played, Player
 from fedsvd.errors import ConfigError, FedSVDError, FixedPointOverflow, StorageError
-from fedsvd.linalg.pools import one_pool
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.protocol.messages import Aborted
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
@@ -71,7 +71,7 @@ class CspNode(CspHandlers):
         self._write_account = write_account
         self._engine = engine
         self._allow = allow
-        self._identity = identity  # countersigns certificates
+        self.identity = identity  # countersigns certificates
         self._verified: dict[str, tuple[SessionPlan, Played]] = {}
         journal = Journal(self._state / "ledger.jsonl")
         self._sessions = Sessions(journal)
@@ -106,13 +106,14 @@ class CspNode(CspHandlers):
         """All members are here: make the plan, open a session, play our role in it."""
         session = SessionId(fresh_bytes(16).hex())
         try:
-            key = self._identity
+            key = self.identity
             csp, signer = ("", None) if key is None else (key.public.hex(), partial(sign, key, CERTIFICATE))
             plan = plan_of(
                 job.job, job.enlisted, session, job.certain_bound, ticket_of(*job.session_key), csp, job.stage
             )
             self._allow(plan)
-            machine = ServiceProvider(plan, self._store, self._engine.device, signer)
+            each = self._engine.each or each_over(available())
+            machine = ServiceProvider(plan, self._store, self._engine.device, signer, each)
         except FedSVDError as error:
             return self._broken(job, _failure(error, "planning"))
         except Exception as error:  # a defect of ours must not leave a job recruiting for ever

@@ -20,14 +20,14 @@ from fedsvd.policy.rules import findings
 from fedsvd.service.consider import assumed_plan
 from fedsvd.service.doctor_checks import (
     Check,
-    Machine,
+    Host,
     attempt,
     examine_machine,
     examine_network,
-    ill,
+    failed,
     of_error,
+    passed,
     this_machine,
-    well,
 )
 from fedsvd.service.enlist import OpenedData, member_callers, open_data
 from fedsvd.service.serve import LISTEN
@@ -42,7 +42,7 @@ def examine(
     job: Job | None = None,
     csp: str | None = None,
     now: datetime | None = None,
-    machine: Machine | None = None,
+    machine: Host | None = None,
 ) -> Iterator[Check]:
     """Every check of a kit, and of a job with it; ``csp`` is where the CSP is, if not where site.toml says."""
     yield from _modes(directory)
@@ -51,9 +51,9 @@ def examine(
     except FedSVDError as error:
         yield of_error("kit", error)
         return
-    yield well("kit", f"keys and certificate of {site.kit.identity} belong together")
+    yield passed("kit", f"keys and certificate of {site.kit.identity} belong together")
     if site.kit.rehearsal:
-        yield well("rehearsal", REHEARSAL)
+        yield passed("rehearsal", REHEARSAL)
     yield from _expiry(site, now or datetime.now(UTC))
     settings = list(attempt("site.toml", lambda: f"{len(site.settings().model_fields_set)} settings"))
     yield from settings
@@ -75,21 +75,23 @@ def _modes(directory: Path) -> Iterator[Check]:
         path = directory / name
         if path.exists() and path.stat().st_mode & 0o077:
             mode = path.stat().st_mode & 0o777
-            yield ill("modes", f"others can read {path} (mode {mode:o})", f"chmod 600 {path}; if they did, revoke it")
+            yield failed(
+                "modes", f"others can read {path} (mode {mode:o})", f"chmod 600 {path}; if they did, revoke it"
+            )
             return
     if directory.is_dir() and directory.stat().st_mode & 0o022:
-        yield ill("modes", f"others can put files into {directory}", f"chmod 700 {directory}")
+        yield failed("modes", f"others can put files into {directory}", f"chmod 700 {directory}")
     else:
-        yield well("modes", "keys are for their owner alone")
+        yield passed("modes", "keys are for their owner alone")
 
 
 def _expiry(site: Site, now: datetime) -> Iterator[Check]:
     warnings = site.kit.warnings(now)
     for warning in warnings:
         text, _, fix = warning.partition("; ")
-        yield ill("expiry", text, fix)
+        yield failed("expiry", text, fix)
     if not warnings:
-        yield well("expiry", f"the certificate is good until {site.kit.certificate.not_valid_after_utc:%Y-%m-%d}")
+        yield passed("expiry", f"the certificate is good until {site.kit.certificate.not_valid_after_utc:%Y-%m-%d}")
 
 
 def _policy(site: Site) -> str:
@@ -114,11 +116,11 @@ def _port(address: str) -> Check:
     host, _, port = address.rpartition(":")
     try:
         with socket.create_server((host.strip("[]"), int(port))):
-            return well("port", f"{address} is free")
+            return passed("port", f"{address} is free")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "not host:port"
         fix = 'stop what uses it (a running CSP is fine), or site.toml: [csp] listen = "0.0.0.0:7443"'
-        return ill("port", f"cannot listen at {address}: {why}", fix)
+        return failed("port", f"cannot listen at {address}: {why}", fix)
 
 
 def _data(site: Site, job: Job | None) -> Iterator[Check]:
@@ -137,7 +139,7 @@ def _data(site: Site, job: Job | None) -> Iterator[Check]:
         yield from (of_error("data", fault) for fault in faults)
         return
     rows, columns = own.data.table.shape
-    yield well("data", f"{rows} rows x {columns} columns, every entry a number; label here: {own.facts.label}")
+    yield passed("data", f"{rows} rows x {columns} columns, every entry a number; label here: {own.facts.label}")
     yield from _allowed(site, job, own)
 
 
@@ -155,9 +157,9 @@ def _allowed(site: Site, job: Job, own: OpenedData) -> Iterator[Check]:
         return
     for finding in found:
         if finding.below:
-            yield ill("release", str(finding), "change the job, or policy.toml if you agree to it")
+            yield failed("release", str(finding), "change the job, or policy.toml if you agree to it")
     if not any(finding.below for finding in found):
-        yield well("release", "the policy allows this job, if the others are as large")
+        yield passed("release", "the policy allows this job, if the others are as large")
 
 
 def _members(site: Site, job: Job) -> Iterator[Check]:
@@ -166,12 +168,12 @@ def _members(site: Site, job: Job) -> Iterator[Check]:
     if not takes_part:
         return
     if site.caller not in members:
-        yield ill("members", f"{site.caller} is not in this job", f"its members are {', '.join(members)}")
+        yield failed("members", f"{site.caller} is not in this job", f"its members are {', '.join(members)}")
         return
     pins = site.kit.pins()
     missing = [member for member in members if member.partition("/")[2] not in pins]
     if missing:
         fix = "ask their owners for the fingerprints of their keys: fedsvd join pin, or fedsvd job approve"
-        yield ill("members", f"not pinned: {', '.join(missing)}", fix)
+        yield failed("members", f"not pinned: {', '.join(missing)}", fix)
     else:
-        yield well("members", f"{len(members)} members, all pinned")
+        yield passed("members", f"{len(members)} members, all pinned")

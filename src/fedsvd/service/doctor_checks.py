@@ -1,6 +1,6 @@
 """The single pre-flight checks: what a check reports, whether this machine is fit, and whether the CSP can be reached.
 
-A check has a name, whether all is well, what was found, and the fix where it is not. Of the machine: disk, memory, and
+A check has a name, whether it passed, what was found, and the fix where it is not. Of the machine: disk, memory, and
 the library that multiplies matrices. Of the network: name, connection, certificate, answer, clock; each step needs the
 one before, so the first that fails is the last. An HTTP CONNECT proxy in the environment is used as the transport would
 use it.
@@ -45,11 +45,11 @@ class Check:
     fix: str = ""
 
 
-def well(name: str, text: str) -> Check:
+def passed(name: str, text: str) -> Check:
     return Check(name, True, text)
 
 
-def ill(name: str, text: str, fix: str) -> Check:
+def failed(name: str, text: str, fix: str) -> Check:
     return Check(name, False, text, fix)
 
 
@@ -61,7 +61,7 @@ def of_error(name: str, error: FedSVDError) -> Check:
 def attempt(name: str, work: Callable[[], str]) -> Iterator[Check]:
     """The check that some work gets done; what it returns is shown."""
     try:
-        yield well(name, work())
+        yield passed(name, work())
     except FedSVDError as error:
         yield of_error(name, error)
 
@@ -70,7 +70,7 @@ def attempt(name: str, work: Callable[[], str]) -> Iterator[Check]:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Host:
     """What there is to know of a machine; found out by ``this_machine``, made up in tests."""
 
     disk_free: int  # bytes, where the state folder is
@@ -81,7 +81,7 @@ class Machine:
     setting: str = ""  # the environment variable that says how many threads there are, with its value
 
 
-def this_machine(folder: Path) -> Machine:
+def this_machine(folder: Path) -> Host:
     """The machine we run on, seen from a folder that is there."""
     from threadpoolctl import threadpool_info
 
@@ -91,7 +91,7 @@ def this_machine(folder: Path) -> Machine:
     assert threads()  # it loads every BLAS there is; one that is not loaded yet is not listed
     blas = [each for each in threadpool_info() if each["user_api"] == "blas"]
     built = scipy.show_config(mode="dicts")["Build Dependencies"]["blas"].get("openblas configuration", "")
-    return Machine(
+    return Host(
         shutil.disk_usage(folder).free,
         _memory_free(),
         cores(),
@@ -101,7 +101,7 @@ def this_machine(folder: Path) -> Machine:
     )
 
 
-def examine_machine(machine: Machine, memory: int, disk: int = 0) -> Iterator[Check]:
+def examine_machine(machine: Host, memory: int, disk: int = 0) -> Iterator[Check]:
     """Whether a machine has a budget of ``memory`` bytes, and write ``disk`` bytes."""
     yield _disk(machine.disk_free, max(disk, _LEAST_DISK))
     yield _memory(machine.memory_free, memory)
@@ -111,22 +111,22 @@ def examine_machine(machine: Machine, memory: int, disk: int = 0) -> Iterator[Ch
 def _disk(free: int, needed: int) -> Check:
     text = f"{byte_size(free)} free where the kit's state is"
     if free < needed:
-        return ill("disk", f"{text}, {byte_size(needed)} are wanted", "free space, or move the kit to a larger disk")
-    return well("disk", text)
+        return failed("disk", f"{text}, {byte_size(needed)} are wanted", "free space, or move the kit to a larger disk")
+    return passed("disk", text)
 
 
 def _memory(free: int | None, needed: int) -> Check:
     if free is None:
-        return well("memory", f"the system does not say; a job may use {byte_size(needed)}")
+        return passed("memory", f"the system does not say; a job may use {byte_size(needed)}")
     text = f"{byte_size(free)} free, a job may use {byte_size(needed)}"
     if free < needed:
-        return ill("memory", text, "stop other programs, or lower the job's budget: [job] memory")
-    return well("memory", text)
+        return failed("memory", text, "stop other programs, or lower the job's budget: [job] memory")
+    return passed("memory", text)
 
 
-def _blas(machine: Machine) -> Check:
+def _blas(machine: Host) -> Check:
     if not machine.blas:
-        return ill(
+        return failed(
             "BLAS", "NumPy has no fast BLAS: matrices take many times longer", "install NumPy from PyPI or conda-forge"
         )
     found = next((each for each in machine.blas if "scipy.libs" in each.get("filepath", "")), machine.blas[0])
@@ -140,8 +140,8 @@ def _blas(machine: Machine) -> Check:
     if len(machine.blas) > 1:
         text += f"; SciPy's of {len(machine.blas)}, so that they do not take each other's cores"
     if threads > machine.cores:
-        return ill("BLAS", text, f"threads in each other's way: export OPENBLAS_NUM_THREADS={machine.cores}")
-    return well("BLAS", text)
+        return failed("BLAS", text, f"threads in each other's way: export OPENBLAS_NUM_THREADS={machine.cores}")
+    return passed("BLAS", text)
 
 
 def _memory_free() -> int | None:
@@ -161,9 +161,9 @@ def examine_network(site: Site, address: str) -> Iterator[Check]:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdigit():
-        yield ill("address", f"{address!r} is not host:port", 'site.toml: [csp] address = "csp.example.org:7443"')
+        yield failed("address", f"{address!r} is not host:port", 'site.toml: [csp] address = "csp.example.org:7443"')
         return
-    yield well("address", address)
+    yield passed("address", address)
     for check in _reach(site, host, int(port)):
         yield check
         if not check.ok:
@@ -191,21 +191,21 @@ def _reach(site: Site, host: str, port: int) -> Iterator[Check]:
     try:
         found = {str(each[4][0]) for each in socket.getaddrinfo(where, where_port, type=socket.SOCK_STREAM)}
     except OSError:
-        yield ill("DNS", f"the name {where}{through} is not known here", "check the name, or ask your network team")
+        yield failed("DNS", f"the name {where}{through} is not known here", "check the name, or ask your network team")
         return
-    yield well("DNS", f"{where}{through} is {', '.join(sorted(found))}")
+    yield passed("DNS", f"{where}{through} is {', '.join(sorted(found))}")
     try:
         line = socket.create_connection((where, where_port), _SECONDS)
     except OSError as error:
         why = error.strerror or type(error).__name__
         fix = f"let connections out to {where}:{where_port}, and check that the CSP runs; only the CSP listens"
-        yield ill("TCP", f"no connection to {where}:{where_port}{through}: {why}", fix)
+        yield failed("TCP", f"no connection to {where}:{where_port}{through}: {why}", fix)
         return
     with line:
         if proxy is not None and (refusal := _connect(line, host, port, proxy)):
-            yield ill("TCP", f"the proxy {where} refuses {host}:{port}: {refusal}", "ask for this destination")
+            yield failed("TCP", f"the proxy {where} refuses {host}:{port}: {refusal}", "ask for this destination")
             return
-        yield well("TCP", f"{host}:{port} takes connections")
+        yield passed("TCP", f"{host}:{port} takes connections")
         yield from _certificate(site, line, host)
 
 
@@ -245,28 +245,28 @@ def _certificate(site: Site, line: socket.socket, host: str) -> Iterator[Check]:
     except (ssl.SSLError, OSError) as error:
         why = getattr(error, "reason", None) or type(error).__name__
         fix = "something else listens there, or a firewall opens TLS: the connection must reach the CSP untouched"
-        yield ill("TLS", f"no TLS with {host}: {why}", fix)
+        yield failed("TLS", f"no TLS with {host}: {why}", fix)
         return
-    yield well("TLS", f"the certificate of {host} is of this federation")
+    yield passed("TLS", f"the certificate of {host} is of this federation")
     try:
         identity = site.expect_csp(shown)
     except NotAuthenticated as error:
         yield of_error("role", error)
         return
-    yield well("role", f"it is {identity}")
+    yield passed("role", f"it is {identity}")
 
 
 def _unverified(host: str, error: ssl.SSLCertVerificationError) -> Check:
     if error.verify_code in (_HOSTNAME, _ADDRESS):
         fix = f"reach the CSP under a name it asked for, or let it renew: fedsvd join renew --address {host}"
-        return ill("SAN", f"the CSP's certificate is not for {host}", fix)
+        return failed("SAN", f"the CSP's certificate is not for {host}", fix)
     if error.verify_code in (_EXPIRED, _NOT_YET):
         what = "has expired" if error.verify_code == _EXPIRED else "is not valid yet"
-        return ill("TLS", f"the CSP's certificate {what}, by this clock", "let the CSP renew it, or set the clock")
+        return failed("TLS", f"the CSP's certificate {what}, by this clock", "let the CSP renew it, or set the clock")
     if error.verify_code == _PURPOSE:
-        return ill("role", f"{host} shows a certificate that is not a CSP's", "check the address")
+        return failed("role", f"{host} shows a certificate that is not a CSP's", "check the address")
     fix = "check the address; a firewall that opens TLS must let this connection through untouched"
-    return ill("TLS", f"{host} is not of this federation: {error.verify_message}", fix)
+    return failed("TLS", f"{host} is not of this federation: {error.verify_message}", fix)
 
 
 def _questions(site: Site, dialling: Dialling) -> Iterator[Check]:
@@ -276,18 +276,18 @@ def _questions(site: Site, dialling: Dialling) -> Iterator[Check]:
         here = datetime.now(UTC)
     except FedSVDError as error:
         fix = error.fix or "ask the operator of the CSP, whose log says more"
-        yield ill("answer", f"{error.code}: {error.fault}", fix)
+        yield failed("answer", f"{error.code}: {error.fault}", fix)
         return
     finally:
         client.close()
-    yield well("answer", f"the CSP knows us as {site.caller}")
+    yield passed("answer", f"the CSP knows us as {site.caller}")
     apart = (here - datetime.fromisoformat(clock.now)).total_seconds()
     text = f"{abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the CSP's"
     if abs(apart) > SKEW:
-        yield ill("clock", f"this clock is {text}", "set both clocks by NTP: certificates are valid by the clock")
+        yield failed("clock", f"this clock is {text}", "set both clocks by NTP: certificates are valid by the clock")
     else:
-        yield well("clock", text)
+        yield passed("clock", text)
     if clock.fedsvd != __version__:
-        yield ill("version", f"fedsvd {__version__} here, {clock.fedsvd} at the CSP", "install the same everywhere")
+        yield failed("version", f"fedsvd {__version__} here, {clock.fedsvd} at the CSP", "install the same everywhere")
     else:
-        yield well("version", f"fedsvd {__version__} here and there")
+        yield passed("version", f"fedsvd {__version__} here and there")

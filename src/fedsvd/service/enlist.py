@@ -22,7 +22,7 @@ from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Trust
 from fedsvd.service.records import EnlistedFacts, JobRecord
-from fedsvd.studies.job_data import feature_names, in_order, job_party_data, party_named, preparation_data
+from fedsvd.studies.job_data import in_order, job_party_data, party_named, preparation_data
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.matching import after_matching, matched_party, matching_of
@@ -30,6 +30,7 @@ from fedsvd.studies.parties import Extent, PartyData, brings_labels, expect_dist
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.stages import preparation_of
 from fedsvd.studies.study import Study
+from fedsvd.studies.table_columns import feature_names
 from fedsvd.types import SessionId
 
 if TYPE_CHECKING:

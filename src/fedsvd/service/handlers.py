@@ -22,13 +22,13 @@ from fedsvd.service.enlist import member_callers
 from fedsvd.service.jobs import Jobs
 from fedsvd.service.records import EnlistedFacts, Failure, JobRecord, JobState, Progress, WatchedJob
 from fedsvd.storage.journal import AuditLog
-from fedsvd.studies.job_file import submitted_job
 from fedsvd.studies.job_stages import stages_of
+from fedsvd.studies.submitted import submitted_job
 
 _log = logging.getLogger(__name__)
 _RESEARCHER = "researcher/"
-_PAGE = 100  # jobs in one answer
-_PAGE_BYTES = 256 << 10
+PAGE = 100  # jobs in one answer
+PAGE_BYTES = 256 << 10
 _LONGEST_WAIT = 15.0  # seconds
 
 
@@ -69,8 +69,8 @@ class CspHandlers(ABC):
     def answer(self, caller: str, body: bytes) -> bytes:
         """The answer to one question; an error of ours is an answer, too, unless the caller may not ask at all."""
         try:
-            verb, question = api.read_question(body)
-            return api.written_answer(self._handlers[verb.name](caller, question))
+            verb, asked = api.read_question(body)
+            return api.written_answer(self.handle(verb, caller, asked))
         except NotAuthenticated:
             raise
         except FedSVDError as error:
@@ -78,6 +78,10 @@ class CspHandlers(ABC):
         except Exception as error:  # a defect of ours; the caller would take silence for a lost connection
             _log.exception("a question of %s", caller)
             return api.written_error(FedSVDError(f"unexpected {type(error).__name__} at the CSP", "see the CSP's log"))
+
+    def handle(self, verb: api.Verb[Any, Any], caller: str, asked: BaseModel) -> BaseModel:
+        """What follows from one question; a CSP that is to answer otherwise, in a test, overrides this."""
+        return self._handlers[verb.name](caller, asked)
 
     def _submit(self, caller: str, asked: api.Submit) -> JobRecord:
         if not caller.startswith(_RESEARCHER):
@@ -104,10 +108,10 @@ class CspHandlers(ABC):
         first = next((place + 1 for place, job in enumerate(jobs) if job.id == asked.after), 0)
         page: list[JobRecord] = []
         size = 0
-        for job in jobs[first : first + _PAGE]:
+        for job in jobs[first : first + PAGE]:
             page.append(job.changed(plan=None, enlisted=dict.fromkeys(job.enlisted, EnlistedFacts()), failures=()))
             size += len(page[-1].model_dump_json())
-            if size > _PAGE_BYTES:
+            if size > PAGE_BYTES:
                 break
         last = first + len(page)
         return api.JobPage(jobs=tuple(page), next=jobs[last - 1].id if last < len(jobs) else "", seen=version)

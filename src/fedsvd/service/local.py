@@ -28,8 +28,9 @@ from fedsvd.service.processes import STOP_WITHIN, Loopback, RoleProcess, Wiring,
 from fedsvd.service.records import JobRecord, JobState, WatchedJob
 from fedsvd.service.site import SITE, Site
 from fedsvd.storage import private
-from fedsvd.studies.job_file import Job, submitted_file
+from fedsvd.studies.job_file import Job
 from fedsvd.studies.resume import Resumable
+from fedsvd.studies.submitted import submitted_file
 from fedsvd.transport.grpc_client import PinnedConnection
 
 _PATIENCE = 60.0

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Collection
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedsvd.compress.checkpoint import Checkpoint
 from fedsvd.engine.device import ON_CPU, Engine
@@ -33,6 +34,9 @@ from fedsvd.storage.journal import AuditLog, Journal, Sessions
 from fedsvd.studies.doubts import of_own
 from fedsvd.studies.job_stages import Stage
 from fedsvd.transport.grpc_client import Dialling
+
+if TYPE_CHECKING:
+    from fedsvd.service.site import Site
 
 _log = logging.getLogger(__name__)
 _SUFFIX = ".prekey"
@@ -101,6 +105,11 @@ class Member:
         self._opened: dict[str, tuple[object, OpenedData]] = {}
         self._failed: dict[tuple[str, int], Failure] = {}  # attempts, and what was reported of their end
 
+    @classmethod
+    def of(cls, site: "Site", dialling: Dialling, engine: Engine = ON_CPU) -> "Member":
+        """The member whose kit this is; its owner's wishes are what the kit's folder says."""
+        return cls(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state, engine)
+
     # --- enlisting ------------------------------------------------------------------------------------------------
 
     def enlist(self, client: CspClient, record: JobRecord) -> JobRecord:
@@ -139,7 +148,7 @@ class Member:
         own = self.open(record)
         said = record.enlisted.get(self.caller, EnlistedFacts())
         if own is not None and said.also(own.facts) != said:
-            self._opened.pop(record.id)
+            self._opened.pop(record.id, None)
             raise DataChanged("the data here has another shape than when this site enlisted", "resume the job")
         return own
 

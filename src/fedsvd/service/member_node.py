@@ -9,23 +9,19 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from time import monotonic
 
-from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import FedSVDError, TransportError
-from fedsvd.sealing.sign import SigningKey
 from fedsvd.service.client import CspClient
 from fedsvd.service.member import Member
 from fedsvd.service.member_session import take_part
-from fedsvd.service.owner import Owner
-from fedsvd.service.records import EnlistedFacts, JobRecord, JobState
+from fedsvd.service.records import JobRecord, JobState
 from fedsvd.studies.job_stages import Stage
-from fedsvd.transport.grpc_client import Dialling, PinnedConnection
+from fedsvd.transport.grpc_client import PinnedConnection
 
 _log = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between looks at the CSP's jobs
-_LOOK_AFTER_TROUBLE = 2.0
+LOOK_AFTER_TROUBLE = 2.0
 _PATIENCE = 10.0
 _LONGEST_STOP = 10.0  # a pass over the data that takes longer is left: the CSP finds the connection dead
 _NO_THREAD = threading.Thread()  # never started: stands for an attempt that we took no part in
@@ -34,18 +30,9 @@ _NO_THREAD = threading.Thread()  # never started: stands for an attempt that we 
 class MemberNode:
     """One running party or authority."""
 
-    def __init__(
-        self,
-        caller: str,
-        dialling: Dialling,
-        identity: SigningKey,
-        facts: EnlistedFacts,
-        owner: Owner,
-        state: Path,
-        engine: Engine = ON_CPU,
-    ) -> None:
-        self.caller = caller
-        self._member = Member(caller, dialling, identity, facts, owner, Path(state), engine)
+    def __init__(self, member: Member) -> None:
+        self.caller = member.caller
+        self._member = member
         self._stopping = threading.Event()
         self._client: CspClient | None = None
         self._busy: dict[tuple[str, int, Stage], threading.Thread] = {}  # by session
@@ -63,17 +50,14 @@ class MemberNode:
         try:
             while not self._stopping.is_set() and not until():
                 try:
-                    self._look(client)
+                    self.look(client)
                     self._stopping.wait(_LOOK)
                 except FedSVDError as error:  # an answer that is no answer is trouble, not the end of the service
                     if not self._stopping.is_set():
                         _log.warning("role=%s %s", self.caller, error)
-                    self._stopping.wait(_LOOK_AFTER_TROUBLE)
+                    self._stopping.wait(LOOK_AFTER_TROUBLE)
         finally:
-            deadline = monotonic() + _LONGEST_STOP
-            for thread in self._busy.values():
-                if thread.is_alive():
-                    thread.join(max(deadline - monotonic(), 0.0))
+            self.await_sessions(_LONGEST_STOP)
             client.close()
             self._member.note("stopped")
 
@@ -83,7 +67,15 @@ class MemberNode:
         if self._client is not None:
             self._client.close()  # it may be waiting for a CSP that is away
 
-    def _look(self, client: CspClient) -> None:
+    def await_sessions(self, seconds: float) -> None:
+        """Wait until no session is under way here, or for so long."""
+        deadline = monotonic() + seconds
+        for thread in self._busy.values():
+            if thread.is_alive():
+                thread.join(max(deadline - monotonic(), 0.0))
+
+    def look(self, client: CspClient) -> None:
+        """Look at the CSP's jobs once, and do what is to be done for each."""
         records = client.jobs(under_way=True)
         under_way = [record for record in records if record.state in (JobState.RECRUITING, JobState.RUNNING)]
         self._member.prekeys.erase_but([record.session_key for record in under_way])

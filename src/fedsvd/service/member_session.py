@@ -15,7 +15,7 @@ from fedsvd.engine.parts import each_in_processes
 from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
-from fedsvd.linalg.pools import one_pool, threads
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
@@ -167,7 +167,7 @@ class Attempt:
             allocate=allocation(plan, member.scratch()),
             progress=self._reporter.progress,
             device=engine.device,
-            each=engine.each or each_over(threads()),
+            each=engine.each or each_over(available()),
             each_part=each_in_processes(cores()) if plan.matches else None,
             spread=None if engine.cluster is None else engine.cluster.factor,
             rule=rule,

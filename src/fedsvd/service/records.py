@@ -24,8 +24,9 @@ from pydantic import (
 
 from fedsvd.errors import FedSVDError, printable
 from fedsvd.protocol.certificate import ACCOUNTS
-from fedsvd.studies.job_file import MOST_PARTIES, Job, submitted_job
+from fedsvd.studies.job_file import MOST_PARTIES, Job
 from fedsvd.studies.job_stages import Stage, stages_of
+from fedsvd.studies.submitted import submitted_job
 
 _LONGEST_WORD = 200  # characters of a stage, a name, a key
 _LONGEST_REASON = 500  # characters of a failure's text

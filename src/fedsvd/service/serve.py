@@ -130,9 +130,10 @@ def _serve_csp(
 
 
 def _serve_member(site: Site, engine: "Engine", dialling: Dialling, stop: threading.Event, ready: Ready) -> None:
+    from fedsvd.service.member import Member
     from fedsvd.service.member_node import MemberNode
 
-    node = MemberNode(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state, engine)
+    node = MemberNode(Member.of(site, dialling, engine))
     if not _greeted(site, dialling, stop):
         return
     failed: list[BaseException] = []
@@ -164,7 +165,7 @@ def enlist_now(site: Site, record: JobRecord, csp: str | None = None) -> bool:
     dialling = site.dialling(csp)
     try:
         with only_one(site.state):
-            member = Member(site.caller, dialling, site.kit.signing_key, site.facts(), site, site.state)
+            member = Member.of(site, dialling)
             client = CspClient(PinnedConnection(dialling))
             try:
                 member.enlist(client, record)

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.earlier_matchings import EarlierMatchings
+from fedsvd.policy.earlier_rules import organisation_findings
 from fedsvd.policy.earlier_studies import Asked, Brought, EarlierStudies
 from fedsvd.policy.learned import full_outputs
-from fedsvd.policy.rules import Policy, organisation_findings
+from fedsvd.policy.rules import Policy
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.service.approvals import Approval, Approvals, expect_covered
 from fedsvd.service.enlist import OpenedData, organisation, party_caller, plain_id

@@ -39,7 +39,7 @@ class Journal:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """All records, oldest first."""
-        return _lines(self.path)
+        return read_lines(self.path)
 
     def _write(self, line: bytes) -> None:
         try:
@@ -65,10 +65,10 @@ class Journal:
 
 def last_records(path: Path, count: int) -> list[dict[str, Any]]:
     """The last whole records of a journal that another process may be writing to."""
-    return list(deque(_lines(path), maxlen=count))
+    return list(deque(read_lines(path), maxlen=count))
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The whole lines of a journal, without touching it."""
     if not path.exists():
         return
@@ -143,7 +143,7 @@ class AuditLog:
         """Add an event; facts are names, counts and digests, never values."""
         with self._lock:
             record = {"number": self._count + 1, "when": when, "event": event, "facts": facts, "before": self._last}
-            record["hash"] = _chained(record)
+            record["hash"] = chain_hash(record)
             self._journal.append(record)
             self._last, self._count = str(record["hash"]), self._count + 1
             # After the line: a kill in between leaves a log that is longer than its head says, which is no harm.
@@ -157,11 +157,11 @@ def verify_audit(path: Path) -> int:
         raise StorageError(f"there is no audit log at {path}", "give the role's own audit.jsonl")
     last, count = "", 0
     hashes: list[str] = []
-    for record in _lines(path):
+    for record in read_lines(path):
         if not isinstance(record, dict):
             raise StorageError(f"line {count + 1} of {path.name} is not of an audit log", "give a role's audit.jsonl")
         found = record.pop("hash", None)
-        if record.get("before") != last or record.get("number") != count + 1 or found != _chained(record):
+        if record.get("before") != last or record.get("number") != count + 1 or found != chain_hash(record):
             raise StorageError(f"the audit log {path.name} was changed at line {count + 1}", "keep it as evidence")
         last, count = str(found), count + 1
         hashes.append(last)
@@ -192,6 +192,6 @@ def _expect_head(path: Path, hashes: Sequence[str]) -> None:
         )
 
 
-def _chained(record: Mapping[str, Any]) -> str:
+def chain_hash(record: Mapping[str, Any]) -> str:
     text = json.dumps(record, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(b"fedsvd/audit/1\x00" + text.encode()).hexdigest()

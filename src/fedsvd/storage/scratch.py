@@ -25,7 +25,17 @@ from fedsvd.errors import StorageError
 from fedsvd.types import Float, byte_size
 
 _SPACE_FIX = "free some space, name a scratch folder on a larger disk, or raise the memory budget"
-_NAMELESS = os.name == "posix"
+NAMELESS = os.name == "posix"
+
+
+def usual_scratch() -> Path:
+    """Where scratch goes when no folder is named: TMPDIR, or where systems have space for large temporary files.
+
+    The folder for small ones, /tmp, is often in memory.
+    """
+    large = Path("/var/tmp")
+    named = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return large if not named and os.access(large, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 
 def expect_space(scratch: Path, size: int) -> None:
@@ -54,7 +64,7 @@ class PrivateFile:
             folder.rmdir()
             raise _unusable(scratch, error) from None
         self._discard = weakref.finalize(self, _discard, self.file, names, os.getpid())
-        if _NAMELESS:
+        if NAMELESS:
             _forget(names, os.getpid())
 
     def reserve(self, size: int) -> None:

@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import shared_id
-from fedsvd.data.views import NumberedNames, Without
-from fedsvd.errors import ConfigError, DataError, FedSVDError, NotNumeric
+from fedsvd.errors import ConfigError, FedSVDError
 from fedsvd.policy.rules import Policy
 from fedsvd.prepare.at_home import renamed, under_own_names
 from fedsvd.prepare.columns import arranged
@@ -30,20 +28,14 @@ from fedsvd.studies.aside import coded, expect_columns, needed_numbers, text_col
 from fedsvd.studies.job_faults import near
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.matching import with_record_ids
-from fedsvd.studies.parties import (
-    Extent,
-    PartyData,
-    Problems,
-    label_user,
-    misfits,
-    one_order,
-    parties_named,
-)
-from fedsvd.studies.party_rows import some_rows, without_zero_weights
+from fedsvd.studies.parties import Extent, PartyData, label_user, misfits, one_order
+from fedsvd.studies.party_rows import some_rows, without_zero_label_weights, without_zero_weights
 from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.problems import Problems, parties_named
 from fedsvd.studies.run import Outcome
 from fedsvd.studies.stages import agree, home_data, preparation_of, prepared_for, recipes_of, remembered
 from fedsvd.studies.study import Study
+from fedsvd.studies.table_columns import feature_names, labels_in, row_ids
 from fedsvd.types import Float
 
 BY_NAME = "columns are put in the order of their names: the parties' tables have them in different orders"
@@ -229,8 +221,15 @@ def job_party_data(
     made = prepared_for(words, found.table, needed, text_columns(study), alone or split, recipe, split)
     classes = tuple(map(str, range(len(study.classes)))) if coded(job, source, labels) else study.classes
     data = party_data(made.table, labels, id, study.sort_by_id, classes, outcome=made.outcome, **beside)
-    data = without_zero_weights(replace(data, prepared=made.report, without_link=found.without_link))
+    data = _with_weight(job, replace(data, prepared=made.report, without_link=found.without_link))
     return replace(data, remembered=_memory(job, source, found.table, labels, own_names))
+
+
+def _with_weight(job: Job, party: PartyData) -> PartyData:
+    """A party without its rows of weight 0."""
+    if job.study.task is Task.GLM and job.study.weights is not None:
+        return without_zero_label_weights(party)
+    return without_zero_weights(party)
 
 
 def _beside(job: Job, source: MatrixSource, labels: Sequence[str]) -> dict[str, Any]:
@@ -266,58 +265,13 @@ def _memory(
     needed = needed_numbers(study, source, labels)
     asked = with_classes(job, source, labels)
     table = remembered(asked, identified, needed, text_columns(study), vertical(job))
-    memory = without_zero_weights(party_data(table, labels, id, study.sort_by_id, **beside))
+    memory = _with_weight(job, party_data(table, labels, id, study.sort_by_id, **beside))
     return replace(memory, table=under_own_names(memory.table, own))
 
 
 def in_order(data: PartyData, names: Sequence[str]) -> PartyData:
     """A party's data with the columns of its table in this order."""
     return data if feature_names(data.table) == tuple(names) else replace(data, table=arranged(data.table, names))
-
-
-def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
-    """The ids as text, one to a row."""
-    column = source.column(name)
-    if column.dtype.kind == "f" and bool(np.all(column == np.floor(column))):
-        column = column.astype(np.int64)
-    return column.astype(np.str_)
-
-
-def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = ()) -> Float:
-    """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
-    first = [_codes(source, names[0], classes)] if classes else []
-    return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
-
-
-def _codes(source: MatrixSource, name: str, classes: Sequence[str]) -> Float:
-    """The class of every row as a number from 0, in the order of the study's classes."""
-    text = row_ids(source, name)
-    place = {spelt: code for code, spelt in enumerate(classes)}
-    unknown = int(sum(value not in place for value in text.tolist()))
-    if unknown:
-        fault = f"the label column {name!r} has other values than the study's classes in {unknown} rows"
-        raise DataError(fault, "name all classes in the study, or leave these rows out")
-    return np.array([place[value] for value in text.tolist()], dtype=np.float64)
-
-
-def feature_names(table: MatrixSource) -> Sequence[str]:
-    """The names of the columns; x0, x1, ... where the data has none, as scikit-learn counts them."""
-    return table.names if table.names is not None else NumberedNames(table.shape[1])
-
-
-def with_features(source: MatrixSource, features: Sequence[str]) -> MatrixSource:
-    """The columns of these names in this order, whatever else the data holds; by position where it has no names."""
-    if source.names is None:
-        if source.shape[1] != len(features):
-            fault = f"the data has {source.shape[1]} columns without names, the result was made from {len(features)}"
-            raise DataError(fault, "give the same columns in the same order, or a table with names")
-        return source
-    place = {name: j for j, name in enumerate(source.names)}
-    missing = [name for name in features if name not in place]
-    if missing:
-        fault = f"{len(missing)} of {len(features)} columns are missing, the first is {missing[0]!r}"
-        raise DataError(fault, "give a table with the columns that the result was made from")
-    return source if source.names == tuple(features) else Without(source, [place[name] for name in features])
 
 
 @contextmanager
@@ -363,13 +317,6 @@ def _note_unknown_names(job: Job, sources: Mapping[str, MatrixSource], problems:
         if name not in every:
             fault = f"[prepare] {word}: no party has a column {name!r}"
             problems.note(ConfigError(fault, f"check the spelling{near(name, every)}"))
-
-
-def _numbers(source: MatrixSource, name: str) -> Float:
-    column = source.column(name)
-    if column.dtype.kind not in "iuf":
-        raise NotNumeric(f"the label column {name!r} holds text, not numbers", "encode it as numbers")
-    return column.astype(np.float64)
 
 
 def _label_user(job: Job, sources: Mapping[str, MatrixSource], problems: Problems) -> int:

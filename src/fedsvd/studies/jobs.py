@@ -11,8 +11,9 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import PartyResult
 from fedsvd.studies.job_data import Prepared
 from fedsvd.studies.matching import at_most_common, matching_of, run_stages
-from fedsvd.studies.parties import Problems, expect_readable, expect_shapes, parties_named
+from fedsvd.studies.parties import expect_readable, expect_shapes
 from fedsvd.studies.planning import Planned
+from fedsvd.studies.problems import Problems, parties_named
 from fedsvd.studies.run import Files, Outcome, Progress, plan_for
 from fedsvd.studies.stages import preparation_facts
 

@@ -4,14 +4,9 @@ Here are the one rule of who holds the labels and the one check of whether the p
 an estimator, a simulation and a CSP with the members' shapes all ask these. Each fault gets one error with a code and a
 fix, and no key, hash or share has left the site by then. What can only be known together (whether the parties' ids
 agree) is found inside the session.
-
-``Problems`` collects all that is wrong with the parties' data in one run: three faulty files should not take three
-runs. A problem that is found is noted and the next party is looked at; at the end they are one error, in the order in
-which they were found.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,54 +19,12 @@ from fedsvd.errors import ConfigError, DataError, FedSVDError, NotFinite, Repeat
 from fedsvd.prepare.at_home import HomeReport
 from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.model import ModelPlan
-from fedsvd.protocol.parties import named
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import JOINED, LABELLED, Robust, Split, Task
 from fedsvd.statistics.families import family_named
+from fedsvd.studies.problems import Problems
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
-
-
-class Problems:
-    """What was found so far, each with the party and the file it is about."""
-
-    def __init__(self) -> None:
-        self._found: list[FedSVDError] = []
-
-    @contextmanager
-    def of(self, party: str, file: str = "") -> Iterator[None]:
-        """An error in this block is a problem of this party's, and no more than that."""
-        try:
-            yield
-        except FedSVDError as error:
-            self.note(error, party, file)
-
-    def note(self, error: FedSVDError, party: str = "", file: str = "") -> None:
-        """One more problem; the text says whose it is, and in which file unless it does already."""
-        if error.problems:
-            for each in error.problems:
-                self.note(each, party, file)
-            return
-        where = f"party {party}" if party else ""
-        if file and file not in error.fault:
-            where = f"{where}, {file}"
-        error.fault = f"{where}: {error.fault}" if where else error.fault
-        self._found.append(error)
-
-    def read(self, tables: Iterable[tuple[str, str, MatrixSource]]) -> None:
-        """Read every (party, file, table) once: what would stop a pass in the middle of a session is noted."""
-        for party, file, table in tables:
-            for fault in table.faults():
-                self.note(fault, party, file)
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
-
-    def expect_none(self) -> None:
-        """Raise all of them as one error, if there are any."""
-        if self._found:
-            raise together(self._found) from None
-
 
 _THESE = "columns = [...] under [prepare], or --columns, takes the columns that all have; rename calls them alike"
 _NAMES_COMPARED = 10_000  # of tables with more columns the missing ones are not looked for
@@ -369,14 +322,3 @@ def expect_distinct(ids: NDArray[Any], whose: str) -> None:
     repeated = len(ids) - len(np.unique(ids.astype(np.str_)))
     if repeated:
         raise RepeatedIds(f"{repeated} of {whose} row ids occur more than once", "keep one row for each id")
-
-
-@contextmanager
-def parties_named(names: tuple[str, ...]) -> Iterator[None]:
-    """Errors in this block call a party by its name, not by its number."""
-    try:
-        yield
-    except FedSVDError as error:
-        for each in (error, *error.problems):
-            each.fault = named(each.fault, names)
-        raise

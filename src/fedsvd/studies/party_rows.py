@@ -7,12 +7,22 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import ConfigError
 from fedsvd.studies.parties import PartyData
+from fedsvd.types import Float
 
 
 def without_zero_weights(party: PartyData) -> PartyData:
     """A party without its rows of weight 0, which say nothing."""
     weights = party.row_weights
-    if weights is None or weights.ndim != 1 or not np.any(weights == 0.0):
+    return party if weights is None or weights.ndim != 1 else _present(party, weights)
+
+
+def without_zero_label_weights(party: PartyData) -> PartyData:
+    """The same where weights are the last column of the labels, as a generalised linear model has them."""
+    return party if party.labels is None else _present(party, party.labels[:, -1])
+
+
+def _present(party: PartyData, weights: Float) -> PartyData:
+    if not np.any(weights == 0.0):
         return party
     present = np.flatnonzero(weights)
     if not len(present):

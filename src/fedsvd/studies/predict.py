@@ -22,13 +22,15 @@ from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
 from fedsvd.results.tables import by_sample, score
 from fedsvd.studies.doubts import doubts, warn_of
-from fedsvd.studies.job_data import labels_in, party_named, row_ids, with_features
+from fedsvd.studies.job_data import party_named
 from fedsvd.studies.matching import AS_WRITTEN, run_stages
-from fedsvd.studies.parties import PartyData, parties_named
+from fedsvd.studies.parties import PartyData
 from fedsvd.studies.prepare_section import PrepareSection
+from fedsvd.studies.problems import parties_named
 from fedsvd.studies.run import Progress
 from fedsvd.studies.stages import new_rows
 from fedsvd.studies.study import Study
+from fedsvd.studies.table_columns import labels_in, row_ids, with_features
 from fedsvd.types import Float
 
 _OF_A_SITE = "prepared by site"  # a fact of what several results share, and that no folder holds

@@ -21,7 +21,7 @@ from fedsvd.engine.progress import Progress as Progress
 from fedsvd.engine.simulate import Run, Simulation
 from fedsvd.errors import FixedPointOverflow
 from fedsvd.linalg.device import Device
-from fedsvd.linalg.pools import one_pool, threads
+from fedsvd.linalg.pools import available, one_pool
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.certificate import Certificate
 from fedsvd.protocol.keys import spelt_prekey
@@ -29,13 +29,15 @@ from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.messages import Views
 from fedsvd.protocol.parties import CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import JOINED, Split, Task, Trust
+from fedsvd.protocol.tasks import JOINED, Scheme, Split, Task, Trust
+from fedsvd.protocol.upload import Retention, retention
 from fedsvd.randomness.entropy import fresh_bytes
 from fedsvd.randomness.seed import Seed
 from fedsvd.results.result import certificate_of
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey, sign
 from fedsvd.storage.mapped_array import scratch_array
+from fedsvd.storage.scratch import expect_space, usual_scratch
 from fedsvd.studies.parties import PartyData, expect_readable, expect_shapes, oriented
 from fedsvd.studies.planning import Planned, guard, plan_study
 from fedsvd.studies.study import Study
@@ -93,20 +95,23 @@ def run_study(
 
     ``random_state`` makes every secret a function of a number: for tests, never for data. Without a ``policy`` the
     default one warns (``PrivacyWarning``); one with ``enforce`` set refuses a study below it before anything is sent.
-    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common.
+    ``files`` says where each user writes; ``stage`` names a session of several, which have no secret in common. What
+    the memory budget does not hold goes to private files in ``scratch``, or where none is named in the system's folder
+    for large temporary files; that they fit there is known before the start.
     """
+    scratch = usual_scratch() if scratch is None else scratch
     secret = _secrets(random_state, stage)
     expect_shapes(study, parties)
     guard(plan_for(study, parties, secret("first"))[0].plan, policy or Policy())
     with_what = Engine.of(device, engine)
     try:
-        return _run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
+        return run_once(study, parties, secret("first"), pick, record, scratch, progress, with_what, files)
     except FixedPointOverflow:
         # An entry beyond the usual bound: step 5 starts again, in a new session, under the certain one.
         if study.certain_bound:
             raise
         study = replace(study, certain_bound=True)
-        return _run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
+        return run_once(study, parties, secret("second"), pick, record, scratch, progress, with_what, files)
     finally:
         if not isinstance(engine, Cluster):
             with_what.close()
@@ -176,8 +181,11 @@ def assemble(
     expect_shapes(study, parties)
     planned, keys = plan_for(study, parties, secret)
     plan = planned.plan if revise is None else revise(planned.plan)
+    if scratch is not None and engine.device is None and (needed := scratch_bytes(plan)):
+        expect_space(scratch, needed)
     signer = partial(sign, keys[CSP], CERTIFICATE)
-    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer)
+    each = engine.each or each_over(available())
+    csp = ServiceProvider(plan, engine.storage(scratch), engine.device, signer, each)
     if progress is not None:
         csp.progress = _report(progress, CSP)
     machines: list[Machine] = [csp]
@@ -203,7 +211,7 @@ def assemble(
             allocate=allocation(plan, scratch),
             progress=None if progress is None else _report(progress, me),
             device=engine.device,
-            each=engine.each or each_over(threads()),
+            each=each,
             each_part=each_part,
             spread=None if engine.cluster is None else engine.cluster.factor,
             memo=memo,
@@ -215,7 +223,7 @@ def assemble(
     return Session(plan, planned.why, tuple(machines))
 
 
-def _run_once(
+def run_once(
     study: Study,
     parties: Sequence[PartyData],
     secret: Seed,
@@ -259,6 +267,19 @@ def _report(progress: Progress, me: Party) -> Callable[[str, int, int], None]:
 def allocation(plan: SessionPlan, scratch: Path | None) -> Callable[[tuple[int, int]], Float]:
     """Where a user puts a result as long as its data: on disk, where half of its budget does not hold it."""
     return lambda shape: scratch_array(shape, plan.memory // 2, scratch)
+
+
+def scratch_bytes(plan: SessionPlan) -> int:
+    """Bytes that all roles of a session write to scratch at most: what half of a role's budget does not hold.
+
+    The CSP stores X' where a second pass needs it, every user its columns under P, and later U in the same lines.
+    """
+    if plan.published or plan.scheme is not Scheme.MASK or plan.task is Task.PREDICT:
+        return 0
+    stored = plan.N if retention(plan) in (Retention.STORED, Retention.BOTH) else 0
+    lines = (max(width + plan.targets, plan.planned_rank if plan.tall else 0) for width in plan.widths)
+    sizes = [8 * plan.M * columns for columns in (stored, *lines)]
+    return sum(size for size in sizes if size > plan.memory // 2)
 
 
 def _secrets(random_state: int | None, stage: str = "") -> Callable[[str], Seed]:

@@ -30,17 +30,12 @@ from fedsvd.protocol.tasks import (
     is_rule,
 )
 
-ON_REQUEST = {
+ON_REQUEST: dict[Task, tuple[Item, ...]] = {
     Task.SVD: (),
     Task.LSA: (),
     Task.PCA: (Item.SPECTRUM,),
     Task.LR: (Item.SCORE, Item.INFERENCE, Item.ROBUST, Item.RIDGE_PATH),
-    Task.GLM: (),
-    Task.PREDICT: (),
-    Task.CCA: (),
-    Task.PCR: (),
-    Task.MATCH: (),
-    Task.PREPARE: (),
+    **dict.fromkeys((Task.GLM, Task.PREDICT, Task.CCA, Task.PCR, Task.MATCH, Task.PREPARE), ()),
 }
 """What may be released beyond what a task needs to be that task."""
 

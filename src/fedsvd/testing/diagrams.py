@@ -13,13 +13,13 @@ from fedsvd.roles.trusted_authority import TrustedAuthority
 from fedsvd.roles.user.role import User
 
 FOLDER = Path("docs") / "diagrams"
-# File name to role, what people call it, and its name among the speakers.
+# File name to role, what people call it, and its name among the senders.
 ROLES: dict[str, tuple[type[Machine], str, Role]] = {
     "trusted-authority": (TrustedAuthority, "The Trusted Authority", Role.TA),
     "service-provider": (ServiceProvider, "The Computation Service Provider", Role.CSP),
     "user": (User, "A user", Role.USER),
 }
-_SPEAKERS = {Role.TA: "the TA", Role.CSP: "the CSP", Role.USER: "a user"}
+_SENDERS = {Role.TA: "the TA", Role.CSP: "the CSP", Role.USER: "a user"}
 
 
 def diagram(name: str) -> str:
@@ -39,7 +39,7 @@ def diagram(name: str) -> str:
         "    DONE --> [*]",
         "```",
         "",
-        "| in state | hears | from | goes to | and on to |",
+        "| in state | receives | from | goes to | and on to |",
         "|---|---|---|---|---|",
         *(_line(row, machine, role) for row in rows),
         "",
@@ -60,15 +60,15 @@ def _arrows(rows: list[Row], machine: type[Machine]) -> list[str]:
     along: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for state in _ordered(row, machine):
-            said = along.setdefault((row.state.name, state), [])
-            if row.message.__name__ not in said:
-                said.append(row.message.__name__)
-    return [f"    {start} --> {stop}: {', '.join(said)}" for (start, stop), said in along.items()]
+            arriving = along.setdefault((row.state.name, state), [])
+            if row.message.__name__ not in arriving:
+                arriving.append(row.message.__name__)
+    return [f"    {start} --> {stop}: {', '.join(arriving)}" for (start, stop), arriving in along.items()]
 
 
 def _line(row: Row, machine: type[Machine], role: Role) -> str:
-    speaker = "itself" if row.speaker is role else _SPEAKERS[row.speaker]
-    cells = (row.state.name, row.message.__name__, speaker, f"`{row.handler.__name__}`")
+    sender = "itself" if row.sender is role else _SENDERS[row.sender]
+    cells = (row.state.name, row.message.__name__, sender, f"`{row.handler.__name__}`")
     return f"| {' | '.join(cells)} | {', '.join(_ordered(row, machine))} |"
 
 

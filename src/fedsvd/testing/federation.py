@@ -106,7 +106,7 @@ class Federation:
 
     @property
     def views(self) -> Views:
-        """What each party heard in the last session, whether it ended well or not."""
+        """What each party received in the last session, whether it ended well or not."""
         views = None if self._simulation is None else self._simulation.so_far.views
         return Views() if views is None else views
 

@@ -36,29 +36,27 @@ _STYLE = (
 )
 
 
-def said() -> list[tuple[str, Role, Role]]:
-    """Every message with who says it and who hears it, in the order of the steps."""
+def messages_sent() -> list[tuple[str, Role, Role]]:
+    """Every message with who sends it and who receives it, in the order of the steps."""
     kinds = [kind for kind in vars(messages).values() if isinstance(kind, type) and issubclass(kind, Message)]
     found = []
     for kind in kinds:
-        for machine, _, hearer in ROLES.values():
-            speakers = {row.speaker for row in machine.TABLE.values() if row.message is kind}
-            found += [
-                (kind.__name__, speaker, hearer) for speaker in Role if speaker in speakers and kind not in _INSIDE
-            ]
+        for machine, _, receiver in ROLES.values():
+            senders = {row.sender for row in machine.TABLE.values() if row.message is kind}
+            found += [(kind.__name__, sender, receiver) for sender in Role if sender in senders and kind not in _INSIDE]
     return found
 
 
 def sequence() -> str:
     """The drawing."""
-    rows = said()
+    rows = messages_sent()
     height = 70.0 + _STEP * len(rows)
     parts = [_STYLE, svg.rect(0, 0, 760, height, "paper")]
     for role, x in _LINES.items():
         parts += [svg.text(x, 22, _NAMES[role], anchor="middle"), svg.line(x, 34, x, height - 12, "frame")]
-    for j, (name, speaker, hearer) in enumerate(rows):
-        y, start, stop = 62.0 + _STEP * j, _LINES[speaker], _LINES[hearer]
-        css = "arrow some" if name in _SOMETIMES or Role.TA in (speaker, hearer) else "arrow"
+    for j, (name, sender, receiver) in enumerate(rows):
+        y, start, stop = 62.0 + _STEP * j, _LINES[sender], _LINES[receiver]
+        css = "arrow some" if name in _SOMETIMES or Role.TA in (sender, receiver) else "arrow"
         parts.append(svg.line(start, y, stop, y, css))
         parts.append(svg.text((start + stop) / 2, y - 6, name, anchor="middle", css="axis"))
     return svg.drawing("Messages between a user, the CSP and the authority, in order", 760, height, parts) + "\n"

@@ -48,9 +48,9 @@ def every_order(run: Callable[[Pick], T], most: int | None = None) -> Iterator[T
     With ``most``, under those that differ from the order of sending in at most so many choices: a session waits for all
     users at every sum, so that all orders together multiply with each of them, and one choice covers each on its own.
 
-    All links end at the CSP, so a user or the TA has one incoming link and always hears the same sequence: what goes to
+    All links end at the CSP, so a user or the TA has one incoming link and one sequence to receive: what goes to
     them may be delivered at once. Deliveries to different parties commute. What remains is the order in which the CSP
-    hears its links, and all such orders are played, depth first.
+    reads its links, and all such orders are played, depth first.
     """
     choices: list[int] = []
     while True:
@@ -100,8 +100,8 @@ def altering(
 ) -> Meddle:
     """Every message of a kind on a link (or on all) becomes what ``change`` makes of it; the others pass."""
 
-    def meddle(speaker: Party, hearer: Party, message: Message) -> Iterable[Message]:
-        if not isinstance(message, kind) or origin not in (None, speaker) or to not in (None, hearer):
+    def meddle(sender: Party, receiver: Party, message: Message) -> Iterable[Message]:
+        if not isinstance(message, kind) or origin not in (None, sender) or to not in (None, receiver):
             return (message,)
         return change(message)
 

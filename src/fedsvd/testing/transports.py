@@ -59,16 +59,16 @@ class TransportTests(ABC):
         for end in made.values():
             end.close()
 
-    def hear(self, end: Transport, count: int) -> list[tuple[Party, Message]]:
+    def received_at(self, end: Transport, count: int) -> list[tuple[Party, Message]]:
         """The next ``count`` messages of an end; fewer when no more come."""
-        heard: list[tuple[Party, Message]] = []
-        while len(heard) < count:
+        received: list[tuple[Party, Message]] = []
+        while len(received) < count:
             delivery = end.receive()
             if delivery is not None:
-                heard.append(delivery)
+                received.append(delivery)
             elif not self.pause():
                 break
-        return heard
+        return received
 
     def expect_silence(self, end: Transport) -> None:
         self.pause()
@@ -79,13 +79,13 @@ class TransportTests(ABC):
             self.expect_silence(end)
 
     @pytest.mark.parametrize("link", LINKS, ids=lambda link: f"{link[0].name} to {link[1].name}")
-    def test_a_message_arrives_once_with_its_speaker_and_nowhere_else(
+    def test_a_message_arrives_once_with_its_sender_and_nowhere_else(
         self, link: tuple[Party, Party], ends: dict[Party, Transport]
     ) -> None:
         origin, to = link
         ends[origin].send(to, BatchRequest(DIGEST, 7))
-        ((speaker, message),) = self.hear(ends[to], 1)
-        assert speaker == origin
+        ((sender, message),) = self.received_at(ends[to], 1)
+        assert sender == origin
         assert isinstance(message, BatchRequest)
         assert (message.plan, message.batch) == (DIGEST, 7)
         for end in ends.values():
@@ -100,10 +100,10 @@ class TransportTests(ABC):
                 ends[origin].send(to, BatchRequest(DIGEST, number))
             for me, end in ends.items():
                 coming = [(origin, number) for number, (origin, to) in enumerate(says) if to == me]
-                heard = [(speaker, _number(message)) for speaker, message in self.hear(end, len(coming))]
-                assert sorted(heard, key=lambda pair: pair[1]) == coming
+                received = [(sender, _number(message)) for sender, message in self.received_at(end, len(coming))]
+                assert sorted(received, key=lambda pair: pair[1]) == coming
                 for origin in ends:
-                    assert [n for who, n in heard if who == origin] == [n for who, n in coming if who == origin]
+                    assert [n for who, n in received if who == origin] == [n for who, n in coming if who == origin]
                 self.expect_silence(end)
                 end.close()
 
@@ -113,14 +113,14 @@ class TransportTests(ABC):
         for number in range(3):
             ends[ONE].send(CSP, BatchRequest(DIGEST, number))
             ends[CSP].send(ONE, BatchRequest(DIGEST, 10 + number))
-        assert [_number(message) for _, message in self.hear(ends[ONE], 3)] == [10, 11, 12]
-        assert [_number(message) for _, message in self.hear(ends[CSP], 3)] == [0, 1, 2]
+        assert [_number(message) for _, message in self.received_at(ends[ONE], 3)] == [10, 11, 12]
+        assert [_number(message) for _, message in self.received_at(ends[CSP], 3)] == [0, 1, 2]
 
     def test_every_kind_of_content_arrives_as_it_was(self, ends: dict[Party, Transport]) -> None:
         rng = np.random.default_rng(5)
         words = rng.integers(0, 2**64, (3, 5), np.uint64)
         blocks = (rng.normal(size=(2, 3)), None, np.array([[np.finfo(float).max, -0.0, 5e-324]]))
-        said = (
+        sent_messages = (
             KeyOffer(DIGEST, b"\x00\xff", b"", bytes(range(64))),
             KeyBook(DIGEST, ((ONE, b"a", b"", b"c"), (TA, b"", b"b", b""))),
             Relay(DIGEST, TWO, b"sealed"),
@@ -131,11 +131,11 @@ class TransportTests(ABC):
             BlindedRightMask(DIGEST, blocks),
             Aborted(DIGEST, "FSVD-412", "aggregating"),
         )
-        for message in said:
+        for message in sent_messages:
             ends[ONE].send(CSP, message)
-        heard = [message for _, message in self.hear(ends[CSP], len(said))]
-        assert [type(message) for message in heard] == [type(message) for message in said]
-        for got, sent in zip(heard, said, strict=True):
+        received = [message for _, message in self.received_at(ends[CSP], len(sent_messages))]
+        assert [type(message) for message in received] == [type(message) for message in sent_messages]
+        for got, sent in zip(received, sent_messages, strict=True):
             for field in fields(sent):
                 _expect_same(getattr(got, field.name), getattr(sent, field.name))
 
@@ -144,11 +144,11 @@ class TransportTests(ABC):
         payloads = [rng.integers(0, 2**64, (2, size), np.uint64) for size in (self.big, 1, self.big // 2)]
         for number, payload in enumerate(payloads):
             ends[TWO].send(CSP, PaddedBatch(DIGEST, number, payload))
-        for payload, (_, message) in zip(payloads, self.hear(ends[CSP], 3), strict=True):
+        for payload, (_, message) in zip(payloads, self.received_at(ends[CSP], 3), strict=True):
             assert isinstance(message, PaddedBatch)
             np.testing.assert_array_equal(message.payload, payload)
 
-    def test_who_has_hung_up_neither_sends_nor_hears(self, ends: dict[Party, Transport]) -> None:
+    def test_an_end_that_was_closed_neither_sends_nor_receives(self, ends: dict[Party, Transport]) -> None:
         ends[ONE].close()
         with pytest.raises(TransportError):
             ends[ONE].send(CSP, BatchRequest(DIGEST, 0))
@@ -165,18 +165,18 @@ class TransportTests(ABC):
         with pytest.raises(TransportError):
             ends[CSP].send(ONE, BatchRequest(DIGEST, 0))
 
-    def test_what_was_said_before_hanging_up_still_arrives(self, ends: dict[Party, Transport]) -> None:
+    def test_what_was_sent_before_closing_still_arrives(self, ends: dict[Party, Transport]) -> None:
         for number in range(3):
             ends[ONE].send(CSP, BatchRequest(DIGEST, number))
         ends[ONE].close()
-        assert [_number(message) for _, message in self.hear(ends[CSP], 3)] == [0, 1, 2]
+        assert [_number(message) for _, message in self.received_at(ends[CSP], 3)] == [0, 1, 2]
 
     def test_the_other_links_stay_up_when_one_party_hangs_up(self, ends: dict[Party, Transport]) -> None:
         ends[TWO].send(CSP, BatchRequest(DIGEST, 1))
         ends[ONE].close()
         ends[CSP].send(TWO, BatchRequest(DIGEST, 2))
-        assert [_number(message) for _, message in self.hear(ends[CSP], 1)] == [1]
-        assert [_number(message) for _, message in self.hear(ends[TWO], 1)] == [2]
+        assert [_number(message) for _, message in self.received_at(ends[CSP], 1)] == [1]
+        assert [_number(message) for _, message in self.received_at(ends[TWO], 1)] == [2]
 
 
 def _number(message: Message) -> int:

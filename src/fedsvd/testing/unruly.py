@@ -2,7 +2,7 @@
 
 ``python -m fedsvd.testing.unruly FAULT ROLE --kit DIR ...`` serves a kit like ``fedsvd ROLE start``, with one fault:
 
-    dies:STATE      SIGKILL by its own hand when it hears something in this state: no flush, no goodbye
+    dies:STATE      SIGKILL to itself when it receives something in this state: nothing is flushed or announced
     dies-after:STAGE the same when it has ended this stage of a job; the CSP: when all members have
     fills:BYTES     no file of its grows beyond so many bytes, as on a full disk
     stutters        every call is made twice, late and out of order, in the smallest frames

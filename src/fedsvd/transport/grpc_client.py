@@ -100,6 +100,18 @@ class Dialled:
             self._changed.notify_all()
         return CSP, decode(message)
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that were queued and that the CSP does not have yet."""
+        with self._changed:
+            return self._outbox.bytes
+
+    @property
+    def unread(self) -> int:
+        """Bytes of messages that have arrived and were not received yet."""
+        with self._changed:
+            return self._arrived_bytes
+
     def flush(self) -> None:
         """Wait until the CSP has everything we sent; raises where it will not."""
         self._drain()

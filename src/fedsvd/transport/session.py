@@ -36,7 +36,7 @@ class _Link:
         self.inbox = Inbox(session, longest)
         self.outbox = Outbox(session)
         self.instance: bytes | None = None
-        self.heard = monotonic()
+        self.last_call = monotonic()
         self.lost: float | None = None  # when its last open call broke off, if no other came since
         self.polls: set[object] = set()  # calls that wait for a message right now
         self.fetched = 0  # frames
@@ -44,7 +44,7 @@ class _Link:
 
     def called(self) -> None:
         """The member has called."""
-        self.heard, self.lost = monotonic(), None
+        self.last_call, self.lost = monotonic(), None
 
 
 class SessionLinks:
@@ -224,8 +224,16 @@ class SessionLinks:
             if link.lost is not None and now - link.lost > grace:
                 fault = f"the connection of {party} closed, and it has not called again for {now - link.lost:.0f} s"
                 raise PeerLost(fault, "start that party again, then resume the job")
-            if now - link.heard > patience:
-                raise TimedOut(f"{party} has been silent for {now - link.heard:.0f} s", "check that party, then resume")
+            if (silent := self.silence(party)) > patience:
+                raise TimedOut(f"{party} has been silent for {silent:.0f} s", "check that party, then resume")
+
+    def silence(self, party: Party) -> float:
+        """Seconds since a member last called."""
+        return monotonic() - self._links[party].last_call
+
+    def calls_waiting(self, party: Party) -> int:
+        """How many calls of a member wait for a message."""
+        return len(self._links[party].polls)
 
     def expect_any_member(self) -> None:
         """Raise where all members have disconnected, and nothing that they sent is left to be read."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from fedsvd.errors import FedSVDError, LocalProtocolError
-from fedsvd.protocol import messages as said
+from fedsvd.protocol import messages
 from fedsvd.protocol.messages import Message
 from fedsvd.protocol.parties import Party, Role
 from fedsvd.types import Digest
@@ -21,7 +21,7 @@ from fedsvd.wire.reader import Reader, decode_array, encode_array, malformed
 VERSION = 2
 _MAGIC = b"FSVD"
 _HEAD = struct.Struct("<4sBB32s")
-_MOST_ITEMS = 1 << 24  # blocks of a mask: 50 million columns in blocks of ten are 5 million
+MOST_ITEMS = 1 << 24  # blocks of a mask: 50 million columns in blocks of ten are 5 million
 _MOST_TEXT = 1 << 16
 
 Parts = list[bytes | memoryview]
@@ -102,7 +102,7 @@ def _many(inner: Field) -> Field:
     def counted(reader: Reader) -> tuple[Any, ...]:
         (count,) = struct.unpack("<I", reader.take(4))
         # Every item takes at least a byte, so a count beyond what is left is a lie.
-        if count > min(_MOST_ITEMS, reader.left):
+        if count > min(MOST_ITEMS, reader.left):
             raise malformed()
         return tuple(read(reader) for _ in range(count))
 
@@ -118,30 +118,30 @@ _VECTOR, _MATRIX = _array("f", 1), _array("f", 2)
 _HASHES, _TAG, _PADDED = _array("u", 1), _array("u", 1), _array("u", 2)
 
 _FIELDS: dict[type[Message], tuple[int, tuple[Field, ...]]] = {
-    said.KeyOffer: (1, (_KEY, _KEY, _KEY)),
-    said.KeyBook: (2, (_many(_record(_PARTY, _KEY, _KEY, _KEY)),)),
-    said.Relay: (3, (_PARTY, _SEALED)),
-    said.Relayed: (4, (_PARTY, _SEALED)),
-    said.RowIds: (5, (_HASHES,)),
-    said.RowsAgree: (6, ()),
-    said.SumShare: (7, (_TEXT, _INT, _PADDED, _TAG, _KEY)),
-    said.SumReply: (8, (_TEXT, _INT, _PADDED, _TAG, _many(_KEY))),
-    said.Ready: (9, ()),
-    said.BatchRequest: (10, (_INT,)),
-    said.PaddedBatch: (11, (_INT, _PADDED)),
-    said.Factors: (13, (_MATRIX, _optional(_VECTOR), _FLOAT, _FLOAT)),
-    said.Solution: (14, (_MATRIX, _MATRIX, _INT, _FLOAT)),
-    said.BlindedRightMask: (15, (_many(_optional(_MATRIX)),)),
-    said.BlindedRightFactor: (16, (_many(_optional(_MATRIX)),)),
-    said.Finished: (17, (_KEY,)),
-    said.Aborted: (18, (_TEXT, _TEXT)),
-    said.RowsRequest: (19, (_INT,)),
-    said.FactorRows: (20, (_INT, _MATRIX)),
-    said.Countersigned: (21, (_KEY,)),
-    said.Challenge: (22, (_INT, _PADDED)),
-    said.Product: (23, (_VECTOR,)),
-    said.IdHashes: (24, (_INT, _PADDED)),
-    said.CommonRows: (25, (_INT, _TAG)),
+    messages.KeyOffer: (1, (_KEY, _KEY, _KEY)),
+    messages.KeyBook: (2, (_many(_record(_PARTY, _KEY, _KEY, _KEY)),)),
+    messages.Relay: (3, (_PARTY, _SEALED)),
+    messages.Relayed: (4, (_PARTY, _SEALED)),
+    messages.RowIds: (5, (_HASHES,)),
+    messages.RowsAgree: (6, ()),
+    messages.SumShare: (7, (_TEXT, _INT, _PADDED, _TAG, _KEY)),
+    messages.SumReply: (8, (_TEXT, _INT, _PADDED, _TAG, _many(_KEY))),
+    messages.Ready: (9, ()),
+    messages.BatchRequest: (10, (_INT,)),
+    messages.PaddedBatch: (11, (_INT, _PADDED)),
+    messages.Factors: (13, (_MATRIX, _optional(_VECTOR), _FLOAT, _FLOAT)),
+    messages.Solution: (14, (_MATRIX, _MATRIX, _INT, _FLOAT)),
+    messages.BlindedRightMask: (15, (_many(_optional(_MATRIX)),)),
+    messages.BlindedRightFactor: (16, (_many(_optional(_MATRIX)),)),
+    messages.Finished: (17, (_KEY,)),
+    messages.Aborted: (18, (_TEXT, _TEXT)),
+    messages.RowsRequest: (19, (_INT,)),
+    messages.FactorRows: (20, (_INT, _MATRIX)),
+    messages.Countersigned: (21, (_KEY,)),
+    messages.Challenge: (22, (_INT, _PADDED)),
+    messages.Product: (23, (_VECTOR,)),
+    messages.IdHashes: (24, (_INT, _PADDED)),
+    messages.CommonRows: (25, (_INT, _TAG)),
 }
 _TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
 
@@ -149,7 +149,7 @@ _TYPES = {number: kind for kind, (number, _) in _FIELDS.items()}
 def encode(message: Message) -> Parts:
     """The message as a list of byte strings, to be sent one after the other; arrays are not copied."""
     if type(message) not in _FIELDS:
-        raise LocalProtocolError(f"{type(message).__name__} is not said between parties")
+        raise LocalProtocolError(f"{type(message).__name__} is not sent between parties")
     number, fields = _FIELDS[type(message)]
     parts: Parts = [_HEAD.pack(_MAGIC, VERSION, number, bytes.fromhex(message.plan))]
     for (write, _), value in zip(fields, _values(message), strict=True):

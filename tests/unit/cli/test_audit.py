@@ -19,7 +19,7 @@ name = "south"
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "_MOST_RUNS", 3)
+    monkeypatch.setattr(module, "MOST_RUNS", 3)
     monkeypatch.setattr("fedsvd.lab.audit.widths.WIDTHS", (10,))
     (tmp_path / "job.toml").write_text(JOB)
     np.save(tmp_path / "own.npy", np.random.default_rng(1).gamma(1.0, size=(60, 12)))

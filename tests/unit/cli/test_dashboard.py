@@ -1,4 +1,4 @@
-"""The dashboard: shown to whoever has the token, on this machine, and holding what the CSP's jobs hold."""
+"""The dashboard: shown to a browser that has the token, on this machine, and holding what the CSP's jobs hold."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ def board(jobs, tmp_path):
 
 
 class Visitor:
-    """Somebody with a browser that keeps cookies."""
+    """A browser that stores cookies."""
 
     def __init__(self, state):
         self.stopping = threading.Event()
@@ -124,7 +124,7 @@ def test_events_carry_the_state_until_the_csp_stops(visitor):
     assert [job["name"] for job in told["jobs"]] == ["<b>study</b>"]
 
 
-def test_the_board_says_who_is_awaited_how_far_everybody_is_and_what_failed(board, jobs):
+def test_the_board_says_who_is_awaited_how_far_each_is_and_what_failed(board, jobs):
     (job,) = board.state()["jobs"]
     assert (job["state"], job["enlisted"], job["members"]) == ("recruiting", 1, 2)
     assert [(row["role"], row["stage"]) for row in job["roles"]] == [

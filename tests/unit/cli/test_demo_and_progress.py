@@ -10,7 +10,6 @@ from sklearn.datasets import load_breast_cancer
 from tests.tolerances import spectrum
 
 from fedsvd.cli import demo as demo_module
-from fedsvd.cli import progress
 from fedsvd.cli.output import Format, Output, duration
 
 
@@ -43,7 +42,7 @@ def test_the_demo_is_as_exact_as_it_says(fedsvd):
 
 
 def expect_reports(record):
-    """Twice one for everybody, three hospitals, CSP and authority; each small, a hospital's with its own scores."""
+    """Twice one for all, three hospitals, CSP and authority; each small, a hospital's with its own scores."""
     assert len(record["reports"]) == 2 * 6
     assert record["report"] == "results/demo-pca/parties/hospital-a/report.html"
     assert all(Path(page).stat().st_size < 200_000 for page in record["reports"])
@@ -82,14 +81,14 @@ def test_a_demo_that_is_not_watched_says_little_beside_its_tables(fedsvd):
 
 
 def test_quiet_is_quiet():
-    with progress.shown(Output(Format.TEXT, quiet=True), ("bank",)) as report:
+    with Output(Format.TEXT, quiet=True).progress(("bank",)) as report:
         assert report is None
 
 
 def test_a_command_writes_its_progress_where_it_writes_its_other_lines(monkeypatch):
     log = io.StringIO()
     monkeypatch.setattr(sys, "stderr", log)
-    with progress.shown(Output(Format.JSON), ("bank", "shop")) as report:
+    with Output(Format.JSON).progress(("bank", "shop")) as report:
         report("user-2", "compress", 5, 5)
     assert log.getvalue() == "party shop: compress 100 %\n"
 

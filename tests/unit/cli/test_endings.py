@@ -53,7 +53,7 @@ def test_misuse_ends_with_two_in_words_and_in_json(words, fedsvd):
 
 
 @pytest.mark.parametrize("form", [["--format", "json"], ["--format=json"]])
-def test_an_error_of_the_house_ends_with_one_code_fault_and_fix(form, fedsvd, by_rows):
+def test_an_error_of_ours_ends_with_one_code_fault_and_fix(form, fedsvd, by_rows):
     words = ["pca", *by_rows.options(), "--id", "patient", "--components", "9"]
     said = fedsvd(*words)
     assert said.code == 1
@@ -83,7 +83,7 @@ def test_the_unexpected_ends_with_three_and_does_not_quote_what_may_be_data(feds
     assert "Traceback" in fedsvd(*words).err
 
 
-def test_every_error_of_the_house_is_one(fedsvd, by_rows, monkeypatch):
+def test_every_error_of_ours_is_one(fedsvd, by_rows, monkeypatch):
     """A subclass with its own code comes out with that code, whatever else it is a kind of."""
 
     def kinds(kind):

@@ -10,7 +10,7 @@ from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close, assert_ea
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
 from fedsvd import load
-from fedsvd.cli.approve import _question
+from fedsvd.cli.approve import question
 from fedsvd.estimators.load import read_result
 from fedsvd.results.regression_table import models_of
 from fedsvd.studies.job_data import prepare
@@ -119,8 +119,8 @@ def test_approval_asks_with_the_sentence_that_all_parties_will_hold_the_gram_mat
     with_table, without = (
         plan_job(prepare(read_job(by_rows.job(inference=each, **KEYS)))).plan for each in (True, False)
     )
-    assert _question([], with_table).startswith("All parties will hold the joint Gram matrix.")
-    assert _question([], without) == "Do you approve this job?"
+    assert question([], with_table).startswith("All parties will hold the joint Gram matrix.")
+    assert question([], without) == "Do you approve this job?"
 
 
 @pytest.mark.parametrize(("masks", "reason"), [('mode = "B"', "mode 'B'"), ('scheme = "paper"', "exact sum")])

@@ -50,7 +50,7 @@ def test_a_person_is_asked_for_what_options_do_not_say(tmp_path, fedsvd, monkeyp
 
     monkeypatch.setattr(init_module.sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(init_module.typer, "prompt", prompt)
-    monkeypatch.setattr(init_module._Asking, "__init__", lambda self, _: setattr(self, "_interactive", True))
+    monkeypatch.setattr(init_module.Asking, "__init__", lambda self, _: setattr(self, "interactive", True))
     assert fedsvd("init", tmp_path).code == 0
     record = tomllib.loads((tmp_path / "job.toml").read_text())
     assert record["job"] == {
@@ -79,7 +79,7 @@ def test_every_question_is_asked_again_after_a_typo_with_what_is_wrong(tmp_path,
         return next(answers)
 
     monkeypatch.setattr(init_module.typer, "prompt", prompt)
-    monkeypatch.setattr(init_module._Asking, "__init__", lambda self, _: setattr(self, "_interactive", True))
+    monkeypatch.setattr(init_module.Asking, "__init__", lambda self, _: setattr(self, "interactive", True))
     ended = fedsvd("init", tmp_path)
     assert ended.code == 0
     assert len(asked) == len(said)
@@ -108,7 +108,7 @@ def test_a_typo_in_an_option_is_an_error_not_another_study(fedsvd, tmp_path):
 def test_files_that_are_there_end_it_before_the_questions(tmp_path, fedsvd, monkeypatch):
     (tmp_path / "job.toml").write_text("")
     monkeypatch.setattr(init_module.typer, "prompt", lambda *a, **k: pytest.fail("asked"))
-    monkeypatch.setattr(init_module._Asking, "__init__", lambda self, _: setattr(self, "_interactive", True))
+    monkeypatch.setattr(init_module.Asking, "__init__", lambda self, _: setattr(self, "interactive", True))
     assert "is there already" in fedsvd("init", tmp_path).err
 
 

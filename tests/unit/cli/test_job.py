@@ -5,24 +5,22 @@ import json
 import re
 import shutil
 import threading
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from tests.e2e.commands import GENEROUS
+from tests.e2e.federations import federation_of
 from tests.tolerances import assert_close, digits_lost
 from typer.testing import CliRunner
 
 from fedsvd.cli.main import cli
 from fedsvd.data.open import open_source
 from fedsvd.identity.pins import pin, read_pins
-from fedsvd.identity.temporary import temporary_federation
 from fedsvd.policy.earlier_studies import Asked, EarlierStudies
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.approvals import Approvals
 from fedsvd.service.client import Connection, CspClient
-from fedsvd.service.csp import CspNode
 from fedsvd.service.records import EnlistedFacts
 from fedsvd.service.serve import only_one, serve
 from fedsvd.service.site import Site
@@ -36,24 +34,20 @@ ROWS = 120
 def made(tmp_path_factory):
     """Kits of a federation, tables of 120 x 4, and a CSP that listens for the whole file."""
     root = tmp_path_factory.mktemp("federation")
-    kits = temporary_federation(root, ["a", "b", "c"], with_authority=True, researcher="res", now=datetime.now(UTC))
-    site = Site.at(kits["csp/csp"])
-    node = CspNode(
-        site.listening("127.0.0.1:0"), site.authenticate, site.state, patience=GENEROUS, identity=site.kit.signing_key
-    )
-    node.start()
-    for name in "abc":
-        np.save(root / f"{name}.npy", np.random.default_rng(ord(name)).normal(size=(ROWS, 4)))
-    yield kits, f"127.0.0.1:{node.port}", root
-    node.stop()
+    tables = {name: np.random.default_rng(ord(name)).normal(size=(ROWS, 4)) for name in "abc"}
+    made = federation_of(root, tuple(tables), tables, policy=Policy(), patience=GENEROUS)
+    with made as federation, federation.csp_node():
+        yield federation.kits, federation.csp, root
 
 
 @pytest.fixture
 def kits(made, monkeypatch, tmp_path):
-    """The kits, with nobody pinned and everybody known to the CSP."""
+    """The kits as they were made, with no one pinned and all known to the CSP."""
     kits, address, root = made
     monkeypatch.chdir(tmp_path)
     for name, kit in kits.items():
+        for left in ("approvals", "results", "state/records", "state/prekeys"):  # of an earlier test
+            shutil.rmtree(kit / left, ignore_errors=True)
         (kit / "pins.toml").write_text("")
         data = f'[data]\ndefault = "{root / name[-1]}.npy"\n' if name.startswith("party/") else ""
         (kit / "site.toml").write_text(f'{data}[csp]\naddress = "{address}"\n')
@@ -367,7 +361,7 @@ def test_a_job_is_watched_to_its_results_and_resumed_after_a_failure(fedsvd, kit
 
 
 def made_table(kits, name):
-    return kits[f"party/{name}"].parent / f"{name}.npy"
+    return kits[f"party/{name}"].parents[1] / f"{name}.npy"
 
 
 def test_the_list_says_that_an_approval_is_spent_and_approving_again_renews_it(fedsvd, kits, submit):
@@ -397,9 +391,6 @@ def test_an_owner_is_asked_where_all_columns_have_other_values_than_an_earlier_t
     studies = EarlierStudies(site.state / "records")
     asking = Asked("aa", Split.HORIZONTAL, frozenset(("party/x", "party/y", "party/a")))
     studies.begin(studies.compare(asking, PartyData(open_source(before * 2.54)), Policy()))
-    try:
-        code, out, _ = asked(kits["party/a"], submit(), "y\n")
-        assert code == 0
-        assert "Approve only if these are other records" in " ".join(out.split())
-    finally:
-        shutil.rmtree(site.state / "records")
+    code, out, _ = asked(kits["party/a"], submit(), "y\n")
+    assert code == 0
+    assert "Approve only if these are other records" in " ".join(out.split())

@@ -15,7 +15,7 @@ from fedsvd.studies import run as federation
 
 @pytest.fixture
 def nothing_runs(monkeypatch):
-    monkeypatch.setattr(federation, "_run_once", lambda *_, **__: pytest.fail("a session was opened"))
+    monkeypatch.setattr(federation, "run_once", lambda *_, **__: pytest.fail("a session was opened"))
 
 
 def test_a_plan_tells_what_by_whom_and_what_is_learned(fedsvd, by_rows, nothing_runs, tmp_path):
@@ -137,13 +137,13 @@ def test_a_plan_that_cannot_be_is_refused(fedsvd, by_rows, nothing_runs):
 
 def test_the_bytes_that_are_predicted_are_those_that_move(fedsvd, by_rows):
     job = by_rows.job(task="pca", components=2, id="patient", release=["components", "mean", "spectrum"])
-    foretold = fedsvd("plan", job, "--format", "json").json["cost"]
+    predicted = fedsvd("plan", job, "--format", "json").json["cost"]
     ran = fedsvd("run", job, "--format", "json", "-q").json
-    assert foretold["bytes"] == pytest.approx(ran["bytes"], rel=0.01)
-    assert set(foretold["roles"]) == {"north", "south", "west", "csp"}
+    assert predicted["bytes"] == pytest.approx(ran["bytes"], rel=0.01)
+    assert set(predicted["roles"]) == {"north", "south", "west", "csp"}
     sent = json.loads((by_rows.folder / "results/study/manifest.json").read_text(encoding="utf-8"))["certificate"]
-    assert foretold["roles"]["south"]["sends"] == pytest.approx(sent["bytes_by_link"]["user-2 -> csp"], rel=0.01)
-    for role in foretold["roles"].values():
+    assert predicted["roles"]["south"]["sends"] == pytest.approx(sent["bytes_by_link"]["user-2 -> csp"], rel=0.01)
+    for role in predicted["roles"].values():
         assert role["seconds"] > 0
 
 

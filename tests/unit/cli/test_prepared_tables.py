@@ -56,11 +56,11 @@ def test_coefficients_with_a_constant_in_the_gaps_are_those_of_scikit_learn(feds
 
 
 def test_a_column_is_left_out_by_name_also_one_with_a_comma(fedsvd, here):
-    joint = messy_hospitals(here).rename(columns={"ward": "ward, floor"})
+    joint = messy_hospitals(here).rename(columns={"ward": "ward, level"})
     for name, rows in (("a", joint[:200]), ("b", joint[200:])):
         rows.to_csv(here / f"{name}.csv", index=False)
     files = ("--party", "a.csv", "--party", "b.csv", "--id", "patient", "--quiet", "--format", "json")
-    said = fedsvd("pca", *files, "--drop", '"ward, floor",grade', "--missing", "drop")
+    said = fedsvd("pca", *files, "--drop", '"ward, level",grade', "--missing", "drop")
     assert said.code == 0, said.out + said.err
     assert manifest(here / "results" / "pca")["features"] == [*NUMBERS, "outcome"]
 

@@ -150,7 +150,7 @@ def test_six_panels_fit_the_budget_or_it_is_refused_with_the_smallest_that_would
     assert width == panel_width(m) or 6 * 8 * m * (width + 1) > budget
 
 
-# The door.
+# What is checked on entry.
 
 
 def test_a_shift_of_another_length_is_refused():

@@ -13,7 +13,7 @@ import scipy
 from fedsvd.cost import calibration
 from fedsvd.cost.calibration import calibrate, rated
 from fedsvd.cost.estimate import predict
-from fedsvd.cost.rates import DEFAULT, Machine, Work
+from fedsvd.cost.rates import DEFAULT, Rates, Work
 from fedsvd.linalg import backend
 from fedsvd.protocol.tasks import Task
 from fedsvd.studies.planning import plan_study
@@ -26,7 +26,7 @@ def test_every_rate_is_measured_and_makes_a_finite_prediction():
     machine = calibrate()
     assert backend.threads() == before
     assert all(math.isfinite(rate) and rate > 0 for rate in asdict(machine).values())
-    assert {f.name for f in fields(Machine)} == {f.name for f in fields(Work)} | {"cores", "threads"}
+    assert {f.name for f in fields(Rates)} == {f.name for f in fields(Work)} | {"cores", "threads"}
     assert 1 <= machine.threads <= machine.cores == len(os.sched_getaffinity(0))
     plan = plan_study(Study(Task.SVD), 100, (500, 500), SessionId("a session")).plan
     assert 0 < predict(plan, machine).seconds_on_one_machine < math.inf
@@ -36,13 +36,13 @@ def test_a_rate_is_what_the_kernel_does_on_one_core_whatever_else_runs():
     """NumPy's own product, by this thread's processor time, in the same process."""
     A = np.random.default_rng(0).standard_normal((512, 512))
     with backend.one_thread():
-        seconds = calibration._best(lambda: A @ A, 5)
+        seconds = calibration.best_seconds(lambda: A @ A, 5)
     assert 0.3 < calibrate().gemm / (2 * 512**3 / seconds) < 3
 
 
 def test_the_rate_of_a_transform_that_brings_its_own_threads_is_that_of_one_core():
     Y = np.random.default_rng(0).standard_normal((1 << 14, 32))
-    seconds = calibration._best(lambda: scipy.fft.dct(Y, type=2, axis=0, norm="ortho", workers=1), 5)
+    seconds = calibration.best_seconds(lambda: scipy.fft.dct(Y, type=2, axis=0, norm="ortho", workers=1), 5)
     assert 0.2 < calibrate().dct / (Y.size * 14 / seconds) < 3
 
 
@@ -51,7 +51,7 @@ def cache(tmp_path, monkeypatch):
     """A cache folder of its own, and a machine whose rates say how often it was measured."""
     measured = []
 
-    def once_more() -> Machine:
+    def once_more() -> Rates:
         measured.append(1)
         return replace(DEFAULT, gemm=float(len(measured)))
 
@@ -82,10 +82,10 @@ def test_another_version_another_processor_and_other_threads_have_rates_of_their
         other.setattr(calibration, "__version__", "99.0")
         assert rated().machine.gemm == 2.0
     with monkeypatch.context() as other:
-        other.setattr(calibration, "_processor", lambda: "an abacus")
+        other.setattr(calibration, "processor", lambda: "an abacus")
         assert rated().machine.gemm == 3.0
     with backend.one_thread(), monkeypatch.context() as other:
-        other.setattr(calibration, "_cores", lambda: 77)
+        other.setattr(calibration, "own_cores", lambda: 77)
         assert rated().machine.gemm == 4.0
     assert rated().machine.gemm == 1.0
 

@@ -1,4 +1,4 @@
-"""What the cost model foretells is what the metered transport counts and what a user's arrays take."""
+"""What the cost model predicts is what the metered transport counts and what a user's arrays take."""
 
 import tracemalloc
 from dataclasses import fields, replace
@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from fedsvd.cost.estimate import least_memory, masks_of, predict, table
-from fedsvd.cost.rates import DEFAULT, Machine, Work
-from fedsvd.cost.traffic import Expected, full_rank, said
-from fedsvd.protocol.machine import Compute
-from fedsvd.protocol.messages import Begin, Computed, SumReply
+from fedsvd.cost.rates import DEFAULT, Rates, Work
+from fedsvd.cost.traffic import Expected, full_rank, messages_of
+from fedsvd.engine.player import Player
+from fedsvd.protocol.messages import SumReply
+from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.tasks import Item, Mode, Split, Task, Trust
+from fedsvd.protocol.tasks import LINKS, Family, Item, Mode, Split, Task, Trust
 from fedsvd.studies.planning import plan_study
 from fedsvd.studies.study import Study
 from fedsvd.testing.federation import Federation
@@ -42,7 +43,7 @@ def labels(split, t=2, samples=90, k=3):
     return [None, y, *[None] * (k - 2)] if split is V else cut(y, H, k)
 
 
-def foretold(federation, **assumed):
+def traffic_of(federation, **assumed):
     """Bytes and messages by link, as counted and as predicted."""
     federation.run()
     counted, cost = federation.certificate, predict(federation.plan, **assumed)
@@ -56,7 +57,7 @@ def foretold(federation, **assumed):
 @pytest.mark.parametrize("trust", list(Trust))
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_bytes_of_an_svd_are_exact(scheme, trust, split):
-    counted, predicted = foretold(Federation(cut(joint(), split), Task.SVD, split, scheme=scheme, trust=trust))
+    counted, predicted = traffic_of(Federation(cut(joint(), split), Task.SVD, split, scheme=scheme, trust=trust))
     assert predicted == counted
 
 
@@ -74,25 +75,27 @@ def test_bytes_of_an_svd_are_exact(scheme, trust, split):
 def test_bytes_of_an_svd_are_exact_with_every_option(scheme, asked, tmp_path):
     tall = "memory" in asked and scheme != "sum"  # more rows than the budget holds
     tables = cut(joint(4000) if tall else joint(), V)
-    counted, predicted = foretold(Federation(tables, Task.LSA, V, scheme=scheme, scratch=tmp_path, **asked))
+    counted, predicted = traffic_of(Federation(tables, Task.LSA, V, scheme=scheme, scratch=tmp_path, **asked))
     assert predicted == counted
 
 
 def test_bytes_of_full_matrices_are_exact():
     for split in (H, V):
-        counted, predicted = foretold(Federation(cut(joint(), split), split=split, scheme="paper", full_matrices=True))
+        counted, predicted = traffic_of(
+            Federation(cut(joint(), split), split=split, scheme="paper", full_matrices=True)
+        )
         assert predicted == counted
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("asked", [{"components": 4}, {"unit_variance": True}], ids=["top 4", "unit variance"])
 def test_bytes_of_a_pca_are_exact(scheme, asked):
-    counted, predicted = foretold(Federation(cut(joint(), H), Task.PCA, H, scheme=scheme, **asked))
+    counted, predicted = traffic_of(Federation(cut(joint(), H), Task.PCA, H, scheme=scheme, **asked))
     assert predicted == counted
 
 
 def test_bytes_of_a_pca_are_exact_with_more_features_than_samples():
-    counted, predicted = foretold(Federation(cut(joint(12, 90), H), Task.PCA, H))
+    counted, predicted = traffic_of(Federation(cut(joint(12, 90), H), Task.PCA, H))
     assert predicted == counted
 
 
@@ -107,25 +110,37 @@ def test_bytes_of_a_regression_are_exact(split, asked, alpha, centre):
     federation = Federation(
         cut(joint(), split), Task.LR, split, labels=labels(split), alpha=alpha, centre=centre, **asked
     )
-    counted, predicted = foretold(federation)
+    counted, predicted = traffic_of(federation)
     assert predicted == counted
 
 
 @pytest.mark.parametrize("centre", [True, False])
 def test_bytes_of_the_papers_regression_are_exact(centre):
     asked = {"labels": labels(V), "scheme": "paper", "centre": centre}
-    counted, predicted = foretold(Federation(cut(joint(), V), Task.LR, V, **asked))
+    counted, predicted = traffic_of(Federation(cut(joint(), V), Task.LR, V, **asked))
+    assert predicted == counted
+
+
+@pytest.mark.parametrize("family", [Family.BINOMIAL, Family.GAUSSIAN, Family.MULTINOMIAL])
+def test_bytes_of_a_model_are_exact_for_the_iterations_it_took(family):
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(240, 2)), rng.integers(0, 2 + (family is Family.MULTINOMIAL), 240).astype(float)
+    about = ModelPlan(family, LINKS[family][0], classes=3 if family is Family.MULTINOMIAL else 0)
+    federation = Federation(np.split(X, 3), Task.GLM, H, labels=np.split(y, 3), glm=about)
+    federation.run()
+    (model,) = federation.results[user(1)].models
+    counted, predicted = traffic_of(federation, iterations=model.iterations)
     assert predicted == counted
 
 
 def test_bytes_of_scores_are_exact_and_go_to_the_label_holder_alone():
     release = (Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
     federation = Federation(cut(joint(), V), Task.LR, V, labels=labels(V), release=release)
-    counted, predicted = foretold(federation)
+    counted, predicted = traffic_of(federation)
     assert predicted == counted
     replies = [
         (to, message.payload.shape)
-        for _, to, message, _ in said(federation.plan, Expected(full_rank(federation.plan)))
+        for _, to, message, _ in messages_of(federation.plan, Expected(full_rank(federation.plan)))
         if isinstance(message, SumReply) and message.name == "scores"
     ]
     assert replies == [(user(2), (90 * 2, 2))]
@@ -133,26 +148,26 @@ def test_bytes_of_scores_are_exact_and_go_to_the_label_holder_alone():
 
 def test_bytes_of_a_regression_with_fewer_rows_than_columns_are_exact():
     federation = Federation(cut(joint(12, 90), V), Task.LR, V, labels=labels(V, samples=12))
-    counted, predicted = foretold(federation)
+    counted, predicted = traffic_of(federation)
     assert predicted == counted
 
 
 def test_bytes_of_a_prediction_are_exact():
     parts = cut(joint(), V)
     weights = [(np.ones((part.shape[1], 2)), np.zeros(2)) for part in parts]
-    counted, predicted = foretold(Federation(parts, Task.PREDICT, V, weights=weights, targets=2, label_user=3))
+    counted, predicted = traffic_of(Federation(parts, Task.PREDICT, V, weights=weights, targets=2, label_user=3))
     assert predicted == counted
 
 
 @pytest.mark.parametrize("k", [2, 5, 50])
 def test_bytes_are_exact_for_two_to_fifty_users(k):
-    counted, predicted = foretold(Federation(cut(joint(250), H, k), Task.SVD, H))
+    counted, predicted = traffic_of(Federation(cut(joint(250), H, k), Task.SVD, H))
     assert predicted == counted
 
 
 def test_well_conditioned_data_moves_the_same_bytes_so_that_the_csp_cannot_tell_and_is_spared_the_work():
     tables = cut(np.random.default_rng(0).normal(size=(400, 6)), H)
-    counted, predicted = foretold(Federation(tables, split=H), well_conditioned=True)
+    counted, predicted = traffic_of(Federation(tables, split=H), well_conditioned=True)
     assert predicted == counted
     plan = planned(6, (1, 3, 396), task=Task.SVD)
     well, ill = (predict(plan, well_conditioned=said) for said in (True, False))
@@ -163,7 +178,7 @@ def test_well_conditioned_data_moves_the_same_bytes_so_that_the_csp_cannot_tell_
 def test_bytes_are_exact_for_a_lower_rank_that_is_given():
     D = joint()
     D[:, 5] = D[:, 4]
-    counted, predicted = foretold(Federation(cut(D, V), Task.LR, V, labels=labels(V)), rank=11)
+    counted, predicted = traffic_of(Federation(cut(D, V), Task.LR, V, labels=labels(V)), rank=11)
     assert predicted == counted
 
 
@@ -188,25 +203,30 @@ def test_the_papers_scheme_moves_more_than_1_6_gigabytes():
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
+class Nowhere:
+    """A transport whose messages reach no one."""
+
+    def send(self, to, message):
+        return None
+
+
+def copied(message):
+    """The message as if it had just come in: its arrays are its receiver's own."""
+    copies = {f.name: np.copy(v) for f in fields(message) if isinstance(v := getattr(message, f.name), np.ndarray)}
+    return replace(message, **copies)
+
+
 def alone(federation, party):
     """The most that one role's arrays take, the messages it is given included, when it lives through the session."""
     federation.run()
     (machine,) = (machine for machine in federation.assemble().machines if machine.me == party)
-    digest = federation.plan.digest
-
-    def hear(speaker, message):
-        copies = {f.name: np.copy(v) for f in fields(message) if isinstance(v := getattr(message, f.name), np.ndarray)}
-        todo = list(machine.receive(speaker, replace(message, **copies)))
-        while todo:
-            effect = todo.pop(0)
-            if isinstance(effect, Compute):
-                todo += machine.receive(party, Computed(digest, effect.label, effect.work()))
-
+    player = Player(machine, Nowhere())
     tracemalloc.start()
     try:
-        hear(party, Begin(digest))
-        for speaker, message in federation.views.heard[party]:
-            hear(speaker, message)
+        player.begin()
+        for sender, message in federation.views.received[party]:
+            player.receive(sender, copied(message))
+        assert player.failure is None
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -258,18 +278,18 @@ def test_a_regression_longer_than_the_budget_holds_a_column_of_is_predicted(sche
 def test_seconds_are_work_over_rates():
     rates = {f.name: 2.0 * getattr(DEFAULT, f.name) for f in fields(Work)}
     plan = planned(1000, (5_000, 9_000), task=Task.SVD)
-    slow, fast = predict(plan), predict(plan, Machine(**rates))
+    slow, fast = predict(plan), predict(plan, Rates(**rates))
     for name, role in slow.roles.items():
         assert role.seconds == pytest.approx(2 * fast.roles[name].seconds)
-    assert Machine(gemm=10.0, aes=4.0).seconds(Work(gemm=5.0, aes=8.0)) == pytest.approx(2.5)
+    assert Rates(gemm=10.0, aes=4.0).seconds(Work(gemm=5.0, aes=8.0)) == pytest.approx(2.5)
 
 
 def test_threads_divide_what_the_blas_divides_and_nothing_else():
-    assert Machine(aes=4.0).seconds(Work(aes=8.0), threads=8) == pytest.approx(2.0)
-    alone, shared = (Machine(gemm=10.0).seconds(Work(gemm=50.0), threads) for threads in (1, 4))
+    assert Rates(aes=4.0).seconds(Work(aes=8.0), threads=8) == pytest.approx(2.0)
+    alone, shared = (Rates(gemm=10.0).seconds(Work(gemm=50.0), threads) for threads in (1, 4))
     assert alone == pytest.approx(5.0)
     assert alone / 4 < shared < alone / 3
-    assert Machine(svd=10.0).seconds(Work(svd=50.0), 10**6) > 0.1 * alone  # a part of it has one thread for ever
+    assert Rates(svd=10.0).seconds(Work(svd=50.0), 10**6) > 0.1 * alone  # a part of it has one thread for ever
 
 
 PLAN = planned(50, (500, 900, 2000), task=Task.PCA, trust=Trust.AUTHORITY)

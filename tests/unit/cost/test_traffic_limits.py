@@ -13,6 +13,7 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.run import assemble
 from fedsvd.studies.study import Study
+from fedsvd.transport.calls import bundle
 from fedsvd.transport.loopback import Hub
 from fedsvd.transport.session import SessionLinks
 from fedsvd.wire.codec import encode
@@ -56,4 +57,4 @@ def test_a_message_that_claims_64_gib_is_refused_at_its_first_frame():
     links = SessionLinks(plan.session, {"party/a": user(1)}, 256 * MIB, longest_message(plan))
     frame = Frame(plan.session, 0, 0, 1 << 16, 64 << 30, bytes(MIB))
     with pytest.raises(MalformedFrame):
-        links._links[user(1)].inbox.add(frame)
+        links.push(user(1), bundle([frame]))

@@ -1,4 +1,4 @@
-"""One matrix in every format the room can read, for tests that ask the same of all of them."""
+"""One matrix in every format that can be read, for tests that ask the same of all of them."""
 
 import gzip
 import re

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from tests.unit.data.files import csv_file, parquet_file
 
 from fedsvd.data.open import open_source
 from fedsvd.data.source import MatrixSource
@@ -26,16 +26,6 @@ SECRET = 424242.5
 def read_all(source: MatrixSource) -> None:
     for _ in source.panels(0, 2):
         pass
-
-
-def csv_file(folder: Path, text: str, name: str = "t.csv") -> Path:
-    (folder / name).write_text(text)
-    return folder / name
-
-
-def parquet_file(folder: Path, columns: dict[str, object]) -> Path:
-    pq.write_table(pa.table(columns), folder / "t.parquet")
-    return folder / "t.parquet"
 
 
 class TestNotFinite:

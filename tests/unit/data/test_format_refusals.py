@@ -1,7 +1,6 @@
 """Data of the wrong shape, name, file or type is refused with the right class and a fix."""
 
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from tests.unit.data.files import csv_file, parquet_file
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import (
@@ -25,16 +25,6 @@ from fedsvd.errors import (
 )
 
 SECRET = 424242.5
-
-
-def csv_file(folder: Path, text: str, name: str = "t.csv") -> Path:
-    (folder / name).write_text(text)
-    return folder / name
-
-
-def parquet_file(folder: Path, columns: dict[str, object]) -> Path:
-    pq.write_table(pa.table(columns), folder / "t.parquet")
-    return folder / "t.parquet"
 
 
 class TestRaggedRows:

@@ -78,7 +78,7 @@ class TestEverySource:
     def test_the_fingerprint_does_not_depend_on_the_panels_it_is_made_in(self, build, X, monkeypatch):
         source = build(X)
         before = source.fingerprint()
-        monkeypatch.setattr("fedsvd.data.source._FINGERPRINT_BYTES", 8 * N * 3)
+        monkeypatch.setattr("fedsvd.data.source.FINGERPRINT_BYTES", 8 * N * 3)
         assert source.fingerprint() == before
 
     def test_panels_cannot_be_written_to(self, build, X):

@@ -54,7 +54,7 @@ class TestMemory:
 
     @pytest.fixture(autouse=True)
     def small_fingerprint_panels(self, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.source._FINGERPRINT_BYTES", MIB // 2)
+        monkeypatch.setattr("fedsvd.data.source.FINGERPRINT_BYTES", MIB // 2)
 
     @pytest.mark.parametrize("order", ["C", "F"])
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -63,37 +63,37 @@ class TestMemory:
         assert self.peak_of(tmp_path / "t.npy", X) < self.MOST
 
     def test_of_compressed_arrays_is_bounded_by_the_chunk(self, tmp_path, X, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.npy._CHUNK_BYTES", 1 << 18)
+        monkeypatch.setattr("fedsvd.data.npy.CHUNK_BYTES", 1 << 18)
         np.savez_compressed(tmp_path / "t.npz", X)
         assert self.peak_of(tmp_path / "t.npz", X) < self.MOST
 
     @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_array])
     def test_of_h5ad_files_is_bounded_by_the_block(self, tmp_path, X, form, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.h5ad._BLOCK_ENTRIES", 1 << 13)
+        monkeypatch.setattr("fedsvd.data.h5ad.BLOCK_ENTRIES", 1 << 13)
         anndata.AnnData(form(X)).write_h5ad(tmp_path / "t.h5ad")
         # A sparse form of a full matrix has 12 bytes for each entry instead of 8.
         assert self.peak_of(tmp_path / "t.h5ad", X) < (2 if form is np.asarray else 3) * self.MOST // 2
 
     def test_of_queries_is_bounded_by_the_batch(self, tmp_path, X, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.duckdb_query._BATCH_ROWS", 256)
-        monkeypatch.setattr("fedsvd.data.parquet._BATCH_CELLS", 1 << 14)
+        monkeypatch.setattr("fedsvd.data.duckdb_query.BATCH_ROWS", 256)
+        monkeypatch.setattr("fedsvd.data.parquet.BATCH_CELLS", 1 << 14)
         pq.write_table(pa.table({f"v{j}": X[:, j] for j in range(self.N)}), tmp_path / "t-1.parquet")
         assert self.peak_of(tmp_path / "t-*.parquet", X) < self.MOST
 
     def test_of_text_tables_is_bounded_by_the_chunk(self, tmp_path, X, without_pyarrow, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.csv_parse._CHUNK_CELLS", 1 << 13)
+        monkeypatch.setattr("fedsvd.data.csv_parse.CHUNK_CELLS", 1 << 13)
         np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
         assert self.peak_of(tmp_path / "t.csv", X) < self.MOST
 
     def test_of_text_tables_is_bounded_by_the_block_in_pyarrow(self, tmp_path, X, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.csv_parse._ARROW_BLOCK_MOST", 1 << 15)
+        monkeypatch.setattr("fedsvd.data.csv_parse.ARROW_BLOCK_MOST", 1 << 15)
         np.savetxt(tmp_path / "t.csv", X, fmt="%.3f", delimiter=",")
         with counted() as pool:
             assert self.peak_of(tmp_path / "t.csv", X) < self.MOST
         assert 0 < pool.max_memory() < self.MOST
 
     def test_of_parquet_files_is_bounded_by_the_batch_in_one_row_group(self, tmp_path, X, monkeypatch):
-        monkeypatch.setattr("fedsvd.data.parquet._BATCH_CELLS", 1 << 14)
+        monkeypatch.setattr("fedsvd.data.parquet.BATCH_CELLS", 1 << 14)
         table = pa.table({f"v{j}": X[:, j] for j in range(self.N)})
         pq.write_table(table, tmp_path / "t.parquet", row_group_size=self.M, data_page_size=1024, use_dictionary=False)
         assert pq.ParquetFile(tmp_path / "t.parquet").num_row_groups == 1

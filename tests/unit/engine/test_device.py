@@ -9,7 +9,8 @@ from fedsvd.engine.device import ON_CPU, Engine
 from fedsvd.errors import ConfigError, MissingExtra, NoDevice
 from fedsvd.linalg.device import Device
 from fedsvd.service.site_file import SITE, SiteFile, read_site
-from fedsvd.studies.job_file import job_from, submitted_file
+from fedsvd.studies.job_file import job_from
+from fedsvd.studies.submitted import submitted_file
 
 JOB = {"job": {"name": "j", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
 

@@ -16,8 +16,8 @@ from fedsvd.randomness.seed import Seed
 
 @pytest.fixture
 def each(monkeypatch):
-    monkeypatch.setattr(parts, "_WORTH_SHARING", 1)
-    monkeypatch.setattr("fedsvd.prepare.blinding._PART", 8)
+    monkeypatch.setattr(parts, "WORTH_SHARING", 1)
+    monkeypatch.setattr("fedsvd.prepare.blinding.PART", 8)
     return parts.each_in_processes(2)
 
 
@@ -39,7 +39,7 @@ def test_an_error_there_is_the_error_here(each):
 
 def test_processes_end_with_what_refers_to_them(each):
     points_of(HASHES, each)
-    running = list(each._running)
+    running = list(each.running)
     assert len(running) == 2
     assert all(process.poll() is None for process in running)
     del each
@@ -47,10 +47,10 @@ def test_processes_end_with_what_refers_to_them(each):
 
 
 def test_no_process_is_left_when_the_session_is_over(monkeypatch):
-    monkeypatch.setattr(parts, "_WORTH_SHARING", 1)
+    monkeypatch.setattr(parts, "WORTH_SHARING", 1)
     each = parts.each_in_processes(2)
     each(parts.WORK["points_in"], [b"\x10\x00" + bytes(16)] * 3)
-    running = list(each._running)
+    running = list(each.running)
     del each
     gc.collect()
     assert [process.poll() for process in running] == [0, 0]
@@ -58,7 +58,7 @@ def test_no_process_is_left_when_the_session_is_over(monkeypatch):
 
 def test_a_process_that_is_killed_is_said_and_does_not_hang(each):
     points_of(HASHES, each)
-    for process in each._running:
+    for process in each.running:
         process.kill()
         process.wait()
     with pytest.raises(LocalProtocolError, match="ended before its time"):
@@ -69,7 +69,7 @@ def test_small_sets_and_single_cores_need_no_process():
     assert parts.each_in_processes(1) is None
     each = parts.each_in_processes(2)
     points_of(HASHES, each)
-    assert each._running == []
+    assert each.running == []
 
 
 def test_a_script_without_a_guard_is_not_run_again(tmp_path):
@@ -79,7 +79,7 @@ def test_a_script_without_a_guard_is_not_run_again(tmp_path):
         "import numpy as np\n"
         "from fedsvd.engine import parts\n"
         "from fedsvd.prepare.blinding import points_of\n"
-        "parts._WORTH_SHARING = 1\n"
+        "parts.WORTH_SHARING = 1\n"
         "points_of(np.zeros((9000, 16), np.uint8), parts.each_in_processes(2))\n"
         "print('once')\n"
     )

@@ -38,15 +38,15 @@ def test_a_terminal_gets_a_bar_to_each_role_for_the_stage_it_is_in(monkeypatch):
         report("user-2", "compress", 1, 4)
         report("user-2", "compress", 4, 4)
         report("csp", "factorise", 0, 1)
-        assert len(report._bars.tasks) == 2
-        (shop, csp) = report._bars.tasks
+        assert len(report.bars.tasks) == 2
+        (shop, csp) = report.bars.tasks
         assert (shop.description, shop.completed, shop.total) == ("party shop: compress", 4, 4)
         assert (csp.description, csp.total) == ("csp: factorise", None)  # a bar that moves and promises nothing
         report("user-2", "masking", 0, 1)
-        assert [task.description for task in report._bars.tasks] == ["party shop: masking", "csp: factorise"]
-        assert report._bars.tasks[0].total is None
+        assert [task.description for task in report.bars.tasks] == ["party shop: masking", "csp: factorise"]
+        assert report.bars.tasks[0].total is None
         report("user-2", "masking", 1, 1)
-        assert report._bars.tasks[0].finished
+        assert report.bars.tasks[0].finished
     assert "party shop: masking" in terminal.getvalue()
     assert "100 %" in terminal.getvalue()
 

@@ -67,7 +67,7 @@ def test_results_bytes_and_seconds_are_kept_by_party():
     assert {party for party, _ in run.seconds} == {CSP, user(1), user(2)}
     assert {(CSP, "factorise"), (user(1), "right vectors")} <= set(run.seconds)
     assert all(seconds >= 0 for seconds in run.seconds.values())
-    heard = sum(len(messages) for messages in run.views.heard.values())
+    heard = sum(len(messages) for messages in run.views.received.values())
     assert heard == sum(run.meter.messages.values())
 
 

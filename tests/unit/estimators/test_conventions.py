@@ -107,7 +107,7 @@ def test_a_fitted_estimator_holds_no_secret_no_role_and_nothing_said(kind):
     words = {str(argument) for _, argument, _ in pickletools.genops(io.BytesIO(saved)) if isinstance(argument, str)}
     ours = {word for word in words if word.startswith("fedsvd.")}
     assert "fedsvd.protocol.plan" in ours
-    rooms = (
+    packages = (
         "randomness",
         "sealing",
         "secagg",
@@ -119,7 +119,7 @@ def test_a_fitted_estimator_holds_no_secret_no_role_and_nothing_said(kind):
         "runtime",
         "linalg.h",
     )
-    assert [word for word in ours for room in rooms if word.startswith(f"fedsvd.{room}")] == []
+    assert [word for word in ours for package in packages if word.startswith(f"fedsvd.{package}")] == []
     assert not any(word.startswith(("fedsvd.protocol.messages", "fedsvd.protocol.messages")) for word in ours)
 
 

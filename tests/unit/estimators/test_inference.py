@@ -1,4 +1,4 @@
-"""FederatedLinearRegression with inference has the table of statsmodels on the joint data, whoever holds which rows."""
+"""FederatedLinearRegression with inference has the table of statsmodels on the joint data, however rows are split."""
 
 import copy
 from itertools import pairwise

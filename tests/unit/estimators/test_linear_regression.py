@@ -181,9 +181,9 @@ def test_a_federated_prediction_runs_a_session_of_its_own(monkeypatch):
     y, held = labels(D), parts(D, "vertical")
     regression = FederatedLinearRegression(split="vertical").fit(held, y)
     tasks = []
-    run = base.run_study
+    run = base.run_stages
     monkeypatch.setattr(
-        base, "run_study", lambda study, *args, **kw: tasks.append(study.task) or run(study, *args, **kw)
+        base, "run_stages", lambda study, *args, **kw: tasks.append(study.task) or run(study, *args, **kw)
     )
     regression.predict(D)
     assert tasks == []

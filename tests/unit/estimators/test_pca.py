@@ -1,4 +1,4 @@
-"""FederatedPCA is scikit-learn's PCA on the joint table, signs included, whoever holds which samples."""
+"""FederatedPCA is scikit-learn's PCA on the joint table, signs included, however samples are split."""
 
 import numpy as np
 import pytest

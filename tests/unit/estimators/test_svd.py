@@ -1,4 +1,4 @@
-"""FederatedSVD is NumPy's thin SVD of the joint table, whoever holds which rows or columns."""
+"""FederatedSVD is NumPy's thin SVD of the joint table, however rows or columns are split."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ SPLITS = ("horizontal", "vertical")
 
 
 def reference(D, split, r=None):
-    """NumPy's factors with the house's signs: in each vector of the shared factor the largest entry is positive."""
+    """NumPy's factors with our signs: in each vector of the shared factor the largest entry is positive."""
     U, sigma, Vt = np.linalg.svd(D, full_matrices=False)
     shared = Vt.T if split == "horizontal" else U
     signs = np.sign(shared[np.argmax(np.abs(shared), axis=0), np.arange(len(sigma))])

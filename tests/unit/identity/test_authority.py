@@ -65,7 +65,7 @@ def test_a_federation_has_a_name_people_can_read(name, tmp_path, now):
 
 @pytest.mark.parametrize("role", list(KitRole))
 def test_an_approved_certificate_says_what_was_asked_for(role, members, now):
-    request = members.ask(role, "somebody")
+    request = members.ask(role, "someone")
     certificate = x509.load_pem_x509_certificate(members.answer(request))
     assert check_peer_of(certificate, members, role, now) == request.claim.identity
     assert certificate.not_valid_after_utc == now + 397 * DAY
@@ -161,7 +161,7 @@ def test_one_key_serves_one_name(members):
     kit = members.join("party", "hospital-a")
     tls, key = read_tls_key(kit.key_path), read_signing_key(kit.directory)
     stranger = members.join("party", "hospital-b")
-    for role, name in ((KitRole.RESEARCHER, "somebody"), (KitRole.CSP, "csp"), (KitRole.PARTY, "hospital-c")):
+    for role, name in ((KitRole.RESEARCHER, "someone"), (KitRole.CSP, "csp"), (KitRole.PARTY, "hospital-c")):
         addresses = ["localhost"] if role is KitRole.CSP else []
         for pair in (
             (tls, key),

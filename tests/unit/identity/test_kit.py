@@ -84,7 +84,7 @@ def test_a_certificate_of_another_role_id_or_key_is_refused(members, now, forge,
     key, operator = ca_key(members.operator), members.operator
     mine, another = kit.certificate.public_key(), ec.generate_private_key(ec.SECP256R1()).public_key()
     for names, public, text in (
-        (names_of(other.certificate), mine, "not a certificate"),  # somebody else's name, our key
+        (names_of(other.certificate), mine, "not a certificate"),  # another's name, our key
         (names_of(kit.certificate), another, "not a certificate"),  # our name, another key
         (names_of(other.certificate), other.certificate.public_key(), "not the answer"),
         (None, mine, "not a certificate"),

@@ -44,7 +44,7 @@ def test_a_peer_is_known_by_its_certificate_in_either_form(csp, alice, members, 
 @pytest.mark.parametrize("role", list(KitRole))
 def test_no_role_passes_for_another(role, members, now):
     judge = members.join("researcher", "judge")
-    shown = members.join(role, "somebody").certificate
+    shown = members.join(role, "someone").certificate
     assert check_peer(judge, shown, {role}, now).role is role
     assert check_peer(judge, shown, set(KitRole), now).role is role
     for expected in (set(KitRole) - {role}, set()):

@@ -96,7 +96,7 @@ def test_a_csp_does_not_live_in_the_operators_folder(members):
 )
 def test_the_csp_alone_listens_and_says_where(role, addresses, tmp_path):
     with pytest.raises(ConfigError, match="addresses"):
-        make_request(tmp_path / "kit", FEDERATION, role, "somebody", addresses)
+        make_request(tmp_path / "kit", FEDERATION, role, "someone", addresses)
     assert not (tmp_path / "kit").exists()
 
 
@@ -124,7 +124,7 @@ def test_a_hand_made_request_of_the_right_form_is_read():
     assert read_request(signed(alternative_names(claim))).claim == claim
 
 
-def test_somebody_elses_identity_cannot_be_claimed():
+def test_anothers_identity_cannot_be_claimed():
     thief = ec.derive_private_key(666, ec.SECP256R1())
     names = alternative_names(make_claim(NAME, TLS.public_key(), OWNER, ()))
     # The owner's names, copied from its public request, beside the thief's TLS key.

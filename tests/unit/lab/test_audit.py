@@ -27,7 +27,7 @@ CANARY = 7391.158273645
 @pytest.fixture(autouse=True)
 def two_widths(monkeypatch):
     monkeypatch.setattr("fedsvd.lab.audit.widths.WIDTHS", WIDTHS[:1])
-    monkeypatch.setattr(module, "_MOST_RUNS", 3)
+    monkeypatch.setattr(module, "MOST_RUNS", 3)
 
 
 def job(tmp_path, *, task="svd", parties=2, masks=None, **study):

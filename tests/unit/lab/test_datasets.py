@@ -106,7 +106,7 @@ def test_only_https_is_fetched():
         library.download("file:///etc/hostname")
 
 
-def test_wine_is_the_table_that_everybody_knows():
+def test_wine_is_the_table_that_is_well_known():
     D = real.wine(here_or_skip("wine"))
     assert D.shape == (6497, 12)
     assert np.bincount(D[:, 11].astype(int)).tolist() == [0, 0, 0, 30, 216, 2138, 2836, 1079, 193, 5]

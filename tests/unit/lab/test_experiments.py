@@ -11,7 +11,7 @@ from tests.tolerances import EPS, digits_lost
 from fedsvd.errors import ConfigError
 from fedsvd.lab.baselines.ppd_svd import PpdSvd
 from fedsvd.lab.datasets.library import Library
-from fedsvd.lab.experiments import figures, records, refined
+from fedsvd.lab.experiments import figures, large_scale, refined
 from fedsvd.lab.experiments.context import Context
 from fedsvd.lab.experiments.experiment import Check, Experiment, FigureSpec, Ratio, Size, TableSpec, experiments
 from fedsvd.lab.experiments.page import Section, page
@@ -247,9 +247,9 @@ class TestArithmetic:
         assert peer.bytes(3, 7) == 307.0
 
     def test_a_record_that_is_not_there_or_broken_is_left_out(self, tmp_path):
-        assert list(records.recorded("SVD", tmp_path)) == []
+        assert list(large_scale.recorded("SVD", tmp_path)) == []
         (tmp_path / "scale-50m.json").write_text("{}")
-        assert list(records.recorded("SVD", tmp_path)) == []
+        assert list(large_scale.recorded("SVD", tmp_path)) == []
         (tmp_path / "scale-50m.json").write_text('{"seconds": 12.5}')
-        (found,) = records.recorded("SVD", tmp_path)
+        (found,) = large_scale.recorded("SVD", tmp_path)
         assert found.value == 12.5

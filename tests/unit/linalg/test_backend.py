@@ -1,4 +1,4 @@
-"""Behind the one door every library gives NumPy's and SciPy's answers, and no input is changed."""
+"""Behind one entry point every library gives NumPy's and SciPy's answers, and no input is changed."""
 
 import warnings
 
@@ -57,7 +57,7 @@ class Kept:
             np.testing.assert_array_equal(self._library.numpy(A), before)
 
 
-# The door itself.
+# The entry point itself.
 
 
 def test_numpy_arrays_belong_to_numpy_and_others_to_their_own_library(library):
@@ -265,10 +265,10 @@ def test_products_with_reflectors_are_those_with_the_explicit_matrix(n, k, side,
 def test_reflectors_applied_piece_by_piece_are_the_same_reflectors(side, transposed, order, monkeypatch):
     """An interruption is heard between the pieces; there are seven of them here, the last one narrower."""
     V, tau, H = reflectors(6, 4)
-    calls, at_once = [], reflect._ormqr_at_once
-    monkeypatch.setattr(reflect, "_LONGEST_CALL", 0.0)
-    monkeypatch.setattr(reflect, "_NARROWEST", 3)
-    monkeypatch.setattr(reflect, "_ormqr_at_once", lambda *how: calls.append(True) or at_once(*how))
+    calls, at_once = [], reflect.ormqr_at_once
+    monkeypatch.setattr(reflect, "LONGEST_CALL", 0.0)
+    monkeypatch.setattr(reflect, "NARROWEST", 3)
+    monkeypatch.setattr(reflect, "ormqr_at_once", lambda *how: calls.append(True) or at_once(*how))
     X = np.random.default_rng(1).normal(size=(6, 20) if side == "L" else (20, 6))
     X = np.asarray(X, order=order)
     before = X.copy()

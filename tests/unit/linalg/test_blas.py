@@ -97,23 +97,27 @@ def test_an_svd_multiplies_back_in_every_layout(shape):
 
 
 def test_a_limit_ends_with_its_block_whatever_stands_inside():
-    before = [library.num_threads for library in pools._libraries()]
+    before = [library.num_threads for library in pools.loaded_libraries()]
     with pools.one_pool():
-        assert pools.threads() == max(library.num_threads for library in pools._computing())
-        assert all(library.num_threads == 1 for library in pools._libraries() if library not in pools._computing())
+        assert pools.threads() == max(library.num_threads for library in pools.computing_libraries())
+        assert all(
+            library.num_threads == 1
+            for library in pools.loaded_libraries()
+            if library not in pools.computing_libraries()
+        )
         with pools.one_thread():
             assert pools.threads() == 1
-    assert [library.num_threads for library in pools._libraries()] == before
+    assert [library.num_threads for library in pools.loaded_libraries()] == before
 
 
 def test_limits_that_end_in_another_order_leave_no_trace():
-    before = [library.num_threads for library in pools._libraries()]
+    before = [library.num_threads for library in pools.loaded_libraries()]
     first, second = pools.one_pool(1), pools.one_thread()
     first.__enter__(), second.__enter__()
     first.__exit__(None, None, None)
     assert pools.threads() == 1
     second.__exit__(None, None, None)
-    assert [library.num_threads for library in pools._libraries()] == before
+    assert [library.num_threads for library in pools.loaded_libraries()] == before
 
 
 def test_limits_of_many_threads_at_once_all_end():
@@ -126,4 +130,4 @@ def test_limits_of_many_threads_at_once_all_end():
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(often, range(16)))
-    assert pools._limits == []
+    assert not pools.limited()

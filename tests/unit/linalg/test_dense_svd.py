@@ -131,7 +131,7 @@ def test_sizes_that_32_bit_lapack_miscounts_are_refused_before_it_is_called():
         require_fit(1000, 3_000_000)
 
 
-def test_the_guard_stands_at_the_door_of_the_svd(monkeypatch):
+def test_the_guard_stands_before_the_svd(monkeypatch):
     monkeypatch.setattr("fedsvd.linalg.dense_svd.LARGEST_COUNT", 99)
     assert dense_svd(np.ones((4, 4))).sigma.shape == (4,)
     with pytest.raises(ConfigError, match="10 x 10"):

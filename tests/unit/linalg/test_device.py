@@ -87,7 +87,7 @@ def test_the_next_panel_is_on_its_way_before_one_is_worked_on(device):
     assert seen == [2, 3, 4, 4]
 
 
-def test_room_is_writeable_memory_of_the_asked_type(device):
+def test_memory_is_writeable_and_of_the_asked_type(device):
     buffer = device.buffer((3, 4), np.int64)
     buffer[:] = 7
     assert buffer.dtype == np.int64

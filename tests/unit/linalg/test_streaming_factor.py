@@ -84,7 +84,7 @@ def test_the_gram_matrix_would_miss_the_bar():
 
 def test_without_the_guard_on_the_diagonal_the_update_would_miss_the_bar(monkeypatch):
     X = CASES["another spectrum in the middle"]
-    monkeypatch.setattr(streaming_factor, "_LARGEST_DIAGONAL", np.inf)
+    monkeypatch.setattr(streaming_factor, "LARGEST_DIAGONAL", np.inf)
     assert error(absorb(X, 100).factor(), X) > tolerances.FACTOR_BAR
 
 
@@ -226,8 +226,8 @@ def test_up_to_the_condition_where_it_is_given_up_the_gram_matrix_holds_the_bar(
 
 def test_without_the_proof_of_condition_the_gram_route_would_miss_the_bar(monkeypatch):
     X = conditioned(1e5)
-    monkeypatch.setattr(streaming_factor, "_is_even", lambda K: True)
-    monkeypatch.setattr(StreamingFactor, "_may_be_even", lambda self, X: True)
+    monkeypatch.setattr(streaming_factor, "is_even", lambda K: True)
+    monkeypatch.setattr(StreamingFactor, "may_be_even", lambda self, X: True)
     assert error(absorb(X, 60).factor(), X) > tolerances.FACTOR_BAR
 
 
@@ -350,7 +350,7 @@ def test_merging_and_resuming_stay_in_the_library(foreign):
     expect_factor_of(foreign.numpy(factor.factor()), X)
 
 
-# The door.
+# What is checked on entry.
 
 
 def test_a_factor_without_columns_and_panels_of_another_height_are_refused():

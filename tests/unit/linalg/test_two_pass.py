@@ -79,7 +79,7 @@ def test_a_zero_matrix_has_no_triplets():
 
 @pytest.mark.parametrize("condition", [4.0, 1e8])
 def test_a_vector_that_is_wrong_in_one_entry_is_found(condition, monkeypatch):
-    product = two_pass._Probed._measured
+    product = two_pass.Probed.measured
 
     def wrong(self, place, L):
         if place.start == 150:
@@ -87,7 +87,7 @@ def test_a_vector_that_is_wrong_in_one_entry_is_found(condition, monkeypatch):
             L[7, 3] += 1e-8
         return product(self, place, L)
 
-    monkeypatch.setattr(two_pass._Probed, "_measured", wrong)
+    monkeypatch.setattr(two_pass.Probed, "measured", wrong)
     with pytest.raises(VerificationFailed):
         run(matrix(condition))
 

@@ -129,7 +129,7 @@ def test_a_block_of_the_paper_may_straddle_users_or_lie_inside_one():
     assert [window.place(1) for window in windows[:2]] == [slice(4, 4), slice(2, 4)]
 
 
-# The door.
+# What is checked on entry.
 
 
 def test_sizes_that_make_no_sense_are_refused():

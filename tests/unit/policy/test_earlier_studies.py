@@ -2,7 +2,8 @@
 
 import pytest
 
-from fedsvd.policy.rules import Compared, Policy, earlier_findings, version_findings
+from fedsvd.policy.earlier_rules import Compared, earlier_findings, version_findings
+from fedsvd.policy.rules import Policy
 
 THREE = frozenset("ABC")
 

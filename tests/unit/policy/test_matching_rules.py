@@ -6,8 +6,9 @@ import pytest
 from fedsvd.data.open import open_source
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.earlier_matchings import EarlierMatchings
+from fedsvd.policy.earlier_rules import growth_findings
 from fedsvd.policy.policy_file import read_policy, spelt_policy
-from fedsvd.policy.rules import Policy, findings, growth_findings, what_each_role_learns
+from fedsvd.policy.rules import Policy, findings, what_each_role_learns
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.tasks import Align, Split, Task
 from fedsvd.studies.parties import PartyData

@@ -46,7 +46,7 @@ def blinded_ring(sets, each=map):
 
 
 def expect_exact(sets, positions):
-    """Everybody has the records of the intersection, in one order."""
+    """Every party has the records of the intersection, in one order."""
     common = set.intersection(*map(set, sets))
     orders = [[ids[place] for place in places.tolist()] for ids, places in zip(sets, positions, strict=True)]
     assert set(orders[0]) == common

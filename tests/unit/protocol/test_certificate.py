@@ -89,7 +89,7 @@ def test_what_is_seen_names_no_other_user_whatever_was_counted(tables, me):
         {"seconds_by_stage": {"user-1: ": 1.0}},
         {"seconds_by_stage": {"user-1: compress": "long"}},
         {"seconds_by_stage": {"user-1: compress": float("nan")}},
-        {"bytes_by_kind": {"somebody: Ready": 1}},
+        {"bytes_by_kind": {"someone: Ready": 1}},
         {"peak_memory": {"party/a": 1}},
         {"peak_memory": [1]},
     ],

@@ -1,19 +1,18 @@
-"""Session keys: signed for one session and party, and letters that only their addressee opens."""
+"""Session keys: signed for one session and party, and sealed messages that only their addressee opens."""
 
 from dataclasses import replace
 
 import pytest
+from tests.unit.protocol.plans import small_plan
 
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.keys import SessionKeys, commitment, dealer, deals, spelt_prekey
 from fedsvd.protocol.messages import KeyBook
 from fedsvd.protocol.parties import TA, user
-from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
+from fedsvd.protocol.tasks import Item, Scheme, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.types import SessionId
 
 ONE, TWO = user(1), user(2)
 PARTIES = (TA, ONE, TWO)
@@ -32,15 +31,7 @@ def prekey(party):
     return AgreementKey(Seed(bytes([170 + party.index]) * 32))
 
 
-PLAN = SessionPlan(
-    SessionId("one"),
-    Task.SVD,
-    Split.VERTICAL,
-    Scheme.MASK,
-    Trust.AUTHORITY,
-    m=3,
-    counts=(2, 2),
-    release=(Item.COMPONENTS,),
+PLAN = small_plan(
     identities=tuple(identity(party).public.hex() for party in (ONE, TWO, TA)),
     ticket="job/1",
     prekeys=tuple(spelt_prekey(prekey(party), party, "job/1", identity(party)) for party in (ONE, TWO)),
@@ -53,7 +44,7 @@ def bound(plan, offers):
 
 
 def keys(plan=PLAN):
-    """Everybody's keys, each having read the same book."""
+    """Every party's keys, each having read the same directory."""
     held = made(plan)
     commits = {TA: commitment(GROUP), ONE: commitment(USERS), TWO: b""}
     offers = {party: held[party].offer(commits[party]) for party in PARTIES}
@@ -66,7 +57,7 @@ def keys(plan=PLAN):
 
 
 def made(plan=PLAN):
-    """Everybody's keys, nobody having read anything."""
+    """Every party's keys, none having read anything."""
     held = {party: SessionKeys(party, plan, secret(party), identity(party), prekey(party)) for party in (ONE, TWO)}
     return {TA: SessionKeys(TA, plan, secret(TA), identity(TA)), **held}
 
@@ -76,7 +67,7 @@ def test_the_dealer_is_user_1_or_the_ta():
     assert dealer(replace(PLAN, trust=Trust.PEERS)) == ONE
 
 
-def test_a_letter_opens_at_its_addressee_and_nowhere_else():
+def test_a_sealed_message_opens_at_its_addressee_and_nowhere_else():
     held = keys()
     sealed = held[TA].seal(ONE, b"dear user 1")
     assert b"dear" not in sealed
@@ -85,7 +76,7 @@ def test_a_letter_opens_at_its_addressee_and_nowhere_else():
         held[TWO].open(TA, held[TA].seal(ONE, b"dear user 1"))
 
 
-def test_letters_have_an_order_and_open_once():
+def test_sealed_messages_have_an_order_and_open_once():
     held = keys()
     first, second = held[ONE].seal(TWO, b"first"), held[ONE].seal(TWO, b"second")
     assert held[TWO].open(ONE, first) == b"first"
@@ -94,14 +85,14 @@ def test_letters_have_an_order_and_open_once():
     assert held[TWO].open(ONE, second) == b"second"
 
 
-def test_a_letter_that_overtook_another_does_not_open():
+def test_a_sealed_message_that_overtook_another_does_not_open():
     held = keys()
     held[ONE].seal(TWO, b"first")
     with pytest.raises(NotSealed):
         held[TWO].open(ONE, held[ONE].seal(TWO, b"second"))
 
 
-def test_a_letter_does_not_open_in_the_other_direction():
+def test_a_sealed_message_does_not_open_in_the_other_direction():
     held = keys()
     with pytest.raises(NotSealed):
         held[ONE].open(TWO, held[ONE].seal(TWO, b"mine"))
@@ -175,7 +166,7 @@ def test_a_commitment_says_nothing_and_binds():
     assert len(commitment(GROUP)) == 32
 
 
-def test_the_tas_letter_needs_the_prekey_and_no_other_key_of_its_reader():
+def test_the_tas_sealed_message_needs_the_prekey_and_no_other_key_of_its_reader():
     held = keys()
     sealed = held[TA].seal(ONE, b"dear user 1")
     held[ONE].prekey = None
@@ -186,7 +177,7 @@ def test_the_tas_letter_needs_the_prekey_and_no_other_key_of_its_reader():
         held[ONE].open(TA, sealed)
 
 
-def test_letters_between_users_do_not_use_prekeys():
+def test_sealed_messages_between_users_do_not_use_prekeys():
     held = keys()
     held[ONE].prekey = held[TWO].prekey = None
     assert held[TWO].open(ONE, held[ONE].seal(TWO, b"dear user 2")) == b"dear user 2"

@@ -24,7 +24,7 @@ class State(Enum):
     ABORTED = auto()
 
 
-class Door(Machine):
+class Toy(Machine):
     """A role of two states, to try the engine on."""
 
     STATES = State
@@ -58,77 +58,77 @@ def ready(digest=PLAN.digest):
 
 
 def test_a_listed_message_goes_to_its_handler_and_leads_on():
-    door = Door()
-    (effect,) = door.receive(user(1), ready())
+    machine = Toy()
+    (effect,) = machine.receive(user(1), ready())
     assert (effect.to, type(effect.message)) == (user(1), Finished)
-    assert door.state is State.OPEN
-    assert not door.over
+    assert machine.state is State.OPEN
+    assert not machine.over
 
 
-@pytest.mark.parametrize("speaker", [TA, CSP, user(3), user(0), Party(Role.TA, 1)])
-def test_only_parties_of_the_plan_are_heard(speaker):
-    door = Door()
-    (abort,) = door.receive(speaker, ready())
+@pytest.mark.parametrize("sender", [TA, CSP, user(3), user(0), Party(Role.TA, 1)])
+def test_only_parties_of_the_plan_are_heard(sender):
+    machine = Toy()
+    (abort,) = machine.receive(sender, ready())
     assert abort.error.code == "FSVD-411"
-    assert door.heard == []
+    assert machine.heard == []
 
 
 def test_its_own_role_is_heard_from_itself_alone():
-    one = Door(user(1))
+    one = Toy(user(1))
     assert one.receive(user(1), ready())
     assert isinstance(one.receive(user(2), ready())[0], Abort)
 
 
 def test_what_a_handler_refuses_aborts():
-    door = Door()
-    door.receive(user(1), ready())
-    (abort,) = door.receive(user(1), ready())
+    machine = Toy()
+    machine.receive(user(1), ready())
+    (abort,) = machine.receive(user(1), ready())
     assert isinstance(abort.error, RepeatedShare)
-    assert (door.state, door.stage, door.failure) == (State.ABORTED, "OPEN", abort.error)
-    assert door.over
+    assert (machine.state, machine.stage, machine.failure) == (State.ABORTED, "OPEN", abort.error)
+    assert machine.over
 
 
 def test_a_handler_that_leads_astray_is_our_own_defect():
-    door = Door()
-    door.receive(user(1), ready())
-    (abort,) = door.receive(user(1), Finished(PLAN.digest))
+    machine = Toy()
+    machine.receive(user(1), ready())
+    (abort,) = machine.receive(user(1), Finished(PLAN.digest))
     assert type(abort.error) is LocalProtocolError
     assert "_on_finished led to NEW" in str(abort.error)
 
 
 def test_the_digest_is_compared_before_anything_else():
-    door = Door()
+    machine = Toy()
     for message in (ready(Digest("other")), Aborted(Digest("other"), "FSVD-1", "x")):
-        (abort,) = Door().receive(user(1), message)
+        (abort,) = Toy().receive(user(1), message)
         assert abort.error.code == "FSVD-413"
-    assert door.state is State.NEW
+    assert machine.state is State.NEW
 
 
 def test_a_peers_abort_is_passed_on_with_its_stage_and_code():
-    door = Door()
-    (abort,) = door.receive(user(2), Aborted(PLAN.digest, "FSVD-305", "factorising"))
+    machine = Toy()
+    (abort,) = machine.receive(user(2), Aborted(PLAN.digest, "FSVD-305", "factorising"))
     assert str(abort.error) == "FSVD-415: user 2 stopped in factorising with FSVD-305"
 
 
 def test_the_runtime_may_report_a_failure_once():
-    door = Door()
-    (abort,) = door.fail(PeerLost("user 2 is gone"))
+    machine = Toy()
+    (abort,) = machine.fail(PeerLost("user 2 is gone"))
     assert abort.error.code == "FSVD-501"
-    assert door.fail(NumericalError("later")) == ()
-    assert isinstance(door.failure, PeerLost)
+    assert machine.fail(NumericalError("later")) == ()
+    assert isinstance(machine.failure, PeerLost)
 
 
 def test_a_session_that_is_done_hears_nothing():
-    door = Door()
-    door.receive(user(1), ready())
-    door.receive(CSP, Begin(PLAN.digest))
-    assert door.over
-    assert door.receive(user(1), ready()) == ()
-    assert door.state is State.DONE
+    machine = Toy()
+    machine.receive(user(1), ready())
+    machine.receive(CSP, Begin(PLAN.digest))
+    assert machine.over
+    assert machine.receive(user(1), ready()) == ()
+    assert machine.state is State.DONE
 
 
-def test_errors_that_are_not_of_the_house_are_not_swallowed():
-    class Broken(Door):
+def test_errors_that_are_not_ours_are_not_swallowed():
+    class Broken(Toy):
         def _boom(self, sender, message):
             raise ZeroDivisionError
 
@@ -140,10 +140,10 @@ def test_errors_that_are_not_of_the_house_are_not_swallowed():
 
 
 def test_one_thing_is_permitted_once():
-    row = (State.NEW, Ready, Role.USER, Door._on_ready, {State.OPEN})
+    row = (State.NEW, Ready, Role.USER, lambda machine, sender, message: (State.OPEN, ()), {State.OPEN})
     with pytest.raises(LocalProtocolError, match="two rows for NEW, Ready, user"):
         table(row, row)
 
 
 def test_a_role_shows_who_it_is_and_where_it_stands():
-    assert repr(Door()) == "Door(CSP, NEW)"
+    assert repr(Toy()) == "Toy(CSP, NEW)"

@@ -71,8 +71,8 @@ def test_views_keep_who_said_what_in_order():
     assert views.of(CSP, Ready) == []
     assert views.kinds(CSP) == set()
     said = [Ready(DIGEST), Relay(DIGEST, user(2), b""), Ready(DIGEST)]
-    for speaker, message in zip((user(1), user(1), user(2)), said, strict=True):
-        views.record(CSP, speaker, message)
+    for sender, message in zip((user(1), user(1), user(2)), said, strict=True):
+        views.record(CSP, sender, message)
     assert views.of(CSP, Ready) == [(user(1), said[0]), (user(2), said[2])]
     assert views.kinds(CSP) == {Ready, Relay}
     assert views.of(user(1), Ready) == []

@@ -3,16 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from tests.unit.protocol.plans import small_plan
 
 from fedsvd.errors import NotSealed
 from fedsvd.protocol.keys import expect_own_prekey, expect_prekeys, spelt_prekey
 from fedsvd.protocol.parties import user
-from fedsvd.protocol.plan import SessionPlan
-from fedsvd.protocol.tasks import Item, Scheme, Split, Task, Trust
 from fedsvd.randomness.seed import Seed
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
-from fedsvd.types import SessionId
 
 USERS = ONE, TWO = user(1), user(2)
 IDENTITIES = {party: SigningKey(Seed(bytes([party.index]) * 32)) for party in (ONE, TWO, user(3))}
@@ -24,15 +22,7 @@ def spelt(key=KEYS[TWO], me=TWO, ticket=TICKET, signer=TWO):
     return spelt_prekey(key, me, ticket, IDENTITIES[signer])
 
 
-PLAN = SessionPlan(
-    SessionId("one"),
-    Task.SVD,
-    Split.VERTICAL,
-    Scheme.MASK,
-    Trust.AUTHORITY,
-    m=3,
-    counts=(2, 2),
-    release=(Item.COMPONENTS,),
+PLAN = small_plan(
     identities=tuple(IDENTITIES[user(i)].public.hex() for i in (1, 2, 3)),
     ticket=TICKET,
     prekeys=(spelt(KEYS[ONE], ONE, signer=ONE), spelt()),

@@ -47,7 +47,7 @@ def test_parquet_has_a_row_group_for_each_panel(tmp_path):
     np.testing.assert_array_equal(np.array([table[f"component_{j}"] for j in (1, 2, 3)]), Vt)
 
 
-def test_a_full_disk_is_an_error_of_the_house(tmp_path):
+def test_a_full_disk_is_an_error_of_ours(tmp_path):
     keep = NpyFile(tmp_path / "missing", True)
     with pytest.raises(StorageError, match="write"):
         keep.open(3, 17)

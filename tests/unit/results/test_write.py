@@ -423,7 +423,7 @@ def rewritten(stored, **changes):
     record = json.loads((stored / MANIFEST).read_text(encoding="utf-8"))
     record |= changes
     del record["sha256"]
-    record["sha256"] = folders._digest(record)
+    record["sha256"] = folders.manifest_digest(record)
     (stored / MANIFEST).write_text(json.dumps(record), encoding="utf-8")
 
 

@@ -234,14 +234,14 @@ def test_events_are_counted_for_each_coefficient():
 def test_coefficients_that_are_not_those_of_the_joint_factor_are_refused(monkeypatch):
     """User 1 asks for an evaluation where it likes: weights would vanish but for a few rows."""
     X, y = breast_cancer()
-    agree = glm._Session._agree
+    agree = glm.FittingSession.agree
 
     def chosen(session, own):
-        if session._work.leads:
+        if session.work.leads:
             own.numbers[:3] += 0.001
         return (yield from agree(session, own))
 
-    monkeypatch.setattr(glm._Session, "_agree", chosen)
+    monkeypatch.setattr(glm.FittingSession, "agree", chosen)
     session = federation(X, [y], model_of("binomial"))
     with pytest.raises(VerificationFailed, match="do not solve the joint problem"):
         session.run()

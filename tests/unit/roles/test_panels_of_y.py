@@ -60,7 +60,7 @@ def uploaded(work, A_i):
     return [panels.panel(w) for w in range(len(work.plan.row_panels))]
 
 
-# Forty rows of seventeen columns: written out; without room for that; too short for it to pay.
+# Forty rows of seventeen columns: written out; without memory for that; too short for it to pay.
 @pytest.mark.parametrize("i", [0, 1])
 @pytest.mark.parametrize(("m", "memory", "written_out"), [(40, 1 << 30, True), (40, 2100, False), (7, 1 << 30, False)])
 @pytest.mark.parametrize("split", Split)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedsvd.errors import ConfigError, LocalProtocolError, NotSealed
 from fedsvd.randomness.seed import Seed
-from fedsvd.sealing import seal as room
+from fedsvd.sealing import seal as module
 from fedsvd.sealing.seal import MAX_MESSAGES, Opener, Sealer, open_sealed, seal
 
 KEY = Seed(bytes(range(32)))
@@ -96,7 +96,7 @@ def test_a_key_seals_a_bounded_number_of_messages():
 
 
 def test_a_message_too_long_is_refused_and_leaves_no_gap(monkeypatch):
-    monkeypatch.setattr(room, "MAX_BYTES", 10)
+    monkeypatch.setattr(module, "MAX_BYTES", 10)
     sealer, opener = Sealer(KEY, 1, 2), Opener(KEY, 1, 2)
     with pytest.raises(ConfigError):
         sealer.seal(bytes(11))

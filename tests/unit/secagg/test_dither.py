@@ -7,16 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tolerances import ACCEPTED, REJECTED
 
+from fedsvd.errors import FixedPointOverflow
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
 from fedsvd.secagg import fixed_point
-from fedsvd.secagg.dither import fill, least_filled
+from fedsvd.secagg.dither import encode_filled, least_filled
 
 SEED = Seed(bytes(range(32)))
 
 
-def filled(Y, f, least=0):
-    return fill(fixed_point.encode(Y, f), least, Keystream(SEED))
+def filled(Y, f, least=0, seed=SEED):
+    return encode_filled(Y, f, least, Keystream(seed), np.empty(Y.shape, np.uint64))
 
 
 def uniform(words, bits):
@@ -62,7 +63,7 @@ def test_the_change_is_centred():
 def test_it_is_the_same_for_the_same_stream_and_another_for_another():
     Y = np.random.default_rng(2).standard_normal((20, 33)) / 8
     assert np.array_equal(filled(Y, 62, 6), filled(Y, 62, 6))
-    other = fill(fixed_point.encode(Y, 62), 6, Keystream(Seed(bytes(32))))
+    other = filled(Y, 62, 6, Seed(bytes(32)))
     assert not np.array_equal(filled(Y, 62, 6), other)
 
 
@@ -78,7 +79,31 @@ def test_how_many_bits_are_filled_follows_from_the_bound(sides, certain, bits):
 def test_any_layout_is_filled_alike():
     Y = np.random.default_rng(3).standard_normal((7, 11)) / 4
     payload = np.zeros((7, 20), np.uint64)
-    payload[:, 5:16] = fixed_point.encode(Y, 60)
-    fill(payload[:, 5:16], 4, Keystream(SEED))
+    encode_filled(Y, 60, 4, Keystream(SEED), payload[:, 5:16])
     assert np.array_equal(payload[:, 5:16], filled(Y, 60, 4))
     assert not payload[:, :5].any()
+
+
+def test_numbers_are_written_over_by_their_own_words():
+    Y = np.random.default_rng(4).standard_normal((90, 400)) / 8
+    expected = filled(Y, 62, 4)
+    assert np.array_equal(encode_filled(Y, 62, 4, Keystream(SEED), Y.view(np.uint64)), expected)
+
+
+def test_where_nothing_is_to_be_filled_words_are_the_encoding():
+    Y = np.random.default_rng(5).uniform(-1, 1, (40, 30))
+    assert np.array_equal(filled(Y, 52), fixed_point.encode(Y, 52))
+
+
+@pytest.mark.parametrize("entry", [2.0**13, -(2.0**13), np.inf, -np.inf, np.nan])
+def test_an_entry_out_of_range_is_an_overflow(entry):
+    Y = np.zeros((20, 20))
+    Y[3, 4] = entry
+    with pytest.raises(FixedPointOverflow, match="1 of 400 entries of a share"):
+        filled(Y, 50)
+
+
+def test_an_entry_at_the_bound_itself_is_within_range():
+    Y = np.array([[1.0, -1.0, 1.0 + 2.0**-31, -1.0 - 2.0**-31]])
+    moved = (filled(Y, 62) - fixed_point.encode(Y, 62)).view(np.int64)
+    assert np.abs(moved).max() <= 2**9

@@ -1,4 +1,4 @@
-"""On every library the ring's words are those of NumPy's own fixed point, and the dice move the last bits alone."""
+"""On every library the ring's words are those of NumPy's fixed point, and random bits change the last bits alone."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -59,7 +59,7 @@ def test_a_sum_in_the_guard_band_is_an_overflow_on_a_device_too(device):
 
 
 @pytest.mark.parametrize("least", [0, 7])
-def test_dice_move_an_entry_within_half_a_unit_of_its_last_place(device, library, least):
+def test_random_bits_move_an_entry_within_half_a_unit_of_its_last_place(device, library, least):
     f = 55
     codes = on_device.encode(device.put(Y), f)
     before = library.numpy(codes).copy()
@@ -67,11 +67,11 @@ def test_dice_move_an_entry_within_half_a_unit_of_its_last_place(device, library
     moved = library.numpy(codes) - before
     units = np.maximum(np.spacing(np.abs(before.astype(np.float64))), 2.0**least)
     assert np.all(np.abs(moved) <= units / 2)
-    assert np.any(moved[units > 2] != 0), "where there is room for dice, some fall"
+    assert np.any(moved[units > 2] != 0), "where there are free places, some bits are set"
     assert np.all(moved[units < 2] == 0), "where a float has all bits, none is touched"
 
 
-def test_dice_are_even_over_the_places_that_are_filled(device, library):
+def test_random_bits_are_even_over_the_places_that_are_filled(device, library):
     codes = on_device.encode(device.put(np.zeros((400, 50))), 0)
     dither.fill_on_device(codes, 2, SEED, device, map)
     counts = np.bincount(library.numpy(codes).ravel() + 2, minlength=4)

@@ -199,9 +199,9 @@ def test_a_users_only_sum_is_noise_to_the_csp_and_exact_to_the_users(k, adder):
         if user == adder:
             add_group_pad(share, GROUP, "norms", 0, once)
         running.add(user, pad(share, keys, "norms", 0, once))
-    heard_by_csp = running.total()
-    assert uniformity(heard_by_csp) > ACCEPTED_UNSEEDED
-    total = remove_group_pad(heard_by_csp.copy(), GROUP, "norms", 0)
+    seen_by_csp = running.total()
+    assert uniformity(seen_by_csp) > ACCEPTED_UNSEEDED
+    total = remove_group_pad(seen_by_csp.copy(), GROUP, "norms", 0)
     np.testing.assert_array_equal(total, np.add.reduce(codes, axis=0))
     np.testing.assert_allclose(decode(total, f), Y.sum(axis=0), rtol=0, atol=k * 2.0**-50)
 

@@ -93,7 +93,7 @@ def test_cancellation_and_ties_lose_nothing(values):
 
 
 def test_a_sum_that_leaves_float64_on_the_way_and_returns_is_right():
-    """math.fsum itself gives up here; the digits have room above the largest float64."""
+    """math.fsum itself gives up here; the digits go on above the largest float64."""
     assert summed([LARGEST, LARGEST, LARGEST, -LARGEST, -LARGEST]) == LARGEST
 
 

@@ -98,7 +98,7 @@ def test_members_who_end_in_one_instant_are_all_counted(node):
         assert (job.state, job.finished) == (JobState.DONE, tuple(sorted(MEMBERS)))
 
 
-def test_members_who_enlist_in_one_instant_open_one_session(node):
+def test_members_who_enlist_in_one_instant_open_one_session(node, tmp_path):
     id = submitted(node)
     works = [
         partial(ask, node, member, "enlist", id=id, attempt=1, facts=facts(place))
@@ -106,7 +106,7 @@ def test_members_who_enlist_in_one_instant_open_one_session(node):
     ]
     at_once([*works, *works])  # and every question comes twice, as it may
     assert node.jobs.get(id).state is JobState.RUNNING
-    sessions = (node._state / "ledger.jsonl").read_text().count('"event":"session"')
+    sessions = (tmp_path / "state" / "ledger.jsonl").read_text().count('"event":"session"')
     assert sessions == 1
 
 
@@ -197,7 +197,7 @@ def test_members_hear_of_what_is_under_way_and_people_of_all(node):
 
 
 def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(node, monkeypatch):
-    monkeypatch.setattr(handlers, "_PAGE", 4)
+    monkeypatch.setattr(handlers, "PAGE", 4)
     ids = [submitted(node) for _ in range(11)]
 
     class Carrier:
@@ -218,7 +218,7 @@ def test_many_jobs_are_listed_page_by_page_and_not_again_while_nothing_changes(n
 
 
 def test_a_page_of_large_jobs_is_a_small_one(node, monkeypatch):
-    monkeypatch.setattr(handlers, "_PAGE_BYTES", 5000)
+    monkeypatch.setattr(handlers, "PAGE_BYTES", 5000)
     ids = [submitted(node, {**FILE, "job": {**FILE["job"], "id": "x" * 900}}) for _ in range(9)]
     page = ask(node, "party/p0", "jobs")["answer"]
     assert 0 < len(page["jobs"]) < 9
@@ -258,7 +258,7 @@ def test_what_a_member_says_of_itself_and_of_its_progress_has_a_limit(node):
     much = {"stage": "x" * 20_000}
     for refused in (
         ask(node, "party/p0", "enlist", id=id, attempt=1, facts=much),
-        ask(node, "party/p0", "tell", id=id, progress=much),
+        ask(node, "party/p0", "report", id=id, progress=much),
     ):
         assert "at most" in refused["error"]["fix"]
 
@@ -269,7 +269,7 @@ def test_what_members_say_is_printable_wherever_it_is_shown(node):
     ask(
         node,
         "party/p0",
-        "tell",
+        "report",
         id=id,
         progress={"stage": "\x1b]0;owned\x07", "done": "many", "total": [1], "sent": -3},
     )
@@ -284,25 +284,22 @@ def sent(node, job):
     return {who: progress.accounts() for who, progress in node.jobs.progress(job.id).items()}
 
 
-def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node, monkeypatch):
-    accounts = []
-    monkeypatch.setattr(node, "_account", lambda job: accounts.append(accounts_sent(node.jobs.progress(job.id))))
+def test_accounts_of_a_wrong_type_do_not_keep_a_job_from_being_done(node):
     id = submitted(node)
     enlist_all(node, id)
     wrong = {"stage": "done", "bytes_by_link": "many", "seconds_by_stage": {"a": "long", "b": 2.0}, "peak_memory": [1]}
     for member in MEMBERS:
-        ask(node, member, "tell", id=id, progress=wrong)
+        ask(node, member, "report", id=id, progress=wrong)
         last = ask(node, member, "ended", id=id, attempt=1)["answer"]
     assert last["state"] == "done"
-    (found,) = accounts
-    assert found == Accounts(), "a role that sends accounts of unknown form has none"
+    assert accounts_sent(node.jobs.progress(id)) == Accounts(), "a role that sends accounts of unknown form has none"
 
 
 def test_a_defect_in_an_answer_is_an_answer_too(node, monkeypatch):
-    def broken(caller, asked):
+    def broken(verb, caller, asked):
         raise MemoryError
 
-    monkeypatch.setattr(node, "_handlers", {"now": broken})
+    monkeypatch.setattr(node, "handle", broken)
     assert ask(node, "party/p0", "now")["error"]["fault"] == "unexpected MemoryError at the CSP"
 
 

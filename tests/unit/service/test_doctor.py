@@ -11,21 +11,23 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.e2e.federations import free_port
 from tests.network import unpin
 
 from fedsvd.identity.authority import Authority, init_federation
 from fedsvd.identity.kit import Kit, accept, accept_revocations
 from fedsvd.identity.pins import pin
 from fedsvd.identity.request import make_request
+from fedsvd.service import api
 from fedsvd.service.csp import CspNode
 from fedsvd.service.doctor import examine
-from fedsvd.service.doctor_checks import Machine, proxy_for, this_machine
+from fedsvd.service.doctor_checks import Host, proxy_for, this_machine
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import job_from
 
 GENEROUS = 60.0
 NOW = datetime.now(UTC)
-FIT = Machine(1 << 40, 1 << 36, 4, [{"internal_api": "openblas", "version": "0.3", "num_threads": 4}], True)
+FIT = Host(1 << 40, 1 << 36, 4, [{"internal_api": "openblas", "version": "0.3", "num_threads": 4}], True)
 JOB = {
     "job": {
         "name": "study",
@@ -223,12 +225,6 @@ def test_a_name_that_nobody_knows(kit):
     assert others == set()
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 def test_a_port_where_nobody_listens(kit):
     text, others = found(kit, "TCP", csp=f"127.0.0.1:{free_port()}")
     assert "let connections out" in text
@@ -330,14 +326,16 @@ def test_a_party_that_the_csp_turns_away(kit, made, tmp_path):
 
 
 class Late(CspNode):
-    def _now(self, caller, asked):
+    def handle(self, verb, caller, asked):
+        answer = super().handle(verb, caller, asked)
         late = (datetime.now(UTC) - timedelta(minutes=10)).isoformat()
-        return super()._now(caller, asked).model_copy(update={"now": late})
+        return answer.model_copy(update={"now": late}) if verb is api.NOW else answer
 
 
 class Old(CspNode):
-    def _now(self, caller, asked):
-        return super()._now(caller, asked).model_copy(update={"fedsvd": "0.0.9"})
+    def handle(self, verb, caller, asked):
+        answer = super().handle(verb, caller, asked)
+        return answer.model_copy(update={"fedsvd": "0.0.9"}) if verb is api.NOW else answer
 
 
 @pytest.mark.parametrize(
@@ -423,8 +421,8 @@ def test_the_proxy_is_the_one_that_the_transport_takes(environment, proxy):
 # --- the machine ------------------------------------------------------------------------------------------------------
 
 
-def with_machine(**changes) -> Machine:
-    return Machine(**{**FIT.__dict__, **changes})
+def with_machine(**changes) -> Host:
+    return Host(**{**FIT.__dict__, **changes})
 
 
 @pytest.mark.parametrize(

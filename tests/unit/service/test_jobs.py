@@ -165,11 +165,11 @@ def test_done_and_stopped_are_ends_and_broken_is_not():
 def test_a_change_that_could_not_be_written_did_not_happen(jobs, path, monkeypatch):
     jobs.submit(job())
 
-    def full(line):
+    def full(journal, record):
         raise StorageError("cannot write ledger.jsonl: no space", "free disk space")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "_write", lambda ledger, line: full(line))
+        patched.setattr(Journal, "append", full)
         for change in (
             lambda: jobs.change(job().id, state=JobState.STOPPED),
             lambda: jobs.enlist(job().id, "party/a", 1, FACTS),
@@ -202,7 +202,7 @@ def test_progress_is_told_and_forgotten_with_the_process(jobs, path):
     ],
     ids=["submit", "change", "enlist", "report"],
 )
-def test_whoever_waits_for_a_change_is_woken(jobs, change):
+def test_a_caller_that_waits_for_a_change_is_woken(jobs, change):
     jobs.submit(job())
     woken, waiting = threading.Event(), threading.Event()
 

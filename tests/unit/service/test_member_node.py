@@ -12,6 +12,7 @@ from fedsvd.service.member import Member
 from fedsvd.service.member_node import MemberNode
 from fedsvd.service.records import EnlistedFacts, JobState, WatchedJob
 
+GENEROUS = 60.0  # seconds
 RECORD = WatchedJob(
     id="8f3a",
     name="study",
@@ -52,61 +53,67 @@ def played(monkeypatch):
     return seen
 
 
-def node(tmp_path, approves):
-    owner = SimpleNamespace(approved=lambda record: approves)
-    return MemberNode("party/a", None, None, EnlistedFacts(), owner, tmp_path)
+def member(tmp_path, owner, kind=Member):
+    return kind("party/a", SimpleNamespace(patience=60.0), None, EnlistedFacts(), owner, tmp_path)
+
+
+def node(tmp_path, approves, kind=MemberNode):
+    return kind(member(tmp_path, SimpleNamespace(approved=lambda record: approves)))
 
 
 @pytest.mark.parametrize("approves", [True, False])
 def test_a_session_is_joined_only_if_the_owner_approved_the_job(tmp_path, played, approves):
     """The CSP can write into its record that we enlisted; it cannot write our owner's approval."""
-    member = node(tmp_path, approves)
-    member._look(Client(RECORD))
-    for thread in member._busy.values():
-        thread.join()
+    service = node(tmp_path, approves)
+    service.look(Client(RECORD))
+    service.await_sessions(GENEROUS)
     assert played == (["8f3a"] if approves else [])
 
 
 def test_nothing_is_done_while_others_have_not_enlisted(tmp_path, played):
     client = Client(RECORD.changed(state=JobState.RECRUITING))
-    node(tmp_path, True)._look(client)
+    node(tmp_path, True).look(client)
     assert (played, client.asked) == ([], ["jobs"])
 
 
 def test_data_of_another_shape_than_was_enlisted_with_is_not_brought(tmp_path):
-    member = Member("party/a", None, None, EnlistedFacts(), None, tmp_path)
     file = {"job": {"name": "study", "task": "svd"}, "party": [{"name": "a"}, {"name": "b"}]}
-    record = RECORD.changed(file=file)
-    member._opened["8f3a"] = "8f3a", OpenedData(None, (), EnlistedFacts(rows=4))
+    record, rows = RECORD.changed(file=file), 4
+
+    class Bringing(Member):
+        def open(self, record):
+            return OpenedData(None, (), EnlistedFacts(rows=rows))
+
+    bringing = member(tmp_path, None, Bringing)
     with pytest.raises(DataChanged):
-        member.open_as_enlisted(record)
-    member._opened["8f3a"] = "8f3a", OpenedData(None, (), EnlistedFacts(rows=3))
-    assert member.open_as_enlisted(record).facts.rows == 3
+        bringing.open_as_enlisted(record)
+    rows = 3
+    assert bringing.open_as_enlisted(record).facts.rows == 3
 
 
 def test_a_failure_is_told_on_a_full_disk_and_again_while_the_csp_shows_the_attempt(tmp_path, played, monkeypatch):
     def full(*_):
         raise StorageError("cannot write", "free disk space")
 
-    member = node(tmp_path, True)
-    monkeypatch.setattr(member._member, "enlist", full)
-    monkeypatch.setattr(member._member, "note", lambda *_, **facts: full())
+    ours = member(tmp_path, SimpleNamespace(approved=lambda record: True))
+    monkeypatch.setattr(ours, "enlist", full)
+    monkeypatch.setattr(ours, "note", lambda *_, **facts: full())
+    service = MemberNode(ours)
     client = Client(RECORD.changed(state=JobState.RECRUITING, enlisted={}))
     for told in (1, 2):
-        member._look(client)
+        service.look(client)
         assert client.asked.count("ended") == told
     client.records = (RECORD.changed(attempt=2),)
-    member._look(client)
+    service.look(client)
     assert client.asked.count("ended") == 2
 
 
 def test_a_job_that_makes_no_sense_does_not_keep_a_member_from_the_others(tmp_path, played, caplog):
     strange = RECORD.changed(id="0bad", enlisted=3)
-    member = node(tmp_path, True)
+    service = node(tmp_path, True)
     for _ in range(3):
-        member._look(Client(strange, RECORD))
-    for thread in member._busy.values():
-        thread.join()
+        service.look(Client(strange, RECORD))
+    service.await_sessions(GENEROUS)
     assert played == ["8f3a"]
     assert [entry.getMessage() for entry in caplog.records] == [
         "role=party/a job=0bad is left alone: unexpected TypeError"
@@ -118,19 +125,17 @@ def test_an_answer_that_is_none_does_not_end_the_service(tmp_path, monkeypatch):
     troubles = [MalformedFrame("too large"), Refused("FSVD-100", "refused", ""), TimedOut("away")]
     looks = []
 
-    def look(client):
-        looks.append(True)
-        if troubles:
-            raise troubles.pop()
+    class Troubled(MemberNode):
+        def look(self, client):
+            looks.append(True)
+            if troubles:
+                raise troubles.pop()
 
-    member = node(tmp_path, True)
-    member._member.dialling = SimpleNamespace(patience=60.0)
     monkeypatch.setattr(member_node, "replace", lambda dialling, **changes: None)
     monkeypatch.setattr(member_node, "PinnedConnection", lambda dialling: None)
-    monkeypatch.setattr(member_node, "_LOOK_AFTER_TROUBLE", 0.01)
+    monkeypatch.setattr(member_node, "LOOK_AFTER_TROUBLE", 0.01)
     monkeypatch.setattr(member_node, "CspClient", lambda connection: Client())
-    monkeypatch.setattr(member, "_look", look)
-    member.run(until=lambda: len(looks) == 5)
+    node(tmp_path, True, Troubled).run(until=lambda: len(looks) == 5)
     assert len(looks) == 5
 
 
@@ -141,8 +146,8 @@ def test_results_of_a_job_that_broke_afterwards_are_marked_once(tmp_path, played
         has_results=lambda record: record.id == "8f3a",
         mark_unfinished=lambda record: not marked.append(record.id),
     )
-    member = MemberNode("party/a", None, None, EnlistedFacts(), owner, tmp_path)
+    service = MemberNode(member(tmp_path, owner))
     broken = RECORD.changed(state=JobState.BROKEN)
     for _ in range(3):
-        member._look(Client(broken, broken.changed(id="77", state=JobState.STOPPED)))
+        service.look(Client(broken, broken.changed(id="77", state=JobState.STOPPED)))
     assert (marked, played) == (["8f3a"], [])

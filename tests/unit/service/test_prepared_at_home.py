@@ -13,7 +13,8 @@ from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import Split
 from fedsvd.service.enlist import open_data
 from fedsvd.service.site_file import SITE, read_site
-from fedsvd.studies.job_file import job_from, submitted_file, submitted_job
+from fedsvd.studies.job_file import job_from
+from fedsvd.studies.submitted import submitted_file, submitted_job
 
 FOUR = frozenset(f"party/{name}" for name in "abcd")
 

@@ -12,8 +12,8 @@ from fedsvd.service.member import Prekeys
 from fedsvd.service.records import EnlistedFacts, JobRecord, JobState, Progress, ProposedPlan
 from fedsvd.service.stage_answers import StageAnswers
 from fedsvd.storage.journal import Journal
-from fedsvd.studies.job_file import submitted_job
 from fedsvd.studies.job_stages import Stage, stages_of
+from fedsvd.studies.submitted import submitted_job
 
 ID = "1122334455667788"
 PARTIES = [{"name": "a"}, {"name": "b"}]

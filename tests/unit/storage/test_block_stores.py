@@ -48,7 +48,7 @@ def test_an_open_file_has_no_name_in_the_scratch_folder(make_on_disk, tmp_path):
 
 
 def test_where_a_file_must_keep_its_name_it_is_private_until_closed(make_on_disk, tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "_NAMELESS", False)
+    monkeypatch.setattr(scratch, "NAMELESS", False)
     made = make_on_disk(tmp_path)
     (folder,) = tmp_path.iterdir()
     (file,) = folder.iterdir()
@@ -60,7 +60,7 @@ def test_where_a_file_must_keep_its_name_it_is_private_until_closed(make_on_disk
 
 
 def test_a_named_file_goes_with_its_owner(make_on_disk, tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "_NAMELESS", False)
+    monkeypatch.setattr(scratch, "NAMELESS", False)
     made = make_on_disk(tmp_path)
     assert len(list(tmp_path.rglob("*"))) == 2
     del made

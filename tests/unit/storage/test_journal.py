@@ -14,7 +14,7 @@ import pytest
 from tests.network import GENEROUS
 
 from fedsvd.errors import LocalProtocolError, StorageError
-from fedsvd.storage import journal as room
+from fedsvd.storage import journal as module
 from fedsvd.storage.journal import AuditLog, Journal, Sessions, verify_audit
 from fedsvd.types import SessionId
 
@@ -69,7 +69,7 @@ def test_a_line_cut_off_by_a_kill_is_as_if_it_had_never_been(tmp_path, kept):
     Journal(path).append({"a": 1})
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"b":12345}\n'[:kept])
-    assert list(room._lines(path)) == [{"a": 1}]
+    assert list(module.read_lines(path)) == [{"a": 1}]
     ledger = Journal(path)
     assert path.read_bytes() == whole
     ledger.append({"c": 3})
@@ -163,7 +163,7 @@ def test_a_session_is_on_disk_before_it_is_used(tmp_path, monkeypatch):
     def full(line):
         raise StorageError("cannot write ledger.jsonl: no space", "free disk space")
 
-    monkeypatch.setattr(ledger, "_write", full)
+    monkeypatch.setattr(ledger, "append", full)
     with pytest.raises(StorageError):
         sessions.claim(SessionId("01" * 16))
     monkeypatch.undo()
@@ -235,7 +235,7 @@ def changed_and_hashed_anew(lines):
     record = json.loads(lines[1])
     record["facts"]["job"] = "another"
     record.pop("hash")
-    record["hash"] = room._chained(record)
+    record["hash"] = module.chain_hash(record)
     lines[1] = json.dumps(record, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 

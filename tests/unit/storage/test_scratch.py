@@ -17,7 +17,7 @@ OPEN_ONE = """
 import os, signal, sys
 from pathlib import Path
 from fedsvd.storage import scratch
-scratch._NAMELESS = sys.argv[2] == "nameless"
+scratch.NAMELESS = sys.argv[2] == "nameless"
 kept = scratch.PrivateFile(Path(sys.argv[1]))
 kept.reserve(4096)
 print(len(list(Path(sys.argv[1]).rglob("*"))), flush=True)
@@ -58,7 +58,7 @@ def test_a_forked_child_does_not_take_its_parents_file_away(tmp_path):
 
 
 def test_a_strangers_file_in_the_private_folder_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(scratch, "_NAMELESS", False)
+    monkeypatch.setattr(scratch, "NAMELESS", False)
     file = PrivateFile(tmp_path)
     (folder,) = tmp_path.iterdir()
     (folder / "stranger").write_text("mine")

@@ -13,12 +13,13 @@ from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotNumeric, ShapeError, UnknownFormat
 from fedsvd.protocol.parties import named
 from fedsvd.protocol.tasks import Item, Split, Task, Trust
-from fedsvd.studies.job_data import feature_names, prepare, row_ids, with_features
+from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from, read_job
 from fedsvd.studies.job_values import SCHEMES, TASKS, bytes_of
 from fedsvd.studies.jobs import plan_job
 from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.studies.study import released
+from fedsvd.studies.table_columns import feature_names, row_ids, with_features
 
 EXAMPLE = """
 [job]
@@ -335,5 +336,5 @@ def test_numbers_of_parties_become_their_names():
 
 
 def test_a_job_that_is_written_as_json_is_the_same_job(tmp_path):
-    """What the one-liners make of their options goes through the same door as a file."""
+    """What the one-liners make of their options goes through the same check as a file."""
     assert job_from(json.loads(json.dumps(record(components=2))), tmp_path) == job_from(record(components=2), tmp_path)

@@ -26,9 +26,10 @@ from fedsvd.results.report.page import job_file, render
 from fedsvd.results.tables import shared_part
 from fedsvd.results.write import read_result, write_job
 from fedsvd.studies.job_data import prepare
-from fedsvd.studies.job_file import job_from, submitted_file, submitted_job
+from fedsvd.studies.job_file import job_from
 from fedsvd.studies.jobs import results_of, run_job
 from fedsvd.studies.predict import new_data
+from fedsvd.studies.submitted import submitted_file, submitted_job
 
 ROWS = 330
 CUTS = (0, 120, 215, ROWS)

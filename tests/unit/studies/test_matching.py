@@ -16,10 +16,11 @@ from fedsvd.prepare.record_ids import RecordIds, of_text
 from fedsvd.protocol.tasks import Align, Task
 from fedsvd.results.write import read_result, write_job
 from fedsvd.studies.job_data import prepare
-from fedsvd.studies.job_file import job_from, study_of, submitted_file, submitted_job
+from fedsvd.studies.job_file import job_from, study_of
 from fedsvd.studies.jobs import plan_job, plan_matching, results_of, run_job
 from fedsvd.studies.matching import matching_of
 from fedsvd.studies.predict import predict_together
+from fedsvd.studies.submitted import submitted_file, submitted_job
 
 PEOPLE, FEATURES = 120, 5
 HELD = {"a": range(100), "b": range(15, 120), "c": range(5, 110)}

@@ -117,11 +117,11 @@ def test_what_every_party_lacks_or_has_alone_is_said_in_one_error():
     extents = {
         "a": Extent(6, 4, ("age", "sex", "bmi", "ldl")),
         "b": Extent(9, 3, ["sex", "bmi", "ldl"]),
-        "c": Extent(5, 5, ["ldl", "age", "sex", "ward", "floor"]),
+        "c": Extent(5, 5, ["ldl", "age", "sex", "ward", "level"]),
     }
     with pytest.raises(ShapeError) as misfit:
         expect_fitting(H, extents)
-    for said in ("party b has no column 'age'", "party c has no column 'bmi'", "only party c has 'ward', 'floor'"):
+    for said in ("party b has no column 'age'", "party c has no column 'bmi'", "only party c has 'ward', 'level'"):
         assert said in misfit.value.fault
     assert "a has 4, party b has 3, party c has 5" in misfit.value.fault
 

@@ -92,7 +92,7 @@ def test_progress_names_party_stage_and_how_far():
 def test_views_are_there_when_asked_for():
     assert run().views is None
     outcome = run(record=True)
-    assert set(outcome.views.heard) == {CSP, user(1), user(2)}
+    assert set(outcome.views.received) == {CSP, user(1), user(2)}
 
 
 def test_the_outcome_says_why_and_how_good():

@@ -1,4 +1,4 @@
-"""The federation for tests: real roles, loaded dice, and what was said even when it ended badly."""
+"""The federation for tests: real roles, given seeds, and what was sent even when it ended badly."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def test_before_a_run_there_is_nothing_to_ask_for():
         with pytest.raises(LocalProtocolError, match="no session was run"):
             getattr(federation, question)
     assert federation.sent == []
-    assert federation.views.heard == {}
+    assert federation.views.received == {}
 
 
 def test_what_was_said_and_heard_is_there_after_a_bad_end():

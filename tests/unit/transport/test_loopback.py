@@ -1,4 +1,4 @@
-"""The hub: whoever picks decides between links, never within one."""
+"""The hub: the function that picks decides between links, never within one."""
 
 import pytest
 

@@ -357,7 +357,7 @@ def test_what_came_before_a_failure_is_heard_before_it():
         links.receive(GENEROUS)
 
 
-def test_a_closed_room_hears_nothing_but_lets_what_was_sent_be_fetched():
+def test_a_closed_session_receives_nothing_but_lets_what_was_sent_be_fetched():
     links = a_session()
     member = Member(links)
     links.send(ONE, BatchRequest(PLAN, 3))
@@ -378,7 +378,7 @@ def test_a_closed_room_hears_nothing_but_lets_what_was_sent_be_fetched():
     links.leave(ONE, Leaving(SESSION, 1, True))
 
 
-def test_closing_wakes_everybody_who_waits():
+def test_closing_wakes_all_who_wait():
     links, ends = a_session(), []
 
     def waits(call):
@@ -428,7 +428,7 @@ def test_a_member_that_waits_for_a_message_is_alive():
     assert not waiting.is_alive()
 
 
-def test_a_room_that_everybody_has_left_has_no_future():
+def test_a_session_that_all_have_left_is_over():
     links = a_session()
     member = Member(links)
     member.push(*member.frames(BatchRequest(PLAN, 0)))
@@ -446,15 +446,15 @@ def test_a_member_whose_open_call_breaks_off_is_lost_unless_it_calls_again():
     call, other = object(), object()
     wanted = Wanted(SESSION, 0, 0, 0, 1, 20_000)
 
-    def waits(call):
+    def waits(call, count):
         thread = threading.Thread(target=links.pull, args=(ONE, wanted, True, call))
         thread.start()
-        until(lambda: call in links._links[ONE].polls)
+        until(lambda: links.calls_waiting(ONE) == count)
         return thread
 
-    first = waits(call)
+    first = waits(call, 1)
     links.expect_signs_of_life(GENEROUS, grace=-1.0)
-    second = waits(other)
+    second = waits(other, 2)
     links.broke_off(ONE, call)
     first.join(GENEROUS)  # at once, not after its twenty seconds: nothing is left to be answered
     assert not first.is_alive()

@@ -170,7 +170,7 @@ def test_arrays_are_views_of_the_message_on_both_ways_and_nobody_can_write_to_th
             again[0, 0] = 0
 
 
-# --- limits: what is absurd is refused before anything is made room for --------------------------------------------
+# --- limits: what is absurd is refused before anything is allocated --------------------------------------------
 
 HUGE = [2**16, 2**20, 2**31, 2**32 - 1, 2**40, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 DIM2 = [(a, b) for a in HUGE for b in (1, 2, *HUGE)]
@@ -191,7 +191,7 @@ SMALL = 16 << 10
 
 
 @pytest.mark.parametrize("order", [b"C", b"F"])
-def test_a_shape_that_promises_more_than_has_come_is_refused_before_it_is_made_room_for(order):
+def test_a_shape_that_promises_more_than_has_come_is_refused_before_it_is_allocated(order):
     for shape in [*DIM2, *(pair[::-1] for pair in DIM2)]:
         content = frame(11, bytes(8) + b"u" + order + b"\x02" + struct.pack("<2Q", *shape) + bytes(64))
         refused(content)
@@ -233,9 +233,9 @@ def test_a_count_that_promises_more_than_has_come_is_refused(count):
         assert peak(content) < SMALL
 
 
-def test_more_items_than_anybody_has_are_refused_even_if_they_have_come(monkeypatch):
-    assert codec._MOST_ITEMS >= 50_000_000 // 10  # the widest Q there is a record of, in the narrowest blocks
-    monkeypatch.setattr(codec, "_MOST_ITEMS", 1000)
+def test_more_items_than_any_plan_has_are_refused_even_if_they_have_come(monkeypatch):
+    assert codec.MOST_ITEMS >= 50_000_000 // 10  # the widest Q there is a record of, in the narrowest blocks
+    monkeypatch.setattr(codec, "MOST_ITEMS", 1000)
     assert len(decode(frame(15, struct.pack("<I", 1000) + bytes(1000))).Qt_i_blinded) == 1000
     refused(frame(15, struct.pack("<I", 1001) + bytes(1001)))
 

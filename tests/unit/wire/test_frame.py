@@ -197,7 +197,7 @@ def test_frames_of_another_length_are_not_made(frame):
         frames_of(CONTENT, frame)
 
 
-def test_what_a_header_promises_is_not_made_room_for():
+def test_what_a_header_promises_is_not_allocated():
     frame = decode_frame(header(0, 2**22, 2**32, bytes(1024)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assembly = Assembly(frame, 1 << 36)

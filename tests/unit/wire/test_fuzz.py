@@ -42,38 +42,38 @@ class Counting(Reader):
         return super().take(count)
 
 
-def damaged(dice: random.Random, corpus: list[bytes]) -> bytes:
+def damaged(rng: random.Random, corpus: list[bytes]) -> bytes:
     """A real one after one to four accidents."""
-    content = bytearray(dice.choice(corpus))
-    for _ in range(dice.randint(1, 4)):
-        place = dice.randrange(len(content) + 1)
-        kind = dice.randrange(8)
+    content = bytearray(rng.choice(corpus))
+    for _ in range(rng.randint(1, 4)):
+        place = rng.randrange(len(content) + 1)
+        kind = rng.randrange(8)
         if kind == 0 and place < len(content):
-            content[place] ^= 1 << dice.randrange(8)
+            content[place] ^= 1 << rng.randrange(8)
         elif kind == 1 and place < len(content):
-            content[place] = dice.randrange(256)
+            content[place] = rng.randrange(256)
         elif kind == 2:
             del content[place:]
         elif kind == 3:
-            del content[place : place + dice.randint(1, 16)]
+            del content[place : place + rng.randint(1, 16)]
         elif kind == 4:
-            content[place:place] = dice.randbytes(dice.randint(1, 16))
+            content[place:place] = rng.randbytes(rng.randint(1, 16))
         elif kind == 5:
-            content[place : place + 8] = struct.pack("<Q", dice.choice(EDGES))
+            content[place : place + 8] = struct.pack("<Q", rng.choice(EDGES))
         elif kind == 6:
-            content[place : place + 4] = struct.pack("<I", dice.choice(EDGES) & 0xFFFFFFFF)
+            content[place : place + 4] = struct.pack("<I", rng.choice(EDGES) & 0xFFFFFFFF)
         else:
-            content[place:] = dice.choice(corpus)[place:]
+            content[place:] = rng.choice(corpus)[place:]
     return bytes(content)
 
 
-def survive(read, dice, corpus, inputs):
+def survive(read, rng, corpus, inputs):
     """How many inputs were read and how many refused; nothing else happened, and nothing grew."""
     outcomes, worst = Counter(), 0
     tracemalloc.start()
     try:
         for _ in range(inputs):
-            content = damaged(dice, corpus)
+            content = damaged(rng, corpus)
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
             try:

@@ -25,7 +25,7 @@ def ones_from_ratios(csp: CspView, most: int = 400) -> int | None:
     None where no a up to ``most`` is near enough, as for numbers that are not whole; the larger a is, the more often
     one is near by chance.
     """
-    G = opened_gram(csp.plan, csp.heard)
+    G = opened_gram(csp.plan, csp.received)
     share = float(np.sum(G * G)) / float(np.trace(G)) ** 2
     for a in range(2, most):
         b = a * a * share
@@ -37,7 +37,7 @@ def ones_from_ratios(csp: CspView, most: int = 400) -> int | None:
 def columns_by_lattice(csp: CspView) -> int:
     """How many whole-number columns lattice reduction reads from the exact words, in a corner of them."""
     m = csp.plan.M
-    words = iter(to_integers(np.concatenate(opened_words(csp.plan, csp.heard))))
+    words = iter(to_integers(np.concatenate(opened_words(csp.plan, csp.received))))
     G = [[0] * m for _ in range(m)]
     for i in range(m):
         for j in range(i, m):
@@ -51,6 +51,6 @@ def joint_gram(csp: CspView, masks: Masks) -> Float:
     plan, seed = csp.plan, masks.seed
     P = orthogonal(plan.m, Keystream(seed.derive("P", "gram")))
     c = secret_scale(seed.derive("c", "gram"))
-    G = opened_gram(plan, csp.heard)[: plan.m, : plan.m]
+    G = opened_gram(plan, csp.received)[: plan.m, : plan.m]
     found: Float = P.left_t(np.ascontiguousarray(P.left_t(G).T)) / c**2
     return found

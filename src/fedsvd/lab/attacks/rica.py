@@ -19,7 +19,7 @@ from fedsvd.lab.attacks.unmix import Cuts, polar, whitening
 from fedsvd.types import Float
 
 ITERATIONS = 1000
-_FITTED_AT_ONCE = 1 << 20
+FITTED_AT_ONCE = 1 << 20
 
 
 def rica_weights(B: Float, rng: np.random.Generator, iterations: int = ITERATIONS) -> Float:
@@ -29,7 +29,7 @@ def rica_weights(B: Float, rng: np.random.Generator, iterations: int = ITERATION
     L-BFGS remembers twenty copies of what it fits.
     """
     c = B.shape[1]
-    few = max(1, _FITTED_AT_ONCE // c)
+    few = max(1, FITTED_AT_ONCE // c)
     return np.concatenate([_fitted(B, min(few, c - at), rng, iterations) for at in range(0, c, few)], axis=1)
 
 

@@ -37,11 +37,6 @@ class Cuts:
         """Near-equal blocks of about b on both sides, as Algorithm 2 with C2 cuts them."""
         return cls(*(_slices(block_sizes(side, b)) for side in shape))
 
-    @classmethod
-    def with_tail(cls, shape: tuple[int, int], b: int) -> "Cuts":
-        """Blocks of b and a last one of what is left, as Algorithm 2 is printed."""
-        return cls(*(tuple(slice(at, min(at + b, side)) for at in range(0, side, b)) for side in shape))
-
     @property
     def transposed(self) -> "Cuts":
         return Cuts(self.columns, self.rows)

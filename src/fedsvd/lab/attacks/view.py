@@ -20,7 +20,7 @@ from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.linalg.windows import Form
 from fedsvd.masks.right import RightMask
 from fedsvd.protocol.messages import BlindedRightMask, PaddedBatch, Views
-from fedsvd.protocol.parties import CSP, Party
+from fedsvd.protocol.parties import CSP
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import GRAM_STEP
 from fedsvd.protocol.tasks import Mode, Scheme, Split, Task, Trust
@@ -37,13 +37,13 @@ from fedsvd.types import Float, Ring
 
 @dataclass(frozen=True, repr=False)
 class CspView:
-    """What the CSP knows after a session: the plan and what it heard.
+    """What the CSP knows after a session: the plan and what it received.
 
     Uploads come in a unit, a power of two, that it is not sent; ``unit`` is the one it took, of the few there are.
     """
 
     plan: SessionPlan
-    heard: Views
+    received: Views
     unit: float = 1.0
 
     @cached_property
@@ -51,20 +51,20 @@ class CspView:
         """X' = c P A Q; labels next to or below it are left out. In mode B a factor of the Gram matrix that it
         opens."""
         if self.plan.mode is not None:
-            values, vectors = np.linalg.eigh(opened_gram(self.plan, self.heard))
+            values, vectors = np.linalg.eigh(opened_gram(self.plan, self.received))
             factor: Float = vectors * np.sqrt(np.maximum(values, 0.0))
             return factor
-        joint = X_masked(self.plan, self.heard) * self.unit
+        joint = X_masked(self.plan, self.received) * self.unit
         return joint[: self.plan.masked_rows, : self.plan.N]
 
     @cached_property
     def y(self) -> Float:
         """The masked labels, (rows, targets), of a regression on split columns."""
-        return X_masked(self.plan, self.heard)[:, self.plan.N :]
+        return X_masked(self.plan, self.received)[:, self.plan.N :]
 
     def blinded_mask(self, i: int) -> tuple[Float | None, ...] | None:
         """``[Q_i^T]^R``, window by window, where user i sent it (eq. 6)."""
-        sent = [said for speaker, said in self.heard.of(CSP, BlindedRightMask) if speaker.index == i]
+        sent = [message for sender, message in self.received.of(CSP, BlindedRightMask) if sender.index == i]
         return sent[0].Qt_i_blinded if sent else None
 
 
@@ -90,7 +90,7 @@ class Recorded:
     @property
     def csp(self) -> CspView:
         """The CSP's view alone; asking it for another party's finds nothing."""
-        return CspView(self.plan, Views({CSP: self.views.heard[CSP]}), self._unit)
+        return CspView(self.plan, Views({CSP: self.views.received[CSP]}), self._unit)
 
     @cached_property
     def _unit(self) -> float:
@@ -104,9 +104,6 @@ class Recorded:
     def user(self, index: int, X_own: Float) -> UserView:
         """User ``index``'s; its own data is handed in because a role stores none."""
         return UserView(self.plan, index, X_own, self.parties[index - 1])
-
-    def heard_by(self, party: Party) -> Views:
-        return Views({party: self.views.heard[party]})
 
 
 def record(
@@ -163,32 +160,32 @@ def _masks(plan: SessionPlan, secret: Seed, i: int) -> Masks:
     return Masks(plan, i, group, own, Q)  # type: ignore[arg-type]
 
 
-def opened_words(plan: SessionPlan, heard: Views) -> list[Ring]:
+def opened_words(plan: SessionPlan, received: Views) -> list[Ring]:
     """Mode B: the upper triangle of the sum of all users' exact Gram matrices, batch by batch, as words."""
-    batches_heard: dict[int, Ring] = {}
-    for _, message in heard.of(CSP, PaddedBatch):
-        if message.batch not in batches_heard:
-            batches_heard[message.batch] = np.zeros_like(message.payload)
-        words128.add_into(batches_heard[message.batch], message.payload)
-    if plan.mode is not Mode.B or not batches_heard:
+    totals: dict[int, Ring] = {}
+    for _, message in received.of(CSP, PaddedBatch):
+        if message.batch not in totals:
+            totals[message.batch] = np.zeros_like(message.payload)
+        words128.add_into(totals[message.batch], message.payload)
+    if plan.mode is not Mode.B or not totals:
         raise ConfigError("the CSP of this plan opens no Gram matrix", "in mode B it does")
-    return [batches_heard[number] for number in sorted(batches_heard)]
+    return [totals[number] for number in sorted(totals)]
 
 
-def opened_gram(plan: SessionPlan, heard: Views) -> Float:
+def opened_gram(plan: SessionPlan, received: Views) -> Float:
     """Mode B: ``c^2 P G P^T`` (M, M) in the unit that the CSP does not know."""
-    numbers = words128.to_numbers(np.concatenate(opened_words(plan, heard)), GRAM_STEP)
+    numbers = words128.to_numbers(np.concatenate(opened_words(plan, received)), GRAM_STEP)
     G = np.zeros((plan.M, plan.M))
     G[np.triu_indices(plan.M)] = numbers
     G += np.triu(G, 1).T
     return G
 
 
-def X_masked(plan: SessionPlan, heard: Views) -> Float:
+def X_masked(plan: SessionPlan, received: Views) -> Float:
     """The sum of all shares, read as signed fixed point in the unit that the CSP does not know."""
     panels = [np.zeros(shape, np.uint64) for shape in plan.panels]
     cut = batches(plan)
-    for _, message in heard.of(CSP, PaddedBatch):
+    for _, message in received.of(CSP, PaddedBatch):
         batch = cut[message.batch]
         panels[batch.panel][batch.rows] += message.payload
     joint = np.concatenate(panels, axis=0 if plan.by_rows else 1).astype(np.int64).astype(np.float64)

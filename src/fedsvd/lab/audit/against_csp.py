@@ -54,7 +54,7 @@ def spectrum(run: Recorded) -> Finding:
 
 def _relayed(run: Recorded) -> Finding:
     """Mode A: everything the CSP adds up is under pads; are its bytes uniform?"""
-    words = [np.ravel(said.payload) for _, said in run.csp.heard.of(CSP_PARTY, SumShare)]
+    words = [np.ravel(message.payload) for _, message in run.csp.received.of(CSP_PARTY, SumShare)]
     counts = np.bincount(np.frombuffer(np.concatenate(words).tobytes(), np.uint8), minlength=256)
     p = float(scipy.stats.chisquare(counts).pvalue)
     verdict = Verdict.LEAKS if p < LEVEL else Verdict.STATED

@@ -21,7 +21,7 @@ from fedsvd.studies.job_file import Job
 from fedsvd.studies.planning import plan_study
 
 BUDGET = 240.0
-_MOST_RUNS = 12
+MOST_RUNS = 12
 _FEWEST_RUNS = 3
 Report = Callable[[str], None]
 
@@ -126,7 +126,7 @@ def _several(
 
     def runs() -> Iterator[Recorded]:
         yield first
-        for number in range(1, _MOST_RUNS):
+        for number in range(1, MOST_RUNS):
             if number >= _FEWEST_RUNS and left() < limit:
                 return
             yield subject.run(seed + number)

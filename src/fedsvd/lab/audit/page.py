@@ -3,24 +3,17 @@
 Text goes through Jinja's escaping; only drawings, whose text ``results.report.svg`` escapes, are put in as they are.
 """
 
-from importlib.resources import files
 from typing import Any
 
 from fedsvd import __version__
-from fedsvd.errors import MissingExtra
 from fedsvd.lab.audit.audit import Audit
 from fedsvd.lab.audit.drawings import drawn, widths_drawn
+from fedsvd.results.report.page import template_of
 
 
 def template() -> Any:
     """The page without its content; an error that names the extra where Jinja is missing."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError:
-        raise MissingExtra("the page of an audit needs jinja2", "pip install 'fedsvd[report]'") from None
-    source = files("fedsvd.lab.audit").joinpath("page.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(source)
+    return template_of("fedsvd.lab.audit")
 
 
 def render(audit: Audit, record: dict[str, Any], include_data: bool = False) -> str:

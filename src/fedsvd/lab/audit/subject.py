@@ -17,11 +17,11 @@ from fedsvd.errors import ConfigError
 from fedsvd.lab.attacks.view import Recorded, record
 from fedsvd.prepare.at_home import renamed
 from fedsvd.protocol.tasks import Split, Task
-from fedsvd.studies.job_data import labels_in
 from fedsvd.studies.job_file import Job, study_of
 from fedsvd.studies.parties import PartyData
 from fedsvd.studies.stages import prepared_for
 from fedsvd.studies.study import Study
+from fedsvd.studies.table_columns import labels_in
 from fedsvd.types import Float
 
 _CELLS_PER_SECOND = 3000.0  # of table, at which all attacks together stay within the budget on one slow core

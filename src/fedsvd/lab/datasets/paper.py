@@ -15,7 +15,6 @@ from fedsvd.lab.datasets import real, synthetic
 from fedsvd.lab.datasets.library import Library
 from fedsvd.types import Float
 
-NAMES = ("wine", "mnist", "ml100k", "synthetic", "synthetic-text")
 _MOST_RATED = 500
 Maker = TypeVar("Maker")
 

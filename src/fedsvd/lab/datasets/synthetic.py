@@ -12,9 +12,6 @@ import numpy as np
 from fedsvd.errors import ConfigError
 from fedsvd.types import Float
 
-ML_25M = (62_423, 162_541, 25_000_095)
-"""Films, users and ratings of MovieLens-25M."""
-
 
 def power_law(m: int, n: int, alpha: float = 0.01, *, seed: int) -> Float:
     """``U diag(j^-alpha) Vt`` with orthonormal U and V: the paper's text; m <= n."""

@@ -4,21 +4,22 @@ Predictions are those of ``cost.estimate`` with the rates of this machine, one m
 record of a real run at the paper's size, where the repository has one, stands next to it.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fedsvd.cost.calibration import rated
 from fedsvd.cost.estimate import predict
 from fedsvd.cost.rates import DEFAULT as USUAL
-from fedsvd.cost.rates import Machine
+from fedsvd.cost.rates import Rates
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError
 from fedsvd.lab.datasets import synthetic
 from fedsvd.lab.experiments.context import Context
-from fedsvd.lab.experiments.ours import SCHEMES, run_on
-from fedsvd.lab.experiments.records import recorded
+from fedsvd.lab.experiments.ours import DEFAULT, SCHEMES, run_on
 from fedsvd.lab.experiments.rows import PREDICTED, Case, Measurement
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Split, Task
@@ -30,6 +31,15 @@ from fedsvd.types import SessionId
 
 TIME, TRAFFIC, MEMORY = "time", "bytes sent", "largest memory of a role"
 _AMPLE = 16 << 30
+FOLDER = Path(__file__).parents[4] / "benchmarks" / "results"
+_RECORDS = {
+    "SVD": (
+        ("scale-50m.json", "record, local rung", "sum"),
+        ("h200-svd-50m.json", "record, one H200", "sum"),
+    ),
+    "LSA": (("h200-lsa.json", "record, one H200", "mask"),),
+    "LR": (("h200-lr-50m.json", "record, one H200", "mask"),),
+}
 
 
 def cases(settings: Mapping[str, Any], context: Context) -> Iterator[Case]:
@@ -87,7 +97,7 @@ def _predicted(run: Mapping[str, Any], calibrated: bool) -> Callable[[], Iterato
     return work
 
 
-def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machine: Machine) -> Iterator[Measurement]:
+def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machine: Rates) -> Iterator[Measurement]:
     m, n = run["paper"]
     try:
         plan = _plan(_study(run, scheme, run.get("paper_r")), m, n)
@@ -102,9 +112,22 @@ def _at_the_papers_size(run: Mapping[str, Any], method: str, scheme: str, machin
 
 
 @cache
-def _this_machine() -> Machine:
+def _this_machine() -> Rates:
     return rated().machine
 
 
 def _plan(study: Study, m: int, n: int) -> SessionPlan:
     return plan_study(study, m, (n // 2, n - n // 2), SessionId("0" * 32)).plan
+
+
+def recorded(application: str, folder: Path = FOLDER) -> Iterator[Measurement]:
+    """The records of an application at the paper's size, where there are any."""
+    for name, what, scheme in _RECORDS.get(application, ()):
+        try:
+            record = json.loads((folder / name).read_text(encoding="utf-8"))
+            seconds = float(record["seconds"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        machine = record.get("device") or record.get("machine", {}).get("processor", "as recorded there")
+        note = f"benchmarks/results/{name}, {machine}"
+        yield Measurement(f"{DEFAULT}, {what}", "time", seconds, "s", scheme=scheme, note=note)

@@ -12,6 +12,7 @@ import scipy
 from threadpoolctl import threadpool_info
 
 from fedsvd import __version__
+from fedsvd.cost.calibration import processor
 
 
 @cache
@@ -22,7 +23,7 @@ def fingerprint() -> dict[str, Any]:
     changed = bool(_git("status", "--porcelain", "--untracked-files=no"))
     return {
         "commit": (commit or "unknown") + ("+changes" if changed else ""),
-        "hardware": f"{_processor()}, {os.cpu_count()} cores, {_memory()}",
+        "hardware": f"{processor()}, {os.cpu_count()} cores, {_memory()}",
         "system": platform.system(),
         "python": platform.python_version(),
         "fedsvd": __version__,
@@ -36,15 +37,6 @@ def fingerprint() -> dict[str, Any]:
 def load() -> str:
     """How busy the machine is: times on one that does other work are longer than they would be."""
     return f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else "unknown"
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _memory() -> str:

@@ -14,7 +14,7 @@ the case is run again next time.
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -30,8 +30,6 @@ from fedsvd.lab.experiments.rows import Journal, Row, quoted_row
 from fedsvd.lab.experiments.runners import cases_of
 from fedsvd.lab.experiments.tables import latex, markdown, tables
 from fedsvd.lab.experiments.verdicts import Verdict, verdicts
-
-Say = Callable[[str], None]
 
 
 @dataclass

@@ -31,7 +31,7 @@ def tables(experiment: Experiment, rows: Sequence[Row]) -> list[Table]:
 
 
 def markdown(table: Table) -> str:
-    """A table for GitHub and for plain eyes."""
+    """A table for GitHub, and to be read as plain text."""
     lines = [table.header, tuple("---" for _ in table.header), *table.lines]
     body = "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines)
     return f"**{table.title}**\n\n{body}\n"

@@ -20,7 +20,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,7 +185,7 @@ class NamespaceLink:
 class _Entry:
     """Connections to 127.0.0.1 go on over sockets that were made elsewhere."""
 
-    def __init__(self, dial: "_Dial") -> None:
+    def __init__(self, dial: Callable[[], socket.socket]) -> None:
         self._dial = dial
         self._server = socket.create_server((LOOPBACK, 0))
         self.address = f"{LOOPBACK}:{self._server.getsockname()[1]}"
@@ -208,10 +208,6 @@ class _Entry:
             back.start()
             _pump(near, far)
             back.join()
-
-
-class _Dial(Protocol):
-    def __call__(self) -> socket.socket: ...
 
 
 def _pump(source: socket.socket, sink: socket.socket) -> None:

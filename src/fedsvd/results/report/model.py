@@ -34,7 +34,7 @@ def model_section(result: PartyResult) -> Section:
         figures += [*_own_curves(result)]
     notes = dict.fromkeys(note for _, summary in summaries(result) for note in summary.notes)
     return Section(
-        "model",
+        "glm",
         "Generalised linear model",
         (*words, *(f"Not defined: {note}." for note in notes)),
         tuple(figures),

@@ -6,7 +6,6 @@ time and bytes in ``accounts.py``; what was computed, the certificate, what each
 """
 
 import json
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -40,7 +39,7 @@ def render(result: PartyResult) -> str:
         who_learned_what(result),
         how_to_repeat(result),
     ]
-    html: str = _template().render(
+    html: str = template_of("fedsvd.results.report").render(
         result=result,
         task=TASKS[result.plan.task],
         reader=reader_name(result),
@@ -50,13 +49,13 @@ def render(result: PartyResult) -> str:
     return html
 
 
-@cache
-def _template() -> Any:
+def template_of(package: str) -> Any:
+    """``page.html`` of a package, without its content; an error that names the extra where Jinja is missing."""
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
         raise MissingExtra("a report needs jinja2", "pip install 'fedsvd[report]'") from None
-    source = files("fedsvd.results.report").joinpath("page.html").read_text(encoding="utf-8")
+    source = files(package).joinpath("page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(source)
 

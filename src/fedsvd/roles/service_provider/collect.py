@@ -22,7 +22,9 @@ from fedsvd.protocol.upload import Batch, Retention, retention
 from fedsvd.secagg import fixed_point, on_device
 from fedsvd.storage.block_store import BlockStore, DeviceStore
 from fedsvd.storage.layout import Access
-from fedsvd.types import Array, Float, Ring
+from fedsvd.types import Array, Each, Float, Ring
+
+_TOGETHER = 1 << 18  # words that one thread decodes at a time
 
 Storage = Callable[[tuple[int, int], Access, int], BlockStore]  # shape, access, budget in bytes
 
@@ -66,59 +68,114 @@ class Whole:
             self.store.write(slice(0, plan.M), plan.column_panels[panel], there)
 
 
-class Folded:
-    """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped.
+class _Probe:
+    """``G omega`` for the Gram matrix G of everything that passes and a few fixed vectors omega.
 
-    Along with the factor runs a probe, ``G omega`` for the Gram matrix G of everything taken in and a few fixed vectors
-    omega. It costs nothing and finds a factor that has gone wrong without the data being there any more.
+    It costs little, and finds a factor that has gone wrong without the data being there any more.
     """
 
     _PROBES = 2
 
-    def __init__(self, width: int, by_rows: bool) -> None:
-        self._factor = StreamingFactor(width)
-        self._by_rows = by_rows
+    def __init__(self, width: int) -> None:
         angle = np.outer(np.arange(1, width + 1), np.arange(1, self._PROBES + 1)) ** 1.5
-        self._omega: Array = np.cos(angle)
+        self.omega: Array = np.cos(angle)
         self._probe: Array = np.zeros((width, self._PROBES))
 
-    def take(self, panel: int, X_masked: Array) -> None:
-        """Fold a panel in."""
-        columns = X_masked.T if self._by_rows else X_masked
-        if namespace(columns) is not namespace(self._omega):
-            self._omega, self._probe = backend.like(self._omega, columns), backend.like(self._probe, columns)
-        self._factor.update_columns(columns)
-        self._probe += backend.matmul(columns, backend.matmul(columns.T, self._omega))
+    def take(self, columns: Array) -> None:
+        """Columns of what G is made of, (width, any)."""
+        if namespace(columns) is not namespace(self.omega):
+            self.omega, self._probe = backend.like(self.omega, columns), backend.like(self._probe, columns)
+        self._probe += backend.matmul(columns, backend.matmul(columns.T, self.omega))
 
-    def factor(self) -> Array:
-        """R, once it agrees with the probe; where the panels were."""
-        R = self._factor.factor()
-        expected = R.T @ (R @ self._omega)
-        scale = backend.norm(R) ** 2 * backend.norm(self._omega)
-        error = backend.norm(expected - self._probe) / scale if scale > 0 else backend.norm(self._probe)
+    def expect(self, found: Array, energy: float) -> None:
+        """Raise ``VerificationFailed`` unless ``G omega`` is what was found; ``energy`` is the trace of G."""
+        scale = energy * backend.norm(self.omega)
+        error = backend.norm(found - self._probe) / scale if scale > 0 else backend.norm(self._probe)
         if not error <= 1e-12:
             raise VerificationFailed(
                 f"the folded factor disagrees with its probe by {error:.1e}", "nothing was released; run again"
             )
+
+
+class Folded:
+    """The triangular factor of X'^T, or of ``[X' y']`` where panels come by rows; the panels are dropped."""
+
+    def __init__(self, width: int, by_rows: bool) -> None:
+        self._factor = StreamingFactor(width)
+        self._by_rows = by_rows
+        self._probe = _Probe(width)
+
+    def take(self, panel: int, X_masked: Array) -> None:
+        """Fold a panel in."""
+        columns = X_masked.T if self._by_rows else X_masked
+        self._factor.update_columns(columns)
+        self._probe.take(columns)
+
+    def factor(self) -> Array:
+        """R, once it agrees with the probe; where the panels were."""
+        R = self._factor.factor()
+        self._probe.expect(R.T @ (R @ self._probe.omega), backend.norm(R) ** 2)
         return R
 
 
-class Both:
-    """X' in a store, and its factor: the long side's singular vectors will take the place of what is stored."""
+class Summed:
+    """The Gram matrix of X' over its short side: where the top alone is asked for it may do, at half the work."""
 
-    def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
-        self._whole = Whole(plan, store)
-        self._folded = Folded(plan.N if plan.by_rows else plan.M, plan.by_rows)
-        self.store = store
+    def __init__(self, width: int, by_rows: bool) -> None:
+        self._by_rows = by_rows
+        self._probe = _Probe(width)
+        self._K: Float | None = None
 
     def take(self, panel: int, X_masked: Array) -> None:
-        """Fold a panel in, and store it."""
-        self._folded.take(panel, X_masked)
+        """Add a panel's part."""
+        columns = X_masked.T if self._by_rows else X_masked
+        with np.errstate(over="ignore", invalid="ignore"):  # squares that overflow are found when the top is asked for
+            self._K = backend.add_gram(self._K, columns, spent=True)
+            self._probe.take(columns)
+
+    def gram(self) -> Float | None:
+        """K, its upper triangle, once it agrees with the probe; None where squares have left the range."""
+        K = self._K
+        if K is None or not np.isfinite(K).all():
+            return None
+        omega = self._probe.omega
+        self._probe.expect(np.triu(K) @ omega + np.triu(K, 1).T @ omega, float(np.trace(K)))
+        return K
+
+
+class Both:
+    """X' in a store, and its factor: the long side's singular vectors will take the place of what is stored.
+
+    Where the top alone is asked for, the factor is made only should it be needed, from what was stored.
+    """
+
+    def __init__(self, plan: SessionPlan, store: BlockStore) -> None:
+        self._plan, self.store = plan, store
+        self._whole = Whole(plan, store)
+        self._width = plan.N if plan.by_rows else plan.M
+        self._met: Folded | Summed | None = None
+
+    def take(self, panel: int, X_masked: Array) -> None:
+        """Fold a panel in, or add up its Gram matrix, and store it."""
+        if self._met is None:
+            top = self._plan.components is not None and not self._plan.published
+            kind = Summed if top and isinstance(X_masked, np.ndarray) else Folded
+            self._met = kind(self._width, self._plan.by_rows)
+        self._met.take(panel, X_masked)
         self._whole.take(panel, X_masked)
+
+    def gram(self) -> Float | None:
+        """The Gram matrix of the short side, where it was added up."""
+        return self._met.gram() if isinstance(self._met, Summed) else None
 
     def factor(self) -> Array:
         """R, once it agrees with the probe."""
-        return self._folded.factor()
+        if isinstance(self._met, Folded):
+            return self._met.factor()
+        side, folded = LongSide(self._plan, self.store), Folded(self._width, by_rows=True)
+        for panel, place in enumerate(side.places):
+            folded.take(panel, side.read(place))
+        return folded.factor()
 
 
 def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
@@ -137,22 +194,24 @@ def collector_for(plan: SessionPlan, storage: Storage) -> Collector:
 class Collected:
     """Batches that were added up, on their way to a collector: decoded, and put together to panels."""
 
-    def __init__(self, plan: SessionPlan, batches: Sequence[Batch], collector: Collector) -> None:
-        self._plan = plan
+    def __init__(
+        self, plan: SessionPlan, batches: Sequence[Batch], collector: Collector, each: Each | None = None
+    ) -> None:
+        self._plan, self._each = plan, each
         self._batches = batches
         self._complete: deque[tuple[int, Array]] = deque()
         self._panel: Array | None = None
         self.collector = collector
 
     def add(self, number: int, total: Array) -> None:
-        """The sum of all users' shares of one batch, to be collected."""
+        """The sum of all users' shares of one batch, to be collected; it is decoded where it stands."""
         self._complete.append((number, total))
 
     def collect(self) -> int:
         """Decode the next of them, and pass on the panel that it completes; the batch's number."""
         number, total = self._complete.popleft()  # and so held by nothing else once it is decoded
         batch = self._batches[number]
-        X_masked = total if self._plan.mode is Mode.B else decoded(total)
+        X_masked = total if self._plan.mode is Mode.B else decoded(total, self._each)
         del total
         if batch.last and batch.rows.start == 0:
             self.collector.take(batch.panel, X_masked)
@@ -189,8 +248,17 @@ class LongSide:
             self._store.write(across, place, L.T)
 
 
-def decoded(total: Array) -> Array:
-    """The numbers behind a sum, in units of the bound that the users agreed on."""
+def decoded(total: Array, each: Each | None = None) -> Array:
+    """The numbers behind a sum, in units of the bound that the users agreed on; over the words, where they may be."""
     if not isinstance(total, np.ndarray):
         return on_device.decode(total, fixed_point.BITS)
-    return fixed_point.decode(total, fixed_point.BITS)
+    numbers: Float = total.view(np.float64) if total.flags.writeable else np.empty(total.shape)
+    rows = max(1, _TOGETHER // max(1, total.shape[1]))
+
+    def part(start: int) -> None:
+        place = slice(start, start + rows)
+        fixed_point.decode(total[place], fixed_point.BITS, out=numbers[place])
+
+    for _ in (each or map)(part, range(0, len(total), rows)):
+        pass
+    return numbers

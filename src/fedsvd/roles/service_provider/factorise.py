@@ -6,6 +6,7 @@ regressions: least squares on a factor of ``[X' y']``, by SVD with a relative ra
 Krylov's start block is made of columns of X'.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import tee
@@ -13,12 +14,23 @@ from itertools import tee
 import numpy as np
 
 from fedsvd.errors import LocalProtocolError, VerificationFailed
-from fedsvd.linalg.backend import gram, namespace, norm, qr_r, to_numpy
-from fedsvd.linalg.dense_svd import SVD, dense_svd, fits, full_svd, known_part, least_squares, rank, tall_svd
+from fedsvd.linalg.backend import add_gram, gram, matmul, namespace, norm, qr_r, to_numpy
+from fedsvd.linalg.dense_svd import (
+    SVD,
+    dense_svd,
+    fits,
+    full_svd,
+    known_part,
+    least_squares,
+    rank,
+    tall_svd,
+    top_of_gram,
+)
 from fedsvd.linalg.device import Device
 from fedsvd.linalg.operators import Operator, PanelOperator, as_operator
+from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.truncated_svd import truncated_svd
-from fedsvd.linalg.two_pass import two_pass_svd
+from fedsvd.linalg.two_pass import long_side, two_pass_svd
 from fedsvd.linalg.verify import (
     Quality,
     verify_by_probes,
@@ -37,6 +49,7 @@ from fedsvd.types import Array, Float, Ring
 
 _TOLERANCE = 1e-12
 _SMALL = 4096  # a longer side than this, and a matrix stays on its device
+_MANY = 1 << 20  # numbers of a matrix that is factorised by way of products
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +94,7 @@ def factorise(plan: SessionPlan, collector: Collector, device: Device | None) ->
         R = collector.factor()
         return solve(plan, R) if plan.task is Task.LR else factorise_folded(plan, R)
     if isinstance(collector, Both):
-        return factorise_both(plan, to_numpy(collector.factor()), collector.store)
+        return factorise_both(plan, collector)
     if not isinstance(collector, Whole):
         raise LocalProtocolError("nothing was collected")
     with collector.store as store:
@@ -131,11 +144,16 @@ def _in_host_memory(U: Array, sigma: Array, quality: Quality, Vt: Array) -> Fact
     return Factorised(to_numpy(U), to_numpy(sigma), quality.residual, quality.orthogonality, to_numpy(Vt))
 
 
-def factorise_both(plan: SessionPlan, R: Float, store: BlockStore) -> Factorised:
-    """The short side's vectors from the factor; the long side's take the place of X' in its store."""
-    side = LongSide(plan, store)
-    most = plan.components or min(plan.M, plan.N)
-    sigma, V, quality = two_pass_svd(R, side, side.places, (plan.m, plan.n), most)
+def factorise_both(plan: SessionPlan, collector: Both) -> Factorised:
+    """The short side's vectors from its Gram matrix or factor; the long side's take the place of X' in its store."""
+    store = collector.store
+    side, K = LongSide(plan, store), collector.gram()
+    top = None if K is None else top_of_gram(K, min(plan.components or 1, plan.M, plan.N))
+    if K is not None and top is not None:
+        sigma, V, quality = long_side(*top, math.sqrt(float(np.trace(K))), side, side.places)
+    else:
+        R, most = to_numpy(collector.factor()), plan.components or min(plan.M, plan.N)
+        sigma, V, quality = two_pass_svd(R, side, side.places, (plan.m, plan.n), most)
     if plan.by_rows:
         return Factorised(np.empty((0, len(sigma))), sigma, quality.residual, quality.orthogonality, V.T, store)
     return Factorised(V, sigma, quality.residual, quality.orthogonality, store=store)
@@ -160,7 +178,9 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
         R = qr_r(A.T)
         verify_factor(R, A)
         A = _near(R.T)
-    U, sigma, Vt = tall_svd(A) if tall else known_part(dense_svd(A), *A.shape)
+    if tall and plan.components is not None and (found := _top_of_tall(plan, A)) is not None:
+        return found
+    U, sigma, Vt = tall_svd(A, _tall_factor(A)) if tall else known_part(dense_svd(A), *A.shape)
     # The full product would be the work of the factorisation again where the matrix is long.
     quality = verify_by_probes(A, U, sigma, Vt) if tall else verify_svd(A, U, sigma, Vt)
     if plan.full_matrices:
@@ -170,6 +190,30 @@ def _dense(plan: SessionPlan, A: Array) -> Factorised:
     if plan.components is not None:
         kept = min(kept, plan.components)
     return _in_host_memory(U[:, :kept], sigma[:kept], quality, Vt[:kept, :])
+
+
+def _tall_factor(A: Array) -> Array:
+    """The triangular factor of A: where that is worth it by products, which are quicker than reflections."""
+    if not isinstance(A, np.ndarray) or A.shape[0] < 4 * A.shape[1] or A.size < _MANY:
+        return qr_r(A)
+    folded = StreamingFactor(A.shape[1])
+    folded.update(A)
+    R = folded.factor()
+    verify_factor(R, A.T)
+    return R
+
+
+def _top_of_tall(plan: SessionPlan, A: Array) -> Factorised | None:
+    """The top r of a tall A in memory, verified, from its Gram matrix; None where that would cost digits."""
+    if not isinstance(A, np.ndarray) or A.size < _MANY:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        top = top_of_gram(add_gram(None, A.T), min(plan.components or 1, A.shape[1]))
+    if top is None:
+        return None
+    sigma, V = top
+    U = matmul(A, V / sigma)
+    return _in_host_memory(U, sigma, verify_truncated(A, U, sigma, V.T, _TOLERANCE), V.T)
 
 
 def _with_null_spaces(A: Array) -> SVD:

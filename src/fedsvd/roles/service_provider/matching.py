@@ -5,9 +5,11 @@ many records any of them share. Every user gets the places of the common records
 hashes, and of the other sets nothing.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from fedsvd.errors import RepeatedShare, ShapeError, UnexpectedMessage
+from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, UnexpectedMessage
 from fedsvd.linalg.common_rows import common_rows
 from fedsvd.protocol.machine import Effect, Send
 from fedsvd.protocol.matching import HASH_WORDS, expect_overlap, padded_answer, parts_of
@@ -58,3 +60,13 @@ class Matching:
 
     def _parts(self, party: Party) -> tuple[slice, ...]:
         return parts_of(self._plan, self._plan.counts[party.index - 1])
+
+
+def expect_equal_rows(hashes: Iterable[Ring]) -> None:
+    """Compare the hashes of the users' id columns; all there is to say is that they differ."""
+    if len({hashed.tobytes() for hashed in hashes}) > 1:
+        raise RowsDiffer(
+            "rows have different ids at different parties, or stand in another order",
+            "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
+            'that all have; ids = "trust", if the rows belong together and their ids need not agree',
+        )

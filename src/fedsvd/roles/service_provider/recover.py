@@ -111,12 +111,12 @@ class Multiplied:
     def multiply(self, total: Array) -> tuple[Effect, ...]:
         """Add a complete panel's part of the products; ask for the next panel, or send the products."""
         plan = self._plan
-        self._products += self._product(decoded(total))
+        self._products += self.product(decoded(total))
         if self._panel < len(plan.row_panels):
             return tuple(Send(party, BatchRequest(plan.digest, self._panel)) for party in plan.users)
         return (Send(user(plan.label_user), Product(plan.digest, self._products)),)
 
-    def _product(self, rows: Float) -> Float:
+    def product(self, rows: Float) -> Float:
         """This panel's part of the products."""
         found: Float = rows[:, :-1].T @ rows[:, -1]
         return found

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import ClassVar
 
-from fedsvd.errors import RepeatedShare, RowsDiffer, ShapeError, SplitView, UnexpectedMessage
+from fedsvd.errors import RepeatedShare, ShapeError, SplitView, UnexpectedMessage
 from fedsvd.linalg.device import Device
 from fedsvd.protocol.machine import Compute, Effect, Finish, Machine, Send, Step, Table, table
 from fedsvd.protocol.matching import sealed_parts
@@ -45,10 +45,11 @@ from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
-from fedsvd.roles.service_provider.matching import Matching
+from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
-from fedsvd.types import Ring
+from fedsvd.secagg.sums import PlannedSum
+from fedsvd.types import Each, Ring
 
 Signer = Callable[[bytes], bytes]
 """Signs the digest of a certificate with the CSP's identity."""
@@ -68,16 +69,22 @@ class State(Enum):
 class ServiceProvider(Machine):
     """The CSP in one session; ``storage`` makes the block store that X' is stored in, where it is stored.
 
-    It adds up and factorises on ``device``; without one, with NumPy. ``signer`` signs certificates.
+    It adds up and factorises on ``device``; without one, with NumPy, and adds and decodes in the threads of ``each``.
+    ``signer`` signs certificates.
     """
 
     STATES = State
 
     def __init__(
-        self, plan: SessionPlan, storage: Storage, device: Device | None = None, signer: Signer | None = None
+        self,
+        plan: SessionPlan,
+        storage: Storage,
+        device: Device | None = None,
+        signer: Signer | None = None,
+        each: Each | None = None,
     ) -> None:
         super().__init__(CSP, plan)
-        self._signer = signer
+        self._signer, self._each = signer, each
         self._offers: dict[Party, tuple[bytes, bytes, bytes]] = {}
         self._deposited: dict[Party, bytes] = {}
         self._rows: dict[Party, Ring] = {}
@@ -103,6 +110,10 @@ class ServiceProvider(Machine):
         if not plan.opens_nothing and plan.mode is not Mode.A:
             expect_route(plan)
             self._batches = batches(plan)
+
+    def expect_sum(self, planned: PlannedSum) -> None:
+        """From now on shares of this sum are added up, too: a rank calls for one that the plan cannot know of."""
+        self._planned[planned.name] = planned
 
     # --- keys, sealed messages, rows ----------------------------------------------------------------------------------
 
@@ -153,12 +164,7 @@ class ServiceProvider(Machine):
         self._rows[sender] = message.hashed
         if len(self._rows) < self.plan.k:
             return self.state, ()
-        if len({hashed.tobytes() for hashed in self._rows.values()}) > 1:
-            raise RowsDiffer(
-                "rows have different ids at different parties, or stand in another order",
-                "sort every party's rows by id (sort_by_id = true; sort_index or reindex in pandas) and use only ids "
-                'that all have; ids = "trust", if the rows belong together and their ids need not agree',
-            )
+        expect_equal_rows(self._rows.values())
         return self.state, self._to_all(RowsAgree(self.plan.digest))
 
     def _on_id_hashes(self, sender: Party, message: IdHashes) -> Step:
@@ -219,13 +225,13 @@ class ServiceProvider(Machine):
         self._ready.add(sender)
         if len(self._ready) < self.plan.k:
             return self.state, ()
-        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage))
+        self._upload = Collected(self.plan, self._batches, collector_for(self.plan, self._storage), self._each)
         return State.AGGREGATING, self._request_batch()
 
     def _request_batch(self) -> tuple[Effect, ...]:
         shape, k = self._batches[self._batch].shape, self.plan.k
         words = self.plan.mode is Mode.B
-        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device)
+        self._sum = WordSum(shape[0], k) if words else RunningSum(shape, k, self._device, self._each)
         return self._to_all(BatchRequest(self.plan.digest, self._batch))
 
     def _on_padded_batch(self, sender: Party, message: PaddedBatch) -> Step:
@@ -239,7 +245,7 @@ class ServiceProvider(Machine):
         self._sum.add(sender.index, message.payload)
         if not self._sum.complete:
             return State.AGGREGATING, ()
-        self._upload.add(self._batch, self._sum.total())
+        self._upload.add(self._batch, self._sum.taken())
         del self._sum
         self._batch += 1
         self.progress("aggregating", self._batch, len(self._batches))
@@ -268,7 +274,7 @@ class ServiceProvider(Machine):
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
             if (needed := null_space_sum(self.plan, found.rank)) is not None:
-                self._planned[needed.name] = needed
+                self.expect_sum(needed)
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
             return State.ANSWERING, self._to_all(reply)
         self._verified = Verified(found.residual, found.orthogonality, len(found.sigma_scaled))
@@ -319,7 +325,7 @@ class ServiceProvider(Machine):
         return tuple(Send(party, message) for party in self.plan.users)
 
     TABLE: ClassVar[Table] = table(
-        # state, what arrives, who may say it, handler, where it may lead
+        # state, what arrives, who may send it, handler, where it may lead
         (State.NEW, KeyOffer, Role.USER, _on_offer, {State.NEW, State.PREPARING}),
         (State.NEW, KeyOffer, Role.TA, _on_offer, {State.NEW}),
         (State.NEW, Relay, Role.TA, _on_deposit, {State.NEW, State.PREPARING}),

@@ -53,7 +53,7 @@ class Group:
         self._seed = users_seed
         self._identity = identity
         self._waiting: dict[Party, deque[bytes]] = {party: deque() for party in plan.users if party != me}
-        self._heard: dict[str, dict[Party, bytes]] = {}
+        self._received: dict[str, dict[Party, bytes]] = {}
         self._most_waiting = 4 + plan.relay_bytes // PART + sealed_parts(plan)
         self._transcript = hashlib.sha256(users_seed.derive("release").reveal() + plan.digest.encode())
         self._commitment: bytes | None = None
@@ -86,7 +86,7 @@ class Group:
 
     def take_commitments(self) -> None:
         """Take in the commitments that all other users sealed to the group, where no sum carries them."""
-        heard = {self._me: self._commitment or b"", **self._heard["committing"]}
+        heard = {self._me: self._commitment or b"", **self._received["committing"]}
         self.read_commitments(tuple(heard[party] for party in self._plan.users))
 
     # --- the digest -----------------------------------------------------------------------------------------------
@@ -167,9 +167,9 @@ class Group:
 
     # --- agreement ------------------------------------------------------------------------------------------------
 
-    def heard(self, others: Sequence[Party], purpose: str) -> bool:
+    def received_from(self, others: Sequence[Party], purpose: str) -> bool:
         """Whether every other user's message of this purpose is here."""
-        found = self._heard.setdefault(purpose, {})
+        found = self._received.setdefault(purpose, {})
         for party in others:
             if party not in found and (content := self.opened(party, purpose, 64)) is not None:
                 found[party] = content
@@ -177,7 +177,7 @@ class Group:
 
     def expect_equal_digests(self) -> None:
         """Raise ``SplitView`` unless every user saw what we saw."""
-        if any(digest != self.digest() for digest in self._heard["agreeing"].values()):
+        if any(digest != self.digest() for digest in self._received["agreeing"].values()):
             raise SplitView(
                 "users saw different totals or answers in this session",
                 "nothing is released; stop and ask the operator of the CSP",
@@ -208,7 +208,7 @@ class Group:
 
     def expect_signatures(self) -> None:
         """Raise ``SplitView`` unless every user signed the body that we have."""
-        for party, signature in self._heard["signing"].items():
+        for party, signature in self._received["signing"].items():
             try:
                 verify(self._plan.identity(party), PURPOSE, self.body(), signature)
             except NotSealed:
@@ -225,7 +225,7 @@ class Group:
             verify(key, PURPOSE, self.certificate_digest(), countersignature)
         elif countersignature:
             raise UnexpectedMessage("a signature of the CSP, of whom the plan pins no key")
-        signatures = {party.name: signature for party, signature in self._heard["signing"].items()}
+        signatures = {party.name: signature for party, signature in self._received["signing"].items()}
         signatures[self._me.name] = self.signature()
         if countersignature:
             signatures[CSP.name] = countersignature

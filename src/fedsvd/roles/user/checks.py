@@ -45,15 +45,18 @@ class Checked:
     trace: float | None = None  # the squared joint norm, in units of 2^2E
 
 
-def check_factors(work: Work, prepared: Prepared, U: Float, sigma: Float | None) -> Script:
+def check_factors(
+    work: Work, prepared: Prepared, U: Float, sigma: Float | None, kept: list[Float] | None = None
+) -> Script:
     """Raise ``VerificationFailed`` unless U, and S where it is released, are those of the joint matrix.
 
-    U (m, rho) and S (rho,) come without the zero columns of the answer; S is in units of 2^E.
+    U (m, rho) and S (rho,) come without the zero columns of the answer; S is in units of 2^E. ``A_i^T U`` is
+    put into ``kept`` where that is given.
     """
     plan, F1 = work.plan, prepared.F1
     F = unit(F1)
     g = _secret_vectors(work, U.shape[1])
-    products: _Products = yield Local("checks", lambda: _products(work, prepared.A_i, U, g))
+    products: _Products = yield Local("checks", lambda: _products(work, prepared.A_i, U, g, kept))
     residual = _eigen_residual(work, U, g, products)
     total = yield from checked_sum(plan, "eigen", residual / F**2, work.own, math.ldexp((F1 / F) ** 2, -52))
     eigen_tolerance = 64 * math.sqrt(plan.m * plan.k) * ROUNDING * (F1 / F) ** 2
@@ -129,10 +132,10 @@ class _Products:
     norm: float
 
 
-def _products(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
+def _products(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] | None = None) -> _Products:
     """One pass over A_i by columns; two by rows, where U may lie on disk and is read in the same panels."""
     if not work.plan.reads_rows or isinstance(A_i, Dense):
-        return _by_columns(work, A_i, U, g)
+        return _by_columns(work, A_i, U, g, kept)
     W, squares = np.zeros((work.n_i, U.shape[1])), []
     for part, _ in work.row_panels("checks"):
         rows = A_i.rows(part.start, part.stop)
@@ -141,18 +144,25 @@ def _products(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
     turned, Wg = np.empty((U.shape[0], EIGEN_VECTORS)), work.put(W @ g)
     for part, _ in work.row_panels("checks"):
         turned[part] = to_numpy(backend.matmul(A_i.rows(part.start, part.stop), Wg))
+    if kept is not None:
+        kept.append(W)
     return _Products(turned, np.einsum("ij,ij->j", W, W), math.fsum(squares))
 
 
-def _by_columns(work: Work, A_i: Operand, U: Float, g: Float) -> _Products:
+def _by_columns(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] | None) -> _Products:
     there, g_there = work.put(np.ascontiguousarray(U)), work.put(g)
     turned: Array = work.put(np.zeros((U.shape[0], EIGEN_VECTORS)))
     energies, squares = np.zeros(U.shape[1]), []
+    parts: list[Float] = []
     for panel in panels_of(work, A_i):
         W_p = backend.matmul(namespace(panel).matrix_transpose(panel), there)
         turned = turned + backend.matmul(panel, backend.matmul(W_p, g_there))
         energies += to_numpy(backend.column_norms(W_p)) ** 2
         squares.append(backend.norm(panel) ** 2)
+        if kept is not None:
+            parts.append(to_numpy(W_p))
+    if kept is not None:
+        kept.append(parts[0] if len(parts) == 1 else np.concatenate(parts))
     return _Products(to_numpy(turned), energies, math.fsum(squares))
 
 

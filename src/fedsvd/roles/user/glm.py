@@ -55,7 +55,7 @@ def script(work: Work) -> Script:
     """All models of the plan, one after the other."""
     if work.labels is None or work.plan.glm is None:
         raise LocalProtocolError("a generalised linear model needs this party's labels", "name the label column")
-    session, found = _Session(work), []
+    session, found = FittingSession(work), []
     for model in models(work.plan):
         found.append((yield from session.play(model)))
     first = int(work.plan.centre)
@@ -76,12 +76,12 @@ class _Pass:
     energy: Float  # (M,)
 
 
-class _Session:
+class FittingSession:
     """The evaluations of one session, numbered through all of its models."""
 
     def __init__(self, work: Work) -> None:
         assert work.plan.glm is not None
-        self._work, self._plan, self._about = work, work.plan, work.plan.glm
+        self.work, self._plan, self._about = work, work.plan, work.plan.glm
         self._evaluations, self._proposals = count(1), count(1)
         self.residual = 0.0
 
@@ -91,7 +91,7 @@ class _Session:
         asked = next(steps)
         while True:
             if isinstance(asked, Proposal):
-                answer: Answer | Float = yield from self._agree(asked)
+                answer: Answer | Float = yield from self.agree(asked)
             else:
                 answer = yield from self._evaluate(model, asked)
             try:
@@ -99,7 +99,7 @@ class _Session:
             except StopIteration as end:
                 return end.value
 
-    def _agree(self, own: Proposal) -> Script:
+    def agree(self, own: Proposal) -> Script:
         """User 1's numbers, once they are those of our own factor but for rounding."""
         length = own.numbers.nbytes
         content: bytes = yield Common(f"answer {next(self._proposals)}", own.numbers.astype("<f8").tobytes, length)
@@ -118,9 +118,9 @@ class _Session:
         number, plan = next(self._evaluations), self._plan
         if number > plan.evaluations:
             raise not_converged(self._about.max_iterations)
-        made: _Pass = yield Local("evaluate", lambda: _own_pass(self._work, model, request))
+        made: _Pass = yield Local("evaluate", lambda: _own_pass(self.work, model, request))
         padded = np.concatenate((made.totals, np.zeros(self._about.totals - len(made.totals)), made.energy))
-        summed: Float = yield from wide_sum_of_floats(f"totals {number}", padded, self._work.own)
+        summed: Float = yield from wide_sum_of_floats(f"totals {number}", padded, self.work.own)
         totals = dict(zip(request.totals, _unbounded(summed).tolist(), strict=False))
         expect_counts(plan, totals)
         energy = _unbounded(summed[self._about.totals :])
@@ -135,7 +135,7 @@ class _Session:
 
     def _joint_factor(self, L_i: Float, energy: Float, name: str) -> Script:
         """R of all users' weighted rows, in their own units; columns are scaled by powers of two for the sum."""
-        work, present = self._work, energy > _NOTHING
+        work, present = self.work, energy > _NOTHING
         _, powers = np.frexp(np.sqrt(np.where(present, energy, 1.0)))
         inverse = np.where(present, np.ldexp(1.0, -powers), 0.0)
         F1 = math.sqrt(math.fsum((energy * inverse * inverse).tolist()))

@@ -43,7 +43,7 @@ class MatchResult:
 def script(work: Work) -> Script:
     """Which of this user's records are common to all."""
     plan = work.plan
-    words, order = yield Local("hashing ids", lambda: _hashed(work))
+    words, order = yield Local("hashing ids", lambda: own_hashes(work))
     yield Commit(_commitment(work, words))
     if plan.align is Align.SERVER:
         found = positions_in((yield Compare(words)))
@@ -56,7 +56,7 @@ def script(work: Work) -> Script:
     return MatchResult(order[positions].astype(np.int64), len(words))
 
 
-def _hashed(work: Work) -> tuple[Ring, NDArray[np.intp]]:
+def own_hashes(work: Work) -> tuple[Ring, NDArray[np.intp]]:
     """The keyed hashes of this user's ids, sorted, so that they say nothing of its table; and the order of the ids."""
     if work.ids is None or len(work.ids) != work.plan.counts[work.i]:
         raise LocalProtocolError("the plan matches records, and this party's ids are not those of the plan")

@@ -43,6 +43,7 @@ class Opened:
     checked: Checked | None = None
     total_energy: float | None = None  # the squared joint norm, where S is released
     signs: Float | None = None  # by which columns of U were multiplied
+    product: Float | None = None  # X_i^T U, where it was made on the way
 
     def __repr__(self) -> str:
         return f"Opened(U={self.U.shape}, rank={self.rank})"

@@ -59,9 +59,15 @@ class OwnVectors:
     verified: Verified | None = None
 
 
-def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
-    """This user's rows of V, transposed: written, corrected and verified as plan and sink ask for."""
+def own_vectors(work: Work, U: Float, sigma: Float, product: Float | None = None) -> Script:
+    """This user's rows of V, transposed: written, corrected and verified as plan and sink ask for.
+
+    ``product``, where it is there, is ``X_i^T U``, (n_i, r): nothing but a division is left to do.
+    """
     ill = needs_correction(sigma)
+    if product is not None:
+        Vt_i = yield from _in_memory(work, lambda: _divided(product, sigma, ill), ill)
+        return OwnVectors(_handed_over(work, Vt_i))
     if work.plan.reads_rows:
         return (yield from _by_rows(work, U, sigma, ill))
     W = (U / sigma).T
@@ -72,11 +78,16 @@ def own_vectors(work: Work, U: Float, sigma: Float) -> Script:
     if work.plan.check is not Check.SAMPLE:
         gram = (yield Local("orthogonality", lambda: _gram(work, W))) if ill else None
         C_t = yield from _correction(work, gram)
-    made, verified, gram, error = yield Local("right vectors", lambda: _pass(work, W, U, sigma, C_t))
+    made, verified, gram, error = yield Local("right vectors", lambda: second_pass(work, W, U, sigma, C_t))
     yield from _expect_reconstructed(work, sigma, error)
     if work.plan.check is Check.ALL:
         verified = _with_orthogonality(work, verified, (yield from _joint_gram(work, "verified", gram)))
     return OwnVectors(made, verified)
+
+
+def _divided(product: Float, sigma: Float, ill: bool) -> tuple[Float, Float | None]:
+    Vt_i = np.ascontiguousarray((product / sigma).T)
+    return Vt_i, backend.add_gram(None, Vt_i) if ill else None
 
 
 def _fits(work: Work, r: int) -> bool:
@@ -181,7 +192,9 @@ def _gram(work: Work, W: Float) -> Float:
     return backend.to_numpy(gram)
 
 
-def _pass(work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None) -> tuple[Any, Verified | None, Float, float]:
+def second_pass(
+    work: Work, W: Float, U: Float, sigma: Float, C_t: Array | None
+) -> tuple[Any, Verified | None, Float, float]:
     """Every panel, or a sample of them: made, checked, written to the sink."""
     plan, r = work.plan, len(sigma)
     sink: Sink = Nowhere() if plan.check is Check.SAMPLE else work.sink or InMemory()

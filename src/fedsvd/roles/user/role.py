@@ -44,6 +44,7 @@ from fedsvd.roles.user.pairs import Paired
 from fedsvd.roles.user.requests import Common, Fetch, Local, Multiply, Recover, Sum, Upload
 from fedsvd.roles.user.scripted import Asked, Ended, Scripted
 from fedsvd.roles.user.seeding import Inputs, Seeding, State
+from fedsvd.roles.user.shared import once_for
 from fedsvd.roles.user.work import commitment_salt
 from fedsvd.types import Ring
 
@@ -139,7 +140,7 @@ class User(Paired):
         """Step 6: what the CSP made of the sum, still under the masks."""
 
         def accepted() -> Asked:
-            expect_answer(self.plan, message)
+            once_for(self._inputs.memo, message, "structure", self.plan.k, lambda: expect_answer(self.plan, message))
             if isinstance(message, Solution) and (needed := null_space_sum(self.plan, message.rank)) is not None:
                 self._planned[needed.name] = needed
             self._group.witness_answer(message)
@@ -246,7 +247,7 @@ class User(Paired):
     def _listen(self, state: Enum) -> Step:
         """Go on once every other user's message of this state is here."""
         others = [party for party in self.plan.users if party != self.me]
-        if not self._group.heard(others, state.name.lower()):
+        if not self._group.received_from(others, state.name.lower()):
             return state, ()
         if state is State.COMMITTING:
             return self._committed()
@@ -276,7 +277,7 @@ class User(Paired):
         return State.DONE, (Finish(self._result),)
 
     TABLE: ClassVar[Table] = table(
-        # state, what arrives, who may say it, handler, where it may lead
+        # state, what arrives, who may send it, handler, where it may lead
         (State.NEW, Begin, Role.USER, Seeding._on_begin, {State.KEYS}),
         (State.KEYS, KeyBook, Role.CSP, Seeding._on_keys, {State.SEEDING}),
         (State.SEEDING, Relayed, Role.CSP, Seeding._on_seed, {State.SEEDING}),

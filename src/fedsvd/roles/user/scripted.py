@@ -43,6 +43,11 @@ class Scripted(Seeding):
         self._batch = 0  # the batch of the sum, or of the challenge, in hand
         self._totals: list[Ring] = []
 
+    @property
+    def waits_for(self) -> Request | None:
+        """What the script asked for last, and has no answer to yet."""
+        return self._request
+
     def _go_on(self, answer: Any) -> Step:
         """Run the script on, with the answer to what it asked for."""
         return self._compute("computing", lambda: self._advance(answer), self._ask)

@@ -141,6 +141,28 @@ class Seeding(Machine, ABC):
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else inputs.device
 
+    # What this party itself holds, for the one that plays it: no message, log line or repr shows any of it.
+
+    @property
+    def inputs(self) -> Inputs:
+        """What this user brought to the session."""
+        return self._inputs
+
+    @property
+    def keys(self) -> SessionKeys:
+        """Its session key, and what is sealed with it."""
+        return self._keys
+
+    @property
+    def seeds(self) -> dict[str, Seed]:
+        """The seeds it was dealt, by name."""
+        return self._seeds
+
+    @property
+    def group(self) -> Group:
+        """Its place among the users, once it has the seeds."""
+        return self._group
+
     def _on_begin(self, sender: Party, message: Begin) -> Step:
         """Step 1: offer our session key, signed, with a commitment to every seed we deal."""
         if dealer(self.plan) == TA:

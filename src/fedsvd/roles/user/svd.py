@@ -58,7 +58,7 @@ def script(work: Work) -> Script:
         if plan.published:
             Vt_i = _signed((yield from _recovered(work)), opened.signs)
         else:
-            own = yield from own_vectors(work, U, sigma)
+            own = yield from own_vectors(work, U, sigma, opened.product)
             Vt_i, verified = own.Vt_i, own.verified
     # Already cut at the rank, but for full_matrices.
     found = rank(sigma, plan.m, plan.n) if plan.full_matrices else len(sigma)

@@ -23,7 +23,7 @@ from fedsvd.linalg.signs import flip
 from fedsvd.linalg.widen import unit
 from fedsvd.masks.remove import unmask_left
 from fedsvd.protocol.messages import Factors
-from fedsvd.protocol.tasks import Item, Task
+from fedsvd.protocol.tasks import Check, Item, Task
 from fedsvd.protocol.upload import batches
 from fedsvd.randomness.keystream import Each, Keystream
 from fedsvd.randomness.seed import Seed
@@ -32,6 +32,7 @@ from fedsvd.roles.user.masked_rows import RowsUnderP, passes_of
 from fedsvd.roles.user.masking import Operand
 from fedsvd.roles.user.opening import Opened, common_signs
 from fedsvd.roles.user.requests import Fetch, Local, Script, Upload
+from fedsvd.roles.user.shared import once_for
 from fedsvd.roles.user.statistics import Prepared, in_data_units, squared_norm
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg import dither, fixed_point, on_device
@@ -69,7 +70,7 @@ def _on_host(Y: Float, parts: Sequence[Part], seed: Seed, each: Each, spent: boo
         rows, stream = slice(number * step, (number + 1) * step), Keystream(seed.derive("slab", number))
         for columns, f, least in parts:
             words = payload[rows, columns.start - first : columns.stop - first]
-            dither.fill(fixed_point.encode(Y[rows, columns], f, out=words), least, stream)
+            dither.encode_filled(Y[rows, columns], f, least, stream, words)
 
     for _ in each(slab, range(-(-Y.shape[0] // step))):
         pass
@@ -96,16 +97,25 @@ def open_masked(work: Work, prepared: Prepared) -> Script:
     r = U.shape[1]
     sigma = None if sigma is None else _within_rank(sigma, U, plan.full_matrices) * (B / masks.c)
     checked: Checked | None = None
+    kept: list[Float] | None = [] if _keeps_product(work, r) else None
     if not plan.published:
-        checked = yield from check_factors(work, prepared, U, sigma)
+        checked = yield from check_factors(work, prepared, U, sigma, kept)
     signs: Float = yield from common_signs(work, U)
     flip(U, signs)
+    product = np.ldexp(kept[0] * signs, prepared.E) if kept else None
     trace = None if checked is None else checked.trace
     if plan.published and plan.task is Task.PCA and plan.releases(Item.SPECTRUM):
         trace = yield from joint_trace(work, squared_norm(work, prepared.A_i), unit(prepared.F1))
     energy = None if trace is None else in_data_units(trace, prepared.E)
     released = None if sigma is None else np.ldexp(sigma, prepared.E)
-    return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs)
+    return Opened(U, released, r, factors.residual, factors.orthogonality, checked, energy, signs, product)
+
+
+def _keeps_product(work: Work, r: int) -> bool:
+    """Whether ``X_i^T U``, which step 7 makes, is all that V_i still needs, and fits a quarter of the memory."""
+    plan = work.plan
+    asked = plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART) and plan.check is Check.NONE
+    return asked and not plan.full_matrices and work.device is None and 4 * 8 * r * work.n_i <= plan.memory
 
 
 def _within_rank(sigma: Float, U: Float, full: bool) -> Float:
@@ -198,13 +208,24 @@ def _columns(work: Work, A_i: Operand, panel: int) -> Array:
 
 def left_vectors(work: Work, factors: Factors) -> Script:
     """U (m, rho) from under P, without the zero columns beyond the rank; signs are still the solver's."""
-    plan, P = work.plan, work.masks.P
+    plan = work.plan
     if plan.tall and plan.published:
         return (yield from _in_blocks(work, factors.U_masked.shape[1]))
     if plan.tall:
         return (yield from _in_lines(work))
-    rho = factors.U_masked.shape[1] if plan.published else rank_shown(factors.U_masked)
-    return (yield Local("unmask", lambda: to_numpy(unmask_left(work.put(factors.U_masked[:, :rho]), P))))
+    return (yield Local("unmask", lambda: _at_once(work, factors.U_masked)))
+
+
+def _at_once(work: Work, U_masked: Float) -> Float:
+    """U from all of U'; the user's own to change."""
+
+    def unmasked() -> Float:
+        rho = U_masked.shape[1] if work.plan.published else rank_shown(U_masked)
+        return to_numpy(unmask_left(work.put(U_masked[:, :rho]), work.masks.P))
+
+    # Users of one mask seed share one P; where the seeds differ, so do these.
+    U: Float = once_for(work.memo, U_masked, f"unmask {id(work.masks.P)}", work.plan.k, unmasked)
+    return U if work.memo is None else U.copy(order="K")
 
 
 def _in_blocks(work: Work, r: int) -> Script:

@@ -22,7 +22,7 @@ def test_packets_wait_for_those_before_them_and_an_idle_line_saves_nothing_up():
     assert line.admit(1000, 10.0) == pytest.approx(10.001)
 
 
-def test_what_the_queue_has_no_room_for_is_lost_and_costs_nothing():
+def test_what_the_queue_has_no_space_for_is_lost_and_costs_nothing():
     line = Shaper(rate=8e6, delay=0.1, queue=3000)
     assert [line.offer(1000, 0.0) is not None for _ in range(5)] == [True, True, True, False, False]
     assert line.waiting(0.0) == pytest.approx(3000)

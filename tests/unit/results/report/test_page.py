@@ -121,7 +121,7 @@ def test_a_partys_report_has_nothing_of_another_party(pca):
     assert len(re.findall(r"M[\d. -]+h0", found.html)) == 2 * 40 + len(FEATURES) + 1
 
 
-def test_what_everybody_shares_has_no_scores(pca):
+def test_what_all_share_has_no_scores(pca):
     _, out = pca
     assert "samples" not in page(out).sections
 

@@ -14,6 +14,7 @@ from fedsvd.protocol.messages import Aborted, KeyBook, KeyOffer, PaddedBatch, Re
 from fedsvd.protocol.parties import CSP, TA, user
 from fedsvd.protocol.tasks import Mode, Trust
 from fedsvd.randomness.seed import Seed
+from fedsvd.roles.user.agreement import Group
 from fedsvd.sealing.agree import AgreementKey
 from fedsvd.sealing.sign import SigningKey
 from fedsvd.testing.links import altering
@@ -65,7 +66,7 @@ def test_a_csp_in_the_middle_that_swaps_a_key_is_caught(trust, victim):
 
 
 @pytest.mark.parametrize("trust", Trust)
-def test_a_key_signed_by_somebody_the_plan_does_not_pin_is_caught(trust):
+def test_a_key_signed_by_one_the_plan_does_not_pin_is_caught(trust):
     federation = svd(trust=trust)
 
     def meddle(book):
@@ -109,7 +110,7 @@ def test_our_own_key_is_looked_for_in_the_book():
 
     def meddle(book):
         machine = federation.machines[TWO]
-        stale = SessionKeys(TWO, federation.plan, EVE, machine._inputs.identity).offer()
+        stale = SessionKeys(TWO, federation.plan, EVE, machine.inputs.identity).offer()
         return (swapped(book, TWO, stale.public, stale.commitment, stale.signature),)
 
     error, _ = caught(federation, altering(KeyBook, meddle, to=TWO))
@@ -138,7 +139,7 @@ def test_a_dealer_that_tells_one_user_another_seed_is_caught():
     federation = svd()
 
     def meddle(book):
-        federation.machines[ONE]._seeds["users"] = EVE
+        federation.machines[ONE].seeds["users"] = EVE
         return (book,)
 
     error, _ = caught(federation, altering(KeyBook, meddle, to=ONE))
@@ -158,12 +159,12 @@ def test_a_dealer_that_tells_one_user_another_seed_is_caught():
     ],
     ids=["last bit", "first bit", "shorter", "longer", "empty"],
 )
-def test_an_altered_letter_does_not_open(trust, change):
+def test_an_altered_sealed_message_does_not_open(trust, change):
     federation = svd(trust=trust)
     caught(federation, altering(Relayed, lambda letter: (replace(letter, sealed=change(letter.sealed)),), to=TWO))
 
 
-def test_a_letter_for_another_user_does_not_open():
+def test_a_sealed_message_for_another_user_does_not_open():
     federation = svd(3)
     letters = {}
 
@@ -175,14 +176,14 @@ def test_a_letter_for_another_user_does_not_open():
     caught(federation, altering(Relayed, meddle))
 
 
-def test_a_letter_under_another_name_does_not_count():
+def test_a_sealed_message_under_another_name_does_not_count():
     federation = svd(3)
     caught(
         federation, altering(Relayed, lambda letter: (replace(letter, origin=THREE),), to=TWO), error=UnexpectedMessage
     )
 
 
-def test_a_letter_of_another_session_does_not_open():
+def test_a_sealed_message_of_another_session_does_not_open():
     other = svd(insecure_seed=bytes(32))
     other.run()
     (_, old), *_ = other.views.of(TWO, Relayed)
@@ -223,7 +224,7 @@ def test_what_user_1_decides_comes_from_user_1_alone(purpose):
     with pytest.raises(UnexpectedMessage, match="where one of user 1 is awaited"):
         federation.run(meddle=after_the_seed(rename))
     assert federation.machines[TWO].stage == "RELAYING"
-    group = federation.machines[TWO]._group
+    group = federation.machines[TWO].group
     group.receive(THREE, renamed[0].sealed)
     with pytest.raises(NotSealed):
         group.opened(THREE, purpose, 4096)
@@ -245,7 +246,7 @@ def test_what_user_1_decides_has_the_length_that_the_plan_says(purpose, content)
     federation = COMMON[purpose]()
 
     def other(letter, letters):
-        (sealed,) = federation.machines[ONE]._group.sealed(purpose, content)
+        (sealed,) = federation.machines[ONE].group.sealed(purpose, content)
         return replace(letter, sealed=sealed)
 
     with pytest.raises(UnexpectedMessage, match="length"):
@@ -285,17 +286,17 @@ def test_a_message_is_sealed_to_its_sender_and_purpose():
     federation, other = svd(3), svd(3, insecure_seed=bytes(32))
     federation.run()
     other.run()
-    one, two, three = (federation.machines[party]._group for party in (ONE, TWO, THREE))
+    one, two, three = (federation.machines[party].group for party in (ONE, TWO, THREE))
     (sealed,) = one.sealed("agreeing", b"digest")
     two.receive(ONE, sealed)
     assert two.opened(ONE, "agreeing", 64) == b"digest"
     for party, purpose in ((ONE, "signing"), (THREE, "agreeing")):
-        group = federation.machines[TWO]._group
-        group.receive(party, sealed)
+        machine = federation.machines[TWO]
+        fresh = Group(TWO, federation.plan, machine.seeds["users"], machine.inputs.identity)
+        fresh.receive(party, sealed)
         with pytest.raises(NotSealed):
-            group.opened(party, purpose, 64)
-        group._waiting[party].clear()
-    stranger = other.machines[TWO]._group
+            fresh.opened(party, purpose, 64)
+    stranger = other.machines[TWO].group
     stranger.receive(ONE, sealed)
     with pytest.raises(NotSealed):
         stranger.opened(ONE, "agreeing", 64)
@@ -303,13 +304,13 @@ def test_a_message_is_sealed_to_its_sender_and_purpose():
 
 
 @pytest.mark.parametrize("length", [0, 31, 40])
-def test_a_ta_whose_letter_is_not_a_seed_and_slices_is_refused(length):
-    """In the paper's scheme the letter also carries Q_i: a wrong number of bytes is not a matrix."""
+def test_a_ta_whose_sealed_message_is_not_a_seed_and_slices_is_refused(length):
+    """In the paper's scheme the sealed message also carries Q_i: a wrong number of bytes is not a matrix."""
     federation = svd(scheme="paper")
 
     def meddle(letter):
         ta = federation.machines[TA]
-        return (replace(letter, sealed=ta._keys.seal(TWO, ta._seed.reveal().ljust(length, b"\x00")[:length])),)
+        return (replace(letter, sealed=ta.keys.seal(TWO, ta.seed.reveal().ljust(length, b"\x00")[:length])),)
 
     with pytest.raises(FedSVDError) as refusal:
         federation.run(meddle=altering(Relayed, meddle, to=TWO))
@@ -321,15 +322,15 @@ def test_the_csp_hears_no_seed(make):
     federation = make()
     federation.run()
     machines = federation.machines
-    secrets = [machines[party]._inputs.secret for party in federation.plan.users]
-    dealt = [machines[party]._seeds for party in federation.plan.users]
+    secrets = [machines[party].inputs.secret for party in federation.plan.users]
+    dealt = [machines[party].seeds for party in federation.plan.users]
     assert all(
         {name: seed.reveal() for name, seed in seeds.items()} == {n: s.reveal() for n, s in dealt[0].items()}
         for seeds in dealt
     )
     assert {"users", "masks"} <= set(dealt[0])
     secrets = {seed.reveal() for seed in secrets} | {seed.reveal() for seed in dealt[0].values()}
-    for _, message in federation.views.heard[CSP]:
+    for _, message in federation.views.received[CSP]:
         for value in vars(message).values():
             content = value if isinstance(value, bytes) else getattr(value, "tobytes", bytes)()
             assert not any(secret in content for secret in secrets)

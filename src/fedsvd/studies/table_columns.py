@@ -1,0 +1,63 @@
+"""Columns of one table as a study reads them: ids as text, labels as numbers, features by name."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedsvd.data.source import MatrixSource
+from fedsvd.data.views import NumberedNames, Without
+from fedsvd.errors import DataError, NotNumeric
+from fedsvd.types import Float
+
+
+def row_ids(source: MatrixSource, name: str) -> NDArray[np.str_]:
+    """The ids as text, one to a row."""
+    column = source.column(name)
+    if column.dtype.kind == "f" and bool(np.all(column == np.floor(column))):
+        column = column.astype(np.int64)
+    return column.astype(np.str_)
+
+
+def labels_in(source: MatrixSource, names: Sequence[str], classes: Sequence[str] = ()) -> Float:
+    """The label columns of these names, (rows, targets); the first as numbers of its classes where there are some."""
+    first = [_codes(source, names[0], classes)] if classes else []
+    return np.column_stack(first + [_numbers(source, name) for name in names[len(first) :]])
+
+
+def _codes(source: MatrixSource, name: str, classes: Sequence[str]) -> Float:
+    """The class of every row as a number from 0, in the order of the study's classes."""
+    text = row_ids(source, name)
+    place = {spelt: code for code, spelt in enumerate(classes)}
+    unknown = int(sum(value not in place for value in text.tolist()))
+    if unknown:
+        fault = f"the label column {name!r} has other values than the study's classes in {unknown} rows"
+        raise DataError(fault, "name all classes in the study, or leave these rows out")
+    return np.array([place[value] for value in text.tolist()], dtype=np.float64)
+
+
+def feature_names(table: MatrixSource) -> Sequence[str]:
+    """The names of the columns; x0, x1, ... where the data has none, as scikit-learn counts them."""
+    return table.names if table.names is not None else NumberedNames(table.shape[1])
+
+
+def with_features(source: MatrixSource, features: Sequence[str]) -> MatrixSource:
+    """The columns of these names in this order, whatever else the data holds; by position where it has no names."""
+    if source.names is None:
+        if source.shape[1] != len(features):
+            fault = f"the data has {source.shape[1]} columns without names, the result was made from {len(features)}"
+            raise DataError(fault, "give the same columns in the same order, or a table with names")
+        return source
+    place = {name: j for j, name in enumerate(source.names)}
+    missing = [name for name in features if name not in place]
+    if missing:
+        fault = f"{len(missing)} of {len(features)} columns are missing, the first is {missing[0]!r}"
+        raise DataError(fault, "give a table with the columns that the result was made from")
+    return source if source.names == tuple(features) else Without(source, [place[name] for name in features])
+
+
+def _numbers(source: MatrixSource, name: str) -> Float:
+    column = source.column(name)
+    if column.dtype.kind not in "iuf":
+        raise NotNumeric(f"the label column {name!r} holds text, not numbers", "encode it as numbers")
+    return column.astype(np.float64)
