@@ -57,6 +57,10 @@ def folder(tmp_path):
                 table.insert(0, "patient", [f"{name}{i}" for i in range(rows)])
             write = table.to_parquet if name == "a" else table.to_csv
             write(place / f"{name}.{'parquet' if name == 'a' else 'csv'}", index=False)
+    for name in ("trial-a", "trial-b"):
+        table = pd.DataFrame(rng.normal(size=(200, 3)), columns=["age", "dose", "weight"])
+        table["died"] = (rng.normal(size=200) < table["dose"]).astype(int)
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
     (tmp_path / "job.toml").write_text(blocks("docs/job-file.md", "toml")[0])
     return tmp_path
 
@@ -83,7 +87,9 @@ def test_a_command_of_the_readme(folder, line):
     assert ran.returncode == 0, ran.stderr
     if " audit " in line:
         assert (folder / "audit.html").is_file()
-    elif " plan " not in line:
+    elif " glm " in line:
+        assert np.load(folder / "trial" / "coefficients.npy").shape == (1, 3)
+    elif " plan " not in line and " look " not in line:
         found = folder / "results" / ("" if "--out" in line else "three-hospitals")
         expect_the_pca(folder, np.load(found / "mean.npy"), np.load(found / "components.npy"))
 

@@ -119,7 +119,7 @@ def prepared(k: int = 2, **asked) -> Federation:
     tables = [pd.DataFrame({"a": rng.normal(size=6), "b": rng.normal(size=6), "g": list("ffmmxx")}) for _ in range(k)]
     tables[0].loc[1, "a"] = np.nan
     rule = Rule(mean=True, indicators=True, categories=(CategoryRule("g"),), covariates=("b",), most_levels=4)
-    return Federation(tables, Task.PREPARE, H, components_by=rule, **asked)
+    return Federation(tables, Task.PREPARE, H, rule=rule, **asked)
 
 
 def row_ids(k: int = 2, **asked) -> Federation:

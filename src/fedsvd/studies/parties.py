@@ -21,7 +21,6 @@ from fedsvd.prepare.matching import MatchReport
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import JOINED, LABELLED, Robust, Split, Task
-from fedsvd.statistics.families import family_named
 from fedsvd.studies.problems import Problems
 from fedsvd.studies.study import Study
 from fedsvd.types import Float
@@ -263,6 +262,9 @@ def _expect_target(about: ModelPlan, index: int, party: PartyData) -> None:
 
 def expect_target(about: ModelPlan, labels: Float) -> None:
     """Raise ``DataError`` unless these labels fit the model: its target, and weights where it has some."""
+    # Imported here: a job is followed without special functions.
+    from fedsvd.statistics.families import family_named
+
     y = labels[:, 0]
     if about.classes:
         whole = np.all((y == np.floor(y)) & (y >= 0) & (y < about.classes))
