@@ -312,6 +312,8 @@ def job_file(options=()):
     file = {"job": job, "party": [{"name": name} for name in PARTIES]}
     if "scheme" in options:
         file["masks"] = {"scheme": options["scheme"]}
+    if "align" in options:
+        file["match"] = {"align": options["align"]}
     if options.get("authority"):
         file["authority"] = {"name": "ta"}
     return file
