@@ -9,7 +9,8 @@ from sklearn.decomposition import PCA
 from tests.studies import FEATURES
 from tests.tolerances import VALUES_BAR, assert_close
 
-from fedsvd.studies.job_file import job_from, read_job, schema, study_of, submitted_file
+from fedsvd.studies.job_file import job_from, read_job, schema, study_of
+from fedsvd.studies.submitted import submitted_file
 
 
 @pytest.mark.parametrize("rule", ["0.9", "mle", "gavish-donoho", "parallel"])
