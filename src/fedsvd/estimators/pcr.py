@@ -51,7 +51,8 @@ class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
         Of the centred features.
     mean_, scale_ : ndarray of shape (n_features,)
         ``scale_`` with ``unit_variance`` only.
-    n_components_, n_samples_ : int
+    n_components_ : int
+    n_samples_ : int
         Counts.
     choice_ : Choice
         What the rule made of the spectrum, where the number was not given.
