@@ -45,9 +45,9 @@ class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         Coefficients of the features, in their own units; one-dimensional for a one-dimensional y.
     intercept_ : float or ndarray of shape (n_targets,)
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (n_components, n_features)
         The components that were taken.
-    singular_values_ : ndarray of shape (n_components_,)
+    singular_values_ : ndarray of shape (n_components,)
         Of the centred features.
     mean_, scale_ : ndarray of shape (n_features,)
         ``scale_`` with ``unit_variance`` only.
