@@ -87,11 +87,11 @@ def test_no_file_names_the_machine_it_was_written_on():
 @pytest.mark.parametrize(
     ("clone", "text", "found"),
     [
-        ("/work/7/fedsvd", b"see /work/7/fedsvd/src", True),
-        ("/work/7/fedsvd", b"see /work/7/data", True),
-        ("/work/7/fedsvd", b"cd '/work/7/fedsvd'", True),
-        ("/work/7/fedsvd", b"other/work/7/", False),
-        ("/work/7/fedsvd", b"/work/8/", False),
+        ("/build/7/fedsvd", b"see /build/7/fedsvd/src", True),
+        ("/build/7/fedsvd", b"see /build/7/data", True),
+        ("/build/7/fedsvd", b"cd '/build/7/fedsvd'", True),
+        ("/build/7/fedsvd", b"other/build/7/", False),
+        ("/build/7/fedsvd", b"/build/8/", False),
         ("/tmp/fedsvd", b"a file in /tmp/", False),
         ("/tmp/fedsvd", b"a file in /tmp/fedsvd/", True),
     ],
