@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import MatrixSource
 from fedsvd.errors import AnswerRefused
-from fedsvd.types import Float
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,3 @@ def checked_positions(positions: NDArray[np.int64], records: int) -> NDArray[np.
 def aligned(source: MatrixSource, positions: NDArray[np.intp]) -> MatrixSource:
     """The common records in the common order."""
     return source.reordered(positions)
-
-
-def aligned_labels(labels: Float, positions: NDArray[np.intp]) -> Float:
-    """Labels in the common order."""
-    return labels[positions]
