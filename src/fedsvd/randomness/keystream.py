@@ -22,7 +22,6 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.types import Each as Each
 from fedsvd.types import Float, Ring
 
-NORMAL_METHOD = 1
 _CHUNK = 1 << 14  # words; a chunk and its normals stay in the second-level cache
 _ZEROS = bytes(8 * _CHUNK)
 _LONG = 1 << 17  # words a call of the cipher makes where several threads call it: each holds the others up
