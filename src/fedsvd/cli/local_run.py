@@ -63,9 +63,9 @@ def carry_out_locally(
     resumable = Resumable(target)
     with if_interrupted(lambda: left_behind(target, resumable)), ended_by_signals(), resumable:
         show_resumption(output, resumable)
-        with local_federation(job, policy=policy, scratch=scratch) as federation:
+        with local_federation(job, policy=policy, scratch=scratch, resumable=resumable) as federation:
             with watched(output) as seen, all_faults_named(prepared):
-                run = federation.run(job, seen, resumable)
+                run = federation.run(job, seen)
             run.write(target, planned.why, overwrite, reports.drawing())
     result = read_result(target)
     score = _score(target)
