@@ -167,7 +167,7 @@ def _by_columns(work: Work, A_i: Operand, U: Float, g: Float, kept: list[Float] 
 
 
 def _secret_vectors(work: Work, rho: int) -> Float:
-    return Keystream(work.checks.derive("g", "gram")).normal((work.plan.planned_rank, EIGEN_VECTORS))[:rho]
+    return Keystream.of(work.checks, "g", "gram").normal((work.plan.planned_rank, EIGEN_VECTORS))[:rho]
 
 
 def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Float:
