@@ -118,7 +118,7 @@ def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False) -
     xp = namespace(A, B)
     if xp is np and blas.fits(A, B) and A.shape[0] * A.shape[1] * B.shape[1] > _SMALL:
         return blas.gemm(A, B, out, add=add)
-    product = A @ B
+    product = A @ B if xp is np else foreign.matmul(xp, A, B)
     if out is None:
         return product
     out[...] = out + product if add else product
