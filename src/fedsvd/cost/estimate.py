@@ -31,10 +31,12 @@ class RoleCost:
     """One role's part: seconds and flops by stage, peak memory, bytes sent and received.
 
     ``seconds_by_stage`` is with a machine to itself and all its threads, ``core_seconds`` is all of it on one core.
+    ``once`` has the parts of both that users of one process do together.
     """
 
     seconds_by_stage: dict[str, float]
     core_seconds: float
+    once: tuple[float, float]
     flops_by_stage: dict[str, float]
     memory: int
     sent: int
@@ -70,7 +72,22 @@ class Cost:
 
     @property
     def seconds_on_one_machine(self) -> float:
-        """With all roles on one machine: as many users at a time as there are cores, a thread each, then the CSP."""
+        """With all roles in one process: one after the other, each with all threads."""
+        return self._one_after_the_other(0, [role.seconds for role in self.roles.values()])
+
+    @property
+    def core_seconds_on_one_machine(self) -> float:
+        """The same on one core."""
+        return self._one_after_the_other(1, [role.core_seconds for role in self.roles.values()])
+
+    def _one_after_the_other(self, which: int, each: list[float]) -> float:
+        """What users do together counts once."""
+        together = [role.once[which] for role in self.roles.values()]
+        return sum(each) - sum(together) + max(together)
+
+    @property
+    def seconds_in_processes(self) -> float:
+        """With a process to each role on one machine: as many users at a time as it has cores, then the CSP."""
         users = [role.core_seconds for name, role in self.roles.items() if name.startswith(Role.USER)]
         at_once = min(len(users), self.cores)
         return max(max(users), sum(users) / at_once) + self._others
@@ -134,7 +151,9 @@ def _role(machine: Rates, steps: list[Step], sent: int, received: int) -> RoleCo
         flops[step.stage] = flops.get(step.stage, 0.0) + step.work.flops
     memory = max(step.alive for step in steps)
     counted = {stage: count for stage, count in flops.items() if count}
-    return RoleCost(seconds, on_one_core, counted, memory, sent, received)
+    common = [step.work for step in steps if step.once]
+    once = sum(machine.seconds(work, machine.threads) for work in common), sum(map(machine.seconds, common))
+    return RoleCost(seconds, on_one_core, once, counted, memory, sent, received)
 
 
 @dataclass(frozen=True)

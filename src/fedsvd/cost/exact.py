@@ -2,7 +2,7 @@
 
 As in ``kernels.py``, each function says how much work there is and how many numbers its arrays take at their peak.
 The coefficients of lower-order terms were measured on ``linalg.exact_gram`` and ``linalg.wide_factor`` at 300 to 1200
-rows; ``benchmarks/macro/cost.py`` compares the sums with whole sessions.
+rows; ``benchmarks/estimates.py`` compares the sums with whole sessions.
 """
 
 from fedsvd.cost.kernels import Kernel, apply, draw, stored

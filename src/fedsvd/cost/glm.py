@@ -44,6 +44,6 @@ class GlmUser(SumUser):
         total, batch = 2.0 * gram.length, 2.0 * max(gram.batches)
         self.step("sums", self.work_of(gram), slices + total + 3 * batch)
         R, solved = wide_factor(M), dense_svd(M, M)
-        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M))
+        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M), once=True)
         self.step("solve", solved.work + Work(qr=4 / 3 * M**3), solved.numbers + 3.0 * M * M)
         self.held -= float(M * M)

@@ -1,7 +1,7 @@
 """What the kernels cost: the streaming factor, masks drawn and applied, a dense SVD and its verification.
 
 Each function says how much work there is and how many numbers its arrays take at their peak, what it returns included
-and what it is given not. The counts follow the code they speak of; ``benchmarks/macro/cost.py`` compares them with it.
+and what it is given not. The counts follow the code they speak of; ``benchmarks/estimates.py`` compares them with it.
 """
 
 import math

@@ -84,11 +84,15 @@ DEFAULT = Rates()
 
 @dataclass(frozen=True)
 class Step:
-    """One stage of a role: its name, its work, and the bytes alive at its peak."""
+    """One stage of a role: its name, its work, and the bytes alive at its peak.
+
+    Users of one process do what is done ``once`` together: it is the same for all of them.
+    """
 
     stage: str
     work: Work
     alive: int
+    once: bool = False
 
 
 class Account:
@@ -98,7 +102,7 @@ class Account:
         self.steps: list[Step] = []
         self.held = 0.0
 
-    def step(self, stage: str, work: Work, numbers: float = 0.0, *, keeps: float = 0.0) -> None:
+    def step(self, stage: str, work: Work, numbers: float = 0.0, *, keeps: float = 0.0, once: bool = False) -> None:
         """A stage that needs these numbers on top of what is held, and leaves some behind."""
-        self.steps.append(Step(stage, work, int(8 * (self.held + numbers))))
+        self.steps.append(Step(stage, work, int(8 * (self.held + numbers)), once))
         self.held += keeps

@@ -87,7 +87,7 @@ class SumUser(User):
         twice = total if len(gram.batches) > 1 else 0.0
         self.step("sums", self.work_of(gram), max(self.slices_held + total + 3 * batch, total + twice))
         R = wide_factor(M)
-        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M))
+        self.step("factorise", R.work, total + R.numbers, keeps=float(M * M), once=True)
         if plan.task is Task.LR:
             self.solve()
             return

@@ -295,15 +295,28 @@ def test_threads_divide_what_the_blas_divides_and_nothing_else():
 PLAN = planned(50, (500, 900, 2000), task=Task.PCA, trust=Trust.AUTHORITY)
 
 
-def test_on_one_machine_as_many_users_work_at_a_time_as_there_are_cores():
+def test_in_one_process_roles_take_turns_and_users_do_together_what_is_the_same_for_all():
+    cost = predict(PLAN, replace(DEFAULT, cores=4, threads=4))
+    assert set(cost.roles) == {"user-1", "user-2", "user-3", "csp", "ta"}
+    every = sum(role.seconds for role in cost.roles.values())
+    assert cost.seconds_on_one_machine == pytest.approx(every)  # mode B: the CSP alone factorises
+    opened = predict(planned(50, (500, 900, 2000), task=Task.SVD))
+    once = opened.roles["user-1"].once
+    assert once == opened.roles["user-2"].once
+    assert min(once) > 0
+    every = sum(role.seconds for role in opened.roles.values())
+    assert opened.seconds_on_one_machine == pytest.approx(every - 2 * once[0])
+    assert opened.core_seconds_on_one_machine >= opened.seconds_on_one_machine
+
+
+def test_in_processes_as_many_users_work_at_a_time_as_there_are_cores():
     one, two, many = (predict(PLAN, replace(DEFAULT, cores=cores)) for cores in (1, 2, 64))
-    assert set(one.roles) == {"user-1", "user-2", "user-3", "csp", "ta"}
     every = sum(role.core_seconds for role in one.roles.values())
     users = [one.roles[f"user-{i}"].core_seconds for i in (1, 2, 3)]
-    assert one.seconds_on_one_machine == pytest.approx(every)
-    assert two.seconds_on_one_machine == pytest.approx(every - sum(users) + max(max(users), sum(users) / 2))
-    assert many.seconds_on_one_machine == pytest.approx(every - sum(users) + max(users))
-    assert one.seconds_side_by_side == pytest.approx(many.seconds_on_one_machine)
+    assert one.seconds_in_processes == pytest.approx(every)
+    assert two.seconds_in_processes == pytest.approx(every - sum(users) + max(max(users), sum(users) / 2))
+    assert many.seconds_in_processes == pytest.approx(every - sum(users) + max(users))
+    assert one.seconds_side_by_side == pytest.approx(many.seconds_in_processes)
 
 
 def test_a_link_adds_the_time_that_the_bytes_of_the_csp_take_on_it():
