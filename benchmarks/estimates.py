@@ -30,7 +30,7 @@ from rich.table import Table
 from benchmarks.macro.shapes import Shape, shapes
 from benchmarks.measure import Row, fingerprint
 from fedsvd.cost.calibration import rated
-from fedsvd.cost.rates import Rates
+from fedsvd.cost.rates import Gains, Rates
 
 TIME, BUSY, MEMORY = 1.5, 2.5, 1.25
 _SMALL = 16 << 20  # bytes; below, the interpreter's own memory would be measured
@@ -194,7 +194,18 @@ def main() -> int:
     parser.add_argument("--rates", type=json.loads, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.alone:
-        print(json.dumps(asdict(alone(asked.alone, asked.scale, Rates(**asked.rates), not asked.no_memory))))
+        print(
+            json.dumps(
+                asdict(
+                    alone(
+                        asked.alone,
+                        asked.scale,
+                        Rates(**{**asked.rates, "gains": Gains(**asked.rates["gains"])}),
+                        not asked.no_memory,
+                    )
+                )
+            )
+        )
         return 0
     found, before, began = rated(), os.getloadavg()[0], perf_counter()
     console, done = Console(width=160), []

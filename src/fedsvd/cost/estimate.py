@@ -114,7 +114,7 @@ def predict(
     machine: Rates = DEFAULT,
     *,
     rank: int | None = None,
-    well_conditioned: bool = False,
+    well_conditioned: bool | None = None,
     in_memory: bool = True,
     link: float | None = None,
     iterations: int | None = None,
@@ -122,11 +122,13 @@ def predict(
     """The cost of a session on this plan.
 
     ``rank`` is that of the joint (centred) data, full if not given. With ``well_conditioned`` (S_1 <= 16 S_r) users
-    need not correct their right singular vectors; the sum for it is made all the same, of zeros.
+    need not correct their right singular vectors, and compress them by products alone; without it they do. Where it
+    is left open half of that work is counted. The sum for the correction is made in any case, if need be of zeros.
     Without ``in_memory`` users keep their own part elsewhere, panel by panel. ``link`` is the speed of the CSP's line
     in bytes a second, one way at a time; its delay is not counted. ``iterations`` are those of each model.
     """
-    expected = Expected(full_rank(plan) if rank is None else rank, not well_conditioned, in_memory)
+    ill = 0.5 if well_conditioned is None else float(not well_conditioned)
+    expected = Expected(full_rank(plan) if rank is None else rank, ill, in_memory)
     expected = expected if iterations is None else replace(expected, iterations=iterations)
     sent, messages = traffic(plan, expected)
     steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
@@ -147,12 +149,12 @@ def _role(machine: Rates, steps: list[Step], sent: int, received: int) -> RoleCo
     flops: dict[str, float] = {}
     on_one_core = sum(machine.seconds(step.work) for step in steps)
     for step in steps:
-        seconds[step.stage] = seconds.get(step.stage, 0.0) + machine.seconds(step.work, machine.threads)
+        seconds[step.stage] = seconds.get(step.stage, 0.0) + machine.seconds_with_all_threads(step.work)
         flops[step.stage] = flops.get(step.stage, 0.0) + step.work.flops
     memory = max(step.alive for step in steps)
     counted = {stage: count for stage, count in flops.items() if count}
     common = [step.work for step in steps if step.once]
-    once = sum(machine.seconds(work, machine.threads) for work in common), sum(map(machine.seconds, common))
+    once = sum(map(machine.seconds_with_all_threads, common)), sum(map(machine.seconds, common))
     return RoleCost(seconds, on_one_core, once, counted, memory, sent, received)
 
 
@@ -241,7 +243,7 @@ def _least_memory(plan: SessionPlan) -> int:
 
 
 def _most_alive(plan: SessionPlan) -> int:
-    expected = Expected(full_rank(plan), True, in_memory=False)
+    expected = Expected(full_rank(plan), in_memory=False)
     # User 1 leads; of the others the one with most columns has the widest share.
     users = {0, max(range(plan.k), key=plan.counts.__getitem__), plan.k - 1}
     steps = [step for i in users for step in user_steps(plan, i, expected)] + provider_steps(plan, expected)
