@@ -5,6 +5,7 @@ NaN where an entry is missing. What is no column of it (ids, labels, text) is st
 """
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource, as_run
 from fedsvd.data.views import NumberedNames, View
+from fedsvd.errors import DataError
 from fedsvd.types import Float
 
 PANEL_CELLS = 1 << 20
@@ -38,7 +40,7 @@ class SideBySide(Derived):
     """The columns of two tables of the same rows."""
 
     def __init__(self, left: MatrixSource, right: MatrixSource) -> None:
-        super().__init__(left, (*names_of(left), *names_of(right)))
+        super().__init__(left, distinct((*names_of(left), *names_of(right))))
         self._right = right
 
     @property
@@ -66,6 +68,15 @@ class SideBySide(Derived):
 def names_of(source: MatrixSource) -> tuple[str, ...]:
     """The column names; x0, x1, ... where the data has none."""
     return tuple(source.names if source.names is not None else NumberedNames(source.shape[1]))
+
+
+def distinct(names: Sequence[str]) -> Sequence[str]:
+    """The names of a table to be made; refused where two columns of it would have one name."""
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
+    if twice:
+        fault = f"two columns of the prepared table would be called {twice[0]!r}"
+        raise DataError(fault, "call the column of the data otherwise (rename), or leave it out (drop)")
+    return names
 
 
 def row_panels(source: MatrixSource) -> Iterator[tuple[slice, Float]]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, MissingExtra
-from fedsvd.prepare.categories import OTHER, JointLevels, level_codes
+from fedsvd.prepare.categories import JointLevels, level_codes
 from fedsvd.prepare.columns import listed
 from fedsvd.prepare.derived import Derived, names_of, positions
 from fedsvd.types import Float
@@ -222,7 +222,7 @@ def _spec(
 def _categorical(codes: Any, joint: JointLevels) -> Any:
     import pandas
 
-    return pandas.Categorical.from_codes(codes, categories=[*joint.levels, *([OTHER] if joint.other else [])])
+    return pandas.Categorical.from_codes(codes, categories=list(joint.all))
 
 
 def _frame(data: Mapping[str, Any]) -> Any:
