@@ -18,6 +18,7 @@ from fedsvd.cli.study import (
     left_behind,
     own_parts,
     point_out,
+    point_out_units,
     show_estimate,
     show_resumption,
     show_tables,
@@ -68,6 +69,7 @@ def carry_out_locally(
                 run = federation.run(job, seen, resumable)
             run.write(target, planned.why, overwrite, reports.drawing())
     result = read_result(target)
+    point_out_units(output, [read_result(folder) for folder in party_folders(target)])
     score = _score(target)
     output.answer(
         _record(result, run, target, score, planned.why),

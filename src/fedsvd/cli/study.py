@@ -58,6 +58,7 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
             for name, report in zip(prepared.names, outcome.matched.reports, strict=True):
                 output.line(f"{name}: {report}")
         results = results_of(prepared, outcome)
+        point_out_units(output, results)
         write_job(target, results, overwrite, reports.drawing())
     output.answer(_record(results, seconds, target), lambda console: _show(console, results, seconds, target))
 
@@ -74,6 +75,13 @@ def point_out(output: Output, prepared: Prepared) -> None:
             output.line(f"{name}: {party.prepared}")
     with output.notices_of_warnings(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
+
+
+def point_out_units(output: Output, results: Sequence[PartyResult]) -> None:
+    """Columns of a party that may be in another unit than at the others, where the study itself took their means."""
+    for result in results:
+        for text in result.facts.get("look_at", ()) if result.party else ():
+            output.notice(f"{result.party}: {text}", "Data")
 
 
 def about_rows(plan: SessionPlan) -> dict[str, str]:

@@ -81,6 +81,12 @@ class Rule:
         return bool(planned_steps(self, len(self.text) + 1))
 
     @property
+    def compares_units(self) -> bool:
+        """Whether means of columns are summed, so that each party sees which of its own are a thousandfold off."""
+        joint = Over.JOINT in (self.centre, self.scale)
+        return self.mean or self.low_rank is not None or self.combat or bool(self.covariates) or joint
+
+    @property
     def parsed(self) -> Parsed | None:
         return parse(self.formula) if self.formula else None
 

@@ -118,8 +118,7 @@ class Attempt:
             member.answers.write(record, {"recipe": recipe.record(), "facts": facts}, machine.agreement)
             member.owner.write_salt(plan.session, machine.salt)
             member.checkpoint(record).remove()  # of a table that was prepared by other numbers
-            for finding in recipe.findings:
-                _log.warning("role=%s job=%s %s", member.caller, record.id, finding)
+            self._point_out(recipe.findings)
             return
         if record.stage is Stage.MATCH:
             found: MatchResult = played.result
@@ -130,7 +129,11 @@ class Attempt:
             member.owner.matched(record, len(found.positions))
             return
         signed = machine.agreement, machine.salt, member.answers.facts(record), member.answers.signed(record)
-        member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed))
+        self._point_out(member.owner.write_result(Finished(record, plan, own, played, self._reporter.meter, *signed)))
+
+    def _point_out(self, findings: tuple[str, ...]) -> None:
+        for finding in findings:
+            _log.warning("role=%s job=%s %s", self._member.caller, self._record.id, finding)
 
     def _checked_plan(self) -> SessionPlan:
         """Our own plan from the facts in the record, once every member in it is who we pinned."""
