@@ -62,9 +62,15 @@ _PREPARE: dict[str, tuple[Any, Any]] = {
     "ordinal": (options.OrdinalOption, None),
     "missing": (options.MissingOption, None),
     "constant": (options.ConstantOption, None),
+    "penalty": (options.PenaltyOption, None),
+    "rounds": (options.RoundsOption, None),
     "indicators": (options.IndicatorsOption, False),
     "indicators_for": (options.IndicatorsForOption, None),
     "categories": (options.CategoriesOption, None),
+    "reference": (options.ReferenceOption, None),
+    "drop_first": (options.DropFirstOption, None),
+    "missing_level": (options.MissingLevelOption, None),
+    "most_levels": (options.MostLevelsOption, None),
     "formula": (options.FormulaOption, None),
     "covariates": (options.CovariatesOption, None),
     "combat": (options.CombatOption, False),
@@ -76,7 +82,11 @@ _PREPARE: dict[str, tuple[Any, Any]] = {
 _MATCH: dict[str, tuple[Any, Any]] = {
     "align": (options.AlignOption, None),
     "least_overlap": (options.LeastOverlap, None),
+    "id_case": (options.IdCase, None),
+    "id_spaces": (options.IdSpaces, None),
     "id_dates": (options.IdDates, None),
+    "month_first": (options.MonthFirst, False),
+    "linkage": (options.Linkage, None),
 }
 _MASKS: dict[str, tuple[Any, Any]] = {
     "scheme": (options.SchemeOption, options.SchemeName.AUTO),
@@ -157,6 +167,8 @@ def job_from_options(
     if asked:
         record["prepare"] = asked
     matched = {key.removeprefix("id_"): value for key, value in (match or {}).items() if value not in (None, [], ())}
+    matched = {key: value for key, value in matched.items() if value is not False}
+    add_links(record["party"], matched.pop("linkage", ()))
     if matched:
         record["match"] = matched
     if trust is Trust.AUTHORITY:
@@ -185,14 +197,41 @@ def prepare_section(given: dict[str, Any]) -> dict[str, Any]:
             raise ConfigError("--indicators is for all columns, --indicators-for for some", "leave one of them out")
         asked["indicators"] = asked.pop("indicators_for")
     if "rename" in asked:
-        asked["rename"] = dict(_pair("--rename", "OLD=NEW", words) for words in asked["rename"])
+        asked["rename"] = dict(pair("--rename", "OLD=NEW", words) for words in asked["rename"])
     if "ordinal" in asked:
-        pairs = (_pair("--ordinal", "COLUMN=FIRST,SECOND", words) for words in asked["ordinal"])
+        pairs = (pair("--ordinal", "COLUMN=FIRST,SECOND", words) for words in asked["ordinal"])
         asked["ordinal"] = {name: _names(levels) for name, levels in pairs}
-    return asked
+    return _with_categories(asked)
 
 
-def _pair(option: str, shape: str, words: str) -> tuple[str, str]:
+def _with_categories(asked: dict[str, Any]) -> dict[str, Any]:
+    """``[prepare.categories]``: the columns of ``--categories``, and of the options that say more of one."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in asked.pop("categories", ())}
+    for key, word in (("reference", "reference"), ("missing_level", "missing")):
+        for words in asked.pop(key, ()):
+            name, level = pair(f"--{key.replace('_', '-')}", "COLUMN=LEVEL", words)
+            if word in found.setdefault(name, {}):
+                raise ConfigError(f"--{key.replace('_', '-')} names column {name!r} twice", "name it once")
+            found[name][word] = level
+    for words in asked.pop("drop_first", ()):
+        for name in _names(words):
+            found.setdefault(name, {})["drop_first"] = True
+    return asked | {"categories": found} if found else asked
+
+
+def add_links(parties: list[dict[str, str]], linkage: Sequence[str]) -> None:
+    """Linkage maps, ``NAME=FILE``, put to their parties."""
+    for words in linkage:
+        name, file = pair("--linkage", "NAME=FILE", words)
+        party = next((each for each in parties if each["name"] == name), None)
+        if party is None:
+            fix = f"one of {', '.join(each['name'] for each in parties)}"
+            raise ConfigError(f"--linkage is of party {name!r}, and there is none of that name", fix)
+        party["link"] = file
+
+
+def pair(option: str, shape: str, words: str) -> tuple[str, str]:
+    """What stands left and right of the first ``=``."""
     name, equals, rest = words.partition("=")
     if not (name and equals and rest):
         raise ConfigError(f"{option} {words!r} is not {shape}", f"write {option} {shape}")
