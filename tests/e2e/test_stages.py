@@ -229,3 +229,20 @@ def test_columns_of_other_names_are_one_error_that_names_every_such_party_and_no
         assert failure.code == "FSVD-101"
         assert "party south, west have columns of other names than party north" in failure.text
         assert "secret" not in broken.model_dump_json()
+
+
+def test_one_command_approves_a_job_and_takes_part_in_all_its_sessions(tmp_path):
+    """The third hospital runs no service; it is at both sessions, and its command ends with the job."""
+    with hospitals(tmp_path, how="threads") as (federation, joint):
+        federation.start("csp/csp", "party/north", "party/south")
+        with federation.client() as client:
+            id = client.submit(record(None, MEANS, **COMPONENTS)).id
+            at = ("--kit", federation.kits["party/west"], "--csp", federation.csp, "--yes")
+            enlisted = command("job", "approve", id, *at, "--enlist")
+            assert enlisted.returncode == 0, enlisted.stdout + enlisted.stderr
+            assert "enlisted for session 1 of 2, prepare; this party enlists for the other 1" in enlisted.stderr
+            ran = command("job", "approve", id, *at, "--run")
+            assert ran.returncode == 0, ran.stdout + ran.stderr
+            assert settled(client, id, {"done", "broken"}).state == "done"
+        assert f"results in {federation.folder('west', id)}" in ran.stderr
+        expect_components(federation, id, joint)
