@@ -55,7 +55,7 @@ _STUDY: dict[str, Any] = {
     "write": options.WriteOption,
     "verify": options.VerifyOption,
 }
-_PREPARE: dict[str, tuple[Any, Any]] = {
+PREPARE: dict[str, tuple[Any, Any]] = {
     "columns": (options.ColumnsOption, None),
     "drop": (options.DropOption, None),
     "rename": (options.RenameOption, None),
@@ -79,7 +79,7 @@ _PREPARE: dict[str, tuple[Any, Any]] = {
     "scale": (options.ScaleOption, None),
     "minimum": (options.MinimumOption, None),
 }
-_MATCH: dict[str, tuple[Any, Any]] = {
+MATCH: dict[str, tuple[Any, Any]] = {
     "align": (options.AlignOption, None),
     "least_overlap": (options.LeastOverlap, None),
     "id_case": (options.IdCase, None),
@@ -111,12 +111,12 @@ def command(verb: str) -> Callable[..., None]:
     """The function behind ``fedsvd VERB``, with the signature that Typer reads."""
     task = Task(verb)
     study = [key for key in _STUDY if applies(key, task)]
-    matching = _MATCH if applies("ids", task) else {}
+    matching = MATCH if applies("ids", task) else {}
 
     def run(party: list[str], **given: Any) -> None:
         section = {key: given[key] for key in study}
         masks = {key: given[key] for key in _MASKS}
-        prepare = {key: given[key] for key in _PREPARE}
+        prepare = {key: given[key] for key in PREPARE}
         match = {key: given[key] for key in matching}
         job = job_from_options(task, party, section, masks, given["trust"], given["name"], prepare, match)
         output = Output(given["format"], given["quiet"])
@@ -124,7 +124,7 @@ def command(verb: str) -> Callable[..., None]:
         carry_out_on(given["env"], output, job, *run_options)
 
     keys = {"party": (options.Parties, inspect.Parameter.empty)}
-    keys |= {key: (_STUDY[key], _default(key)) for key in study} | matching | _PREPARE | _MASKS | _RUN
+    keys |= {key: (_STUDY[key], _default(key)) for key in study} | matching | PREPARE | _MASKS | _RUN
     kind = inspect.Parameter.KEYWORD_ONLY
     signature = [inspect.Parameter(key, kind, default=default, annotation=it) for key, (it, default) in keys.items()]
     run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from tests.tolerances import RESULT_BAR, assert_close
 
 import fedsvd as package
 from fedsvd import FederatedLinearRegression, Policy
-from fedsvd.cli.tasks import _MATCH, _PREPARE, add_links, prepare_section
+from fedsvd.cli.tasks import MATCH, PREPARE, add_links, prepare_section
 from fedsvd.errors import ConfigError
 from fedsvd.estimators.matched import words_of
 from fedsvd.studies.match_section import MatchSection
@@ -28,13 +28,13 @@ def test_every_key_of_prepare_is_a_parameter_of_prepared_with_the_same_default()
 
 
 def test_every_key_of_prepare_is_an_option():
-    assert set(PrepareSection.model_fields) <= set(_PREPARE)
+    assert set(PrepareSection.model_fields) <= set(PREPARE)
     assert set(CategorySection.model_fields) == set(OF_CATEGORIES)
-    assert set(OF_CATEGORIES.values()) <= set(_PREPARE)
+    assert set(OF_CATEGORIES.values()) <= set(PREPARE)
 
 
 def test_every_key_of_match_is_an_option_and_a_word_of_align():
-    assert set(MatchSection.model_fields) == {key.removeprefix("id_") for key in _MATCH} - {"linkage"}
+    assert set(MatchSection.model_fields) == {key.removeprefix("id_") for key in MATCH} - {"linkage"}
     words = {"align": "ecdh", "case": "exact", "spaces": "remove", "dates": ["born"], "month_first": True}
     assert words_of({**words, "least_overlap": 7}) == MatchSection.model_validate({**words, "least_overlap": 7})
 
