@@ -25,6 +25,7 @@ from fedsvd.types import Array, Float
 EPS = float(np.finfo(np.float64).eps)
 _PIECE = 1 << 20  # entries whose norm is taken at once
 _TINY = float(np.finfo(np.float64).tiny)
+_SQUARABLE = 1e-140
 _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
 _MIRRORED = 512  # rows of a triangle that are copied to the other one at a time
@@ -89,6 +90,11 @@ def norm(A: Array) -> float:
 
 
 def _norm_at_once(xp: Any, A: Array) -> float:
+    if 0 not in A.shape:
+        with np.errstate(over="ignore", under="ignore"):
+            plain = float(xp.linalg.vector_norm(A))
+        if _SQUARABLE < plain < 1.0 / _SQUARABLE:  # no square that counts left the range of float64: one pass, not four
+            return plain
     largest = float(xp.max(xp.abs(A))) if 0 not in A.shape else 0.0
     if largest == 0.0 or not np.isfinite(largest):
         return largest
