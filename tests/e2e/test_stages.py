@@ -5,6 +5,7 @@ two sessions comes back and the job goes on; one that is killed within a session
 begins at the first session again.
 """
 
+import hashlib
 import json
 from contextlib import contextmanager
 from dataclasses import replace
@@ -59,6 +60,34 @@ def expect_components(federation, id, joint):
         assert_close(np.load(folder / "mean.npy").ravel(), filled(joint).mean().to_numpy(), RESULT_BAR)
 
 
+def opened(shape, content, salt):
+    """A data commitment as docs/reference/formats.md has it."""
+    return hashlib.sha256(salt + repr(shape).encode() + content).hexdigest()
+
+
+def expect_commitments(federation, done, west):
+    """Both commitments of west fit its file: the first as it is, the second prepared by the recipe in its results."""
+    folder, kit = federation.folder("west", done.id), federation.kits["party/west"]
+    sessions = (done.passed[0].session, done.plan.session)
+    salts = [bytes.fromhex((kit / f"state/commitments/{each}.salt").read_text()) for each in sessions]
+    said = [
+        verify_certificate(folder / name).body["commitments"][2]
+        for name in ("certificate-prepare.json", "certificate.json")
+    ]
+    names = ["grade", *sorted(NUMBERS)]
+    content = hashlib.sha256(json.dumps([names, [len(west), 4]], separators=(",", ":")).encode())
+    content.update(west[names[1:]].to_numpy().tobytes())
+    for grade in west["grade"]:
+        content.update(len(grade).to_bytes(8, "little") + grade.encode())
+    assert opened((4, len(west)), content.digest(), salts[0]) == said[0]
+    fills = json.loads((folder / "manifest.json").read_text())["facts"]["recipe"]["fills"]
+    prepared = west[sorted(NUMBERS)].fillna(dict(zip(fills["names"], fills["values"], strict=True)))
+    table = np.column_stack([prepared, pd.get_dummies(west["grade"]).astype(float)])
+    header = np.array((*table.T.shape, 1), "<u8").tobytes()
+    study = hashlib.sha256(header + np.ascontiguousarray(table).tobytes()).digest()
+    assert opened(table.T.shape, study, salts[1]) == said[1]
+
+
 def answers(federation):
     """What the parties have stored of earlier sessions."""
     return [path for kit in federation.kits.values() for path in (kit / "state").glob("answers/*")]
@@ -78,6 +107,7 @@ def test_a_pca_is_of_the_joint_table_with_its_gaps_filled_and_nothing_of_the_fir
         assert (signed.body["session"], signed.body["task"]) == (done.passed[0].session, "prepare")
         assert (signed.body["plan"], len(signed.signers)) == (done.passed[0].plan_digest, 4)
         expect_components(federation, done.id, joint)
+        expect_commitments(federation, done, joint[310:])
         until(lambda: not answers(federation), "answers of the first session are left")
         for path in (federation.kits["csp/csp"] / "state").rglob("*"):
             assert not path.is_file() or b"high" not in path.read_bytes(), "a level of the grade"
@@ -190,6 +220,25 @@ def test_a_failure_in_the_last_session_begins_again_at_the_first_and_needs_no_ne
         assert (done.state, done.attempt) == ("done", 2), done.failures
         assert Site.at(federation.kits["party/south"]).history(done).startswith("approved")
         expect_components(federation, id, joint)
+
+
+@pytest.mark.slow
+def test_a_table_that_changes_between_two_sessions_is_refused_at_its_own_site(tmp_path):
+    """A cell of a file corrected after the joint means were found: the study would be of another table than they."""
+    with hospitals(tmp_path, how="threads", patience=30.0) as (federation, joint):
+        federation.start("csp/csp")
+        process = federation.start_with_fault("party/south", "dies-after:prepare")
+        federation.start("party/north", "party/west")
+        with federation.client() as client:
+            id = client.submit(record(None, MEANS, **COMPONENTS)).id
+            assert process.wait(LONGEST) == -9, "the victim was to die"
+            south = joint[150:310].copy()
+            south.iloc[3, south.columns.get_loc("mean radius")] += 0.5
+            south[south.columns[::-1]].to_csv(tmp_path / "south.csv", index=False)
+            federation.start("party/south")
+            broken = settled(client, id, {"done", "broken"})
+        assert (broken.state, broken.stage) == ("broken", "study")
+        assert {failure.code for failure in broken.failures if failure.who == "party/south"} == {"FSVD-211"}
 
 
 def test_tables_with_their_columns_in_other_orders_are_one_table_by_name(tmp_path):

@@ -16,6 +16,7 @@ from fedsvd.engine.player import Played, Player
 from fedsvd.engine.read_ahead import read_ahead
 from fedsvd.errors import FedSVDError, PeerLost
 from fedsvd.linalg.pools import available, one_pool
+from fedsvd.prepare.derived import Committed
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.protocol.machine import Machine
 from fedsvd.protocol.plan import SessionPlan
@@ -153,7 +154,9 @@ class Attempt:
         dealt, engine = plan.trust is Trust.AUTHORITY, member.engine
         rule = record.job.prepare.joint if record.stage is Stage.PREPARE else None
         source, last = oriented(plan, own.data), record.stage is Stage.STUDY
-        if last:  # a preparation reads text and gaps too, column by column, and a matching reads ids alone
+        if record.stage is Stage.PREPARE:  # it reads text and gaps too, in several passes
+            source = Committed(own.data.table)
+        if last:  # a matching reads ids alone
             source = hashed(source, 0 if plan.by_rows else 1)
             source = read_ahead(source) if engine.cluster is None else source
         inputs = Inputs(
