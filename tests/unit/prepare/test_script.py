@@ -108,7 +108,7 @@ def test_combat_with_a_preserved_covariate(frames, capsys):
     expected = neuroCombat(
         dat=whole[list("abc")].to_numpy().T.copy(), covars=covars, batch_col="site", continuous_cols=["age"]
     )["data"].T
-    assert_close(stacked(found), expected, digits_lost(5))
+    assert_close(stacked(found), expected, digits_lost(4))
 
 
 RULES = [
