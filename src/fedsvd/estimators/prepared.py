@@ -15,6 +15,7 @@ from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.categories import MOST_LEVELS
 from fedsvd.prepare.recipe import Recipe
 from fedsvd.prepare.rule import LowRank
+from fedsvd.prepare.site_term import with_site
 from fedsvd.protocol.tasks import Split
 from fedsvd.studies.job_data import in_order
 from fedsvd.studies.parties import Extent, PartyData, misfits, one_order
@@ -83,7 +84,8 @@ def prepared(
         Text columns that become indicators of their joint levels; of a mapping, the values may have ``drop_first``,
         ``reference``, ``missing`` (the level that a missing entry is) or ``order`` (as ``ordinal``).
     formula : str
-        Columns in the style of R and patsy: ``"y ~ age * C(sex)"``. ``table.column("y")`` reads the outcome.
+        Columns in the style of R and patsy: ``"y ~ age * C(sex) + site"``. ``table.column("y")`` reads the outcome;
+        ``site`` is which party a row is of, "party 1", "party 2", ... in the order of the list.
     combat, preserve : bool, sequence of str
         Remove site effects by ComBat, but for what these covariates explain.
     covariates : sequence of str
@@ -139,7 +141,11 @@ def prepared(
             raise ConfigError(fault, "give a list with every party's table, or run a job between the parties")
         return prepared_for(section, source, labels, id, alone=False).table
     assert isinstance(data, list | tuple)
-    sources = [renamed(open_source(each, scratch=scratch), section.rename) for each in data]
+    opened = (open_source(each, scratch=scratch) for each in data)
+    sources = [
+        renamed(with_site(source, section.joint, f"party {place}"), section.rename)
+        for place, source in enumerate(opened, start=1)
+    ]
     alone = Split(split) is Split.VERTICAL
     recipes = _recipes(section, sources, labels, id, Split(split), policy)
     return [

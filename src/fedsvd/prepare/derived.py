@@ -49,6 +49,9 @@ class SideBySide(Derived):
     def text_names(self) -> frozenset[str]:
         return self._base.text_names | self._right.text_names
 
+    def column(self, name: str) -> NDArray[Any]:
+        return self._right.column(name) if name in names_of(self._right) else self._base.column(name)
+
     def text(self, name: str) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
         return self._right.text(name) if name in names_of(self._right) else self._base.text(name)
 

@@ -22,7 +22,7 @@ from fedsvd.prepare.categories import JointLevels
 from fedsvd.prepare.columns import arranged, listed
 from fedsvd.prepare.derived import SideBySide, names_of
 from fedsvd.prepare.encoding import Indicators, encoded
-from fedsvd.prepare.formula import FormulaTable
+from fedsvd.prepare.formula import SITE, FormulaTable
 from fedsvd.prepare.missing import Gaps
 from fedsvd.prepare.recipe import Filled, Fills, Partialled, Recipe
 from fedsvd.prepare.rule import LowRank, Rule
@@ -180,7 +180,9 @@ def _levels(start: _Start, rule: Rule, key: Seed) -> Generator[AskSum, Float, li
     for name in start.text:
         own = categories.own_levels(start.source, name, rule.category(name).missing)
         total = yield AskSum(f"levels of {name}", categories.sketch(own, key, most), whole=0)
-        agreed = categories.agree(name, level_sketch.read(total, most), rule.minimum, rule.shared_by)
+        of_parties = name == SITE and rule.by_site  # their names, each of which one party has
+        least = (1, 1) if of_parties else (rule.minimum, rule.shared_by)
+        agreed = categories.agree(name, level_sketch.read(total, most), *least)
         texts = yield AskSum(f"names of {name}", categories.texts_to_add(own, key, agreed, most), whole=0)
         found.append(categories.named(agreed, key, texts, most))
     return found

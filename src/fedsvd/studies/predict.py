@@ -17,6 +17,7 @@ from fedsvd.errors import ConfigError, RowsDiffer
 from fedsvd.prepare.at_home import renamed
 from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.record_ids import BETWEEN, RecordIds, identified, of_text, read_link
+from fedsvd.prepare.site_term import with_site
 from fedsvd.prepare.sites import Over
 from fedsvd.protocol.tasks import Ids, Split, Task
 from fedsvd.results.result import PartyResult
@@ -109,12 +110,14 @@ def new_data(model: PartyResult, table: MatrixSource, link: MatrixSource | None 
     """New data as the result knows it: its features by name, and labels and ids where the table has them."""
     words, recipe = model.facts.get("preparation", {}).get("words"), model.facts.get("recipe")
     section = None if words is None or model.features is None else PrepareSection.model_validate(words)
+    if section is not None and model.party is not None:
+        table = with_site(table, section.joint, model.party)
     table = table if section is None else renamed(table, section.rename)
     table, ids, without_link = _identified(model, table, link)
     features = table
     if section is not None and model.features is not None:
         if _OF_A_SITE in model.facts:
-            fault = "this study removed effects of each site, and new rows belong to one of them"
+            fault = "this study has effects of each site, and new rows belong to one of them"
             raise ConfigError(fault, "name that party's own folder: results/JOB/parties/NAME")
         if section.joint is not None and recipe is None:
             fault = "this folder does not hold the numbers that the tables of the study were prepared with"
@@ -138,7 +141,8 @@ def with_recipe(model: PartyResult, parts: Sequence[PartyResult]) -> PartyResult
     if words is None or "recipe" in model.facts or model.split is Split.VERTICAL or not held:
         return model
     section = PrepareSection.model_validate(words)
-    if section.combat or Over.SITE in (section.centre, section.scale):
+    by_site = section.joint is not None and section.joint.by_site
+    if by_site or section.combat or Over.SITE in (section.centre, section.scale):
         return model.adding(facts={_OF_A_SITE: True})
     return model.adding(facts={"recipe": held[0]})
 
