@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from sklearn.decomposition import PCA
-from tests.e2e.commands import Process, command, until
+from tests.e2e.commands import Process, answered, command, until
 from tests.e2e.federations import federation_of
 from tests.e2e.outcomes import LONGEST, broken_everywhere, settled
 from tests.messy import NUMBERS, PARTIES, messy_hospitals, record, write_job
