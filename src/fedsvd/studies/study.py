@@ -230,10 +230,8 @@ def _expect_inference(study: Study) -> None:
             "leave inference or alphas out",
         )
     if study.split is Split.VERTICAL:
-        raise ConfigError(
-            "inference on split columns needs the inverse Gram matrix of all columns, which no party may have",
-            'leave inference out; release "score" gives the label holder R2, sigma, F and the log-likelihood',
-        )
+        _expect_own_tables(study)
+        return
     if study.scheme in (Scheme.MASK, Scheme.PAPER):
         raise ConfigError(
             f"inference follows from the exact sum of Gram matrices, and scheme {str(study.scheme)!r} has none",
@@ -243,6 +241,21 @@ def _expect_inference(study: Study) -> None:
         raise ConfigError(
             "inference shows every party the joint Gram matrix, and mode 'B' shows it to none",
             'leave mode out (mode "A": the parties open the sum), or leave inference out',
+        )
+
+
+def _expect_own_tables(study: Study) -> None:
+    """On split columns each party has the table of its own columns, from a matrix that the CSP splits among them."""
+    if study.scheme == Scheme.PAPER:
+        raise ConfigError("the paper's scheme has no standard errors", "leave scheme or inference out")
+    if study.alpha:
+        raise ConfigError(
+            "a ridge leaves no standard errors to compute", 'leave inference out; release "score" gives R2'
+        )
+    if study.robust is not None:
+        raise ConfigError(
+            "robust errors need the residual of every row next to its features, and on split columns no party has both",
+            "leave cov_type and cluster out, or split the rows",
         )
 
 

@@ -21,12 +21,14 @@ from fedsvd.roles.user import horizontal_regression
 from fedsvd.roles.user.challenge import Sizes, check_solution, moved_along
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
+from fedsvd.roles.user.own_inverse import own_table
 from fedsvd.roles.user.prediction import RegressionResult, lasting_directions, summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
 from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg.fixed_point import bound
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.types import Array, Float
 
 
@@ -74,10 +76,14 @@ def vertical(work: Work) -> Script:
     intercept = np.zeros(t)
     if plan.centre:
         intercept = yield from wide_sum_of_floats("intercept", partial, work.own)
+    models: tuple[LinearInference, ...] = ()
+    if plan.releases(Item.INFERENCE):
+        units = masks.c / B if B else 1.0, B_y / masks.c * d_y
+        models = yield from own_table(work, columns, w_i, intercept, solution.rank, units)
     fitted = None
     if plan.releases(Item.SCORE):
         fitted = yield from summed_for_label_holder(work, w_i, intercept)
-    return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant, fitted)
+    return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant, fitted, models)
 
 
 def _panels(work: Work, columns: Columns, y_i: Float) -> Callable[[int], Array]:
