@@ -322,11 +322,10 @@ def expect_rows_split(study: Study) -> None:
         raise ConfigError("alphas are different finite numbers above 0", "alphas = [0.1, 1.0, 10.0], say")
     if study.alpha:
         raise ConfigError("alpha is one penalty, alphas are several to choose among", "leave one of them out")
-    if vertical:
+    if vertical and study.chosen_by is not ChosenBy.GCV:
         raise ConfigError(
-            "to choose a ridge on split columns the CSP would learn how much of the labels lies along every singular "
-            "vector of the features, for the blinding of the labels holds for one penalty at a time",
-            "leave alphas out: run one study for each alpha and compare them by release score",
+            "leave-one-out needs the leverage of every row, and on split columns no party has it",
+            'set choose_by = "gcv"',
         )
     if study.scheme == Scheme.PAPER or study.mode is Mode.B:
         raise ConfigError(
