@@ -1,9 +1,9 @@
 """Exact products with matrices of the ring Z_2^256: quadratic forms of whole numbers, modulo a power of two.
 
 A word has four uint64, low first, and a symmetric matrix travels as the words of its upper triangle, row after row.
-``quadratic`` computes ``Q M Q^T`` modulo 2^192 for whole numbers Q below 2^57 and a matrix M of words: M is cut into limbs
-of 24 bits and Q into slices of 19, whose products add up in float64 without rounding (24 + 19 + 10 bits), and BLAS does
-the work. Products with single vectors of words go through Python's integers: they are few.
+``quadratic`` computes ``Q M Q^T`` modulo 2^192 for whole numbers Q below 2^57 and a matrix M of words: M is cut into
+limbs of 24 bits and Q into slices of 19, whose products add up in float64 without rounding (24 + 19 + 10 bits), and
+BLAS does the work. Products with single vectors of words go through Python's integers: they are few.
 
 There are no pads and no keys here: the CSP uses this file for its own side.
 """

@@ -1,14 +1,14 @@
 """What the CSP splits among the users of a regression on split columns, and what they send each other of it.
 
-A *shared* sum has a part of the CSP's own in it. Users send masks, uniform in the ring; the CSP adds what it found,
-and all users read a total that is as uniform. Nobody holds the masks of all. User l multiplies its mask with what it
-knows (Q is every user's) and seals the product to user i alone, who adds them up and has one product, and no more:
+A *shared* sum has a part of the CSP's own in it. Users send masks, uniform in the ring; the CSP adds what it found, and
+all users read a total that is as uniform. Nobody holds the masks of all. User l multiplies its mask with what it knows
+(Q is every user's) and seals the product to user i alone, who adds them up and has one product, and no more:
 
     inverse    Q_i S Q_i^T of the CSP's inverse Gram matrix S: the standard errors of user i's own columns
     vectors    what a ridge is chosen by, at the label holder; then Q_i V z, the coefficients of user i's own columns
 
-The words of a shared sum, in order: products of the users that the CSP is to multiply, under a mask of the users'
-own; numbers that the CSP writes for all; the matrix. All sizes follow from the plan.
+The words of a shared sum, in order: products of the users that the CSP is to multiply, under a mask of the users' own;
+numbers that the CSP writes for all; the matrix. All sizes follow from the plan.
 """
 
 from fedsvd.linalg.ring_forms import HALVES, LOW_HALVES, MOST_SIDE, triangle_length

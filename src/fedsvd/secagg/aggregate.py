@@ -95,7 +95,7 @@ class RunningSum:
 
 
 class WordSum(RunningSum):
-    """The sum of one batch's shares in Z_2^128, or a wider ring: words of shape (length, 2), and nothing else is held."""
+    """The sum of one batch's shares in Z_2^128, or a wider ring: words of shape (length, halves), nothing else."""
 
     def __init__(self, length: int, k: int, halves: int = HALVES) -> None:
         super().__init__((length, halves), k)

@@ -29,9 +29,7 @@ class OwnBlock:
     condition: float
 
 
-def infer_own(
-    own: OwnBlock, w: Float, intercept: float | None, sums: Totals, level: float = 0.95
-) -> LinearInference:
+def infer_own(own: OwnBlock, w: Float, intercept: float | None, sums: Totals, level: float = 0.95) -> LinearInference:
     """The table of own coefficients w, (n_i,), below the intercept where there is one."""
     first = int(intercept is not None)
     coefficients = w if intercept is None else np.concatenate(([intercept], w))
@@ -78,7 +76,13 @@ def joined(models: tuple[LinearInference, ...]) -> LinearInference:
             at = stop
     vif = [model.vif for model in models]
     inflation: Numbers = np.concatenate(vif) if is_array(vif[0]) else vif[0]  # type: ignore[arg-type]
-    names = ("standard_errors", "t", "p", "intervals")
     return replace(
-        head, coefficients=coefficients, covariance=covariance, vif=inflation, **{name: rows(name) for name in names}
+        head,
+        coefficients=coefficients,
+        covariance=covariance,
+        vif=inflation,
+        standard_errors=rows("standard_errors"),
+        t=rows("t"),
+        p=rows("p"),
+        intervals=rows("intervals"),
     )

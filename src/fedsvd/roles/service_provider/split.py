@@ -1,8 +1,8 @@
 """Step 8 of a regression on split columns: the CSP's part of a shared sum (``protocol/shared.py``).
 
 What it found goes to no user as it is. It is added, as whole numbers, to the users' masks, which are uniform in the
-ring: no user can read the total, and the CSP draws nothing. Vectors of the users' reach it under a mask of their own; it
-multiplies them in the ring, and the mask comes off at the users, who have the matrix in parts.
+ring: no user can read the total, and the CSP draws nothing. Vectors of the users' reach it under a mask of their own;
+it multiplies them in the ring, and the mask comes off at the users, who have the matrix in parts.
 
     inverse    S = (X'^T X')^-1, bordered by ``S v`` and ``v^T S v`` of the masked vector v
     vectors    ``[V'^T, V'^T v, s]`` with the singular values s
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import LocalProtocolError
-from fedsvd.linalg.backend import norm
+from fedsvd.linalg.backend import norm, qr_r, to_numpy
 from fedsvd.linalg.dense_svd import dense_svd
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.shared import SHARED_BITS, about_words, shares_inverse, vector_words
@@ -32,14 +32,14 @@ def with_own_part(plan: SessionPlan, solved: Solved, words: Ring) -> Ring:
     vectors, about = vector_words(plan), about_words(plan)
     first, t = vectors + about, plan.targets
     v = np.array(to_integers(words[:vectors]), object).reshape(-1, plan.N)
-    R = np.linalg.qr(solved.R, mode="r")
+    R = to_numpy(qr_r(solved.R))
     _, s, Vt = dense_svd(R[: plan.N, : plan.N])
     full = solved.rank == plan.N
     make = _inverse if shares_inverse(plan) else _vectors
     own, exponent = make(s, Vt, v) if full or not shares_inverse(plan) else ([0] * (len(words) - first), 0)
     condition = float(s[0] / s[-1]) if full and s[-1] > 0 else math.inf
-    lost = 0.0 if full else _unreached(R, plan.N, solved.rank)
-    squares = [norm(R[plan.N :, plan.N + k]) ** 2 + (0.0 if full else float(lost[k])) for k in range(t)]
+    lost = np.zeros(t) if full else _unreached(R, plan.N, solved.rank)
+    squares = [norm(R[plan.N :, plan.N + k]) ** 2 + float(lost[k]) for k in range(t)]
     total = words.copy()
     total[:first] = 0
     numbers = np.array([*squares, float(exponent), condition])

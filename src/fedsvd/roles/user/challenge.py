@@ -42,9 +42,7 @@ class Sizes:
         return self.F_y + self.F1 * self.w
 
 
-def check_solution(
-    work: Work, columns: Columns, y_i: Float, w_i: Float, sizes: Sizes, alpha: float = 0.0
-) -> Script:
+def check_solution(work: Work, columns: Columns, y_i: Float, w_i: Float, sizes: Sizes, alpha: float = 0.0) -> Script:
     """Raise ``VerificationFailed`` at the label holder unless w, in parts (n_i, targets), solves the joint problem.
 
     With a penalty alpha that is no rows of A, the normal equations say ``<e, h> = alpha <w, g>``.

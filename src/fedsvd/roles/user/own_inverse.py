@@ -1,13 +1,13 @@
 """Step 8 of a regression on split columns with inference: the block of ``(A^T A)^-1`` that is a user's own.
 
-The CSP's S is ``Q^T T^T (A^T A)^-1 T Q``, and user i is to have ``Q_i S Q_i^T`` of it, which T_i turns into its own block:
-standard errors and covariances of its own coefficients. S is split among the users (``split_matrix.py``), user l sends
-user i its part of that product, and no user ever has S or any block but its own. The error of the intercept needs
-the joint means: they reach the CSP under a mask, S is bordered by its products with them, and one number,
-``mean^T (A^T A)^-1 mean``, comes out at every user.
+The CSP's S is ``Q^T T^T (A^T A)^-1 T Q``, and user i is to have ``Q_i S Q_i^T`` of it, which T_i turns into its own
+block: standard errors and covariances of its own coefficients. S is split among the users (``split_matrix.py``), user l
+sends user i its part of that product, and no user ever has S or any block but its own. The error of the intercept needs
+the joint means: they reach the CSP under a mask, S is bordered by its products with them, and one number, ``mean^T (A^T
+A)^-1 mean``, comes out at every user.
 
-A user checks at home what it can: no variance may be smaller than without the other columns. Beyond that a CSP that lies
-about S falsifies standard errors, not coefficients; the threat model says so.
+A user checks at home what it can: no variance may be smaller than without the other columns. Beyond that a CSP that
+lies about S falsifies standard errors, not coefficients; the threat model says so.
 """
 
 import math
@@ -23,6 +23,7 @@ from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.requests import Local, Script
 from fedsvd.roles.user.split_matrix import (
     Parts,
+    Units,
     as_bytes,
     as_integers,
     common_right_mask,
@@ -61,25 +62,21 @@ class OwnInverse:
         return f"OwnInverse(block={self.block.shape})"
 
 
-def own_table(
-    work: Work, columns: Columns, w_i: Float, intercept: Float, rank: int, units: tuple[float, Float]
-) -> Script:
-    """The regression table of this user's own columns, for each target; ``units`` are those of A and of the labels.
+def own_table(work: Work, columns: Columns, w_i: Float, intercept: Float, rank: int, units: Units) -> Script:
+    """The regression table of this user's own columns, for each target; ``units`` are the CSP's.
 
     The variance of the labels is the label holder's to know: it adds it to a sum that all users open, so that all print
     the same R2 and F.
     """
     plan, t = work.plan, work.plan.targets
-    own: OwnInverse = yield from own_inverse(work, columns, units[0], rank == plan.N)
+    own: OwnInverse = yield from own_inverse(work, columns, units.columns, rank == plan.N)
     totals = yield from wide_sum_of_floats("totals", _label_squares(work, columns), work.own)
     weight, log_weights = float(plan.m), 0.0
     if work.row_weights is not None:
         weight, log_weights = float(np.sum(work.row_weights)), float(np.sum(np.log(work.row_weights)))
     scale = np.where(columns.inverse > 0, columns.inverse, 1.0)
-    about = OwnBlock(
-        own.block, columns.squared / scale**2, 1.0 / weight + own.intercept, plan.N, rank, own.condition
-    )
-    residual, found = own.squares * units[1] ** 2, []
+    about = OwnBlock(own.block, columns.squared / scale**2, 1.0 / weight + own.intercept, plan.N, rank, own.condition)
+    residual, found = own.squares * (units.labels * units.targets) ** 2, []
     for k in range(t):
         total = max(float(totals[k]), 0.0)
         left = min(float(residual[k]), total)

@@ -24,7 +24,8 @@ from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
 from fedsvd.roles.user.own_inverse import own_table
 from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_directions, summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
-from fedsvd.roles.user.ridge_columns import ChosenSolution, Units, chosen_ridge
+from fedsvd.roles.user.ridge_columns import ChosenSolution, chosen_ridge
+from fedsvd.roles.user.split_matrix import Units
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
 from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above
 from fedsvd.roles.user.work import Work
@@ -69,8 +70,8 @@ def vertical(work: Work) -> Script:
         yield from check_solution(work, columns, y_i, moved_i, Sizes(F1, F_y, norm(moved)))
     w_i = (scaled_i - a_i) * columns.inverse[:, None]
     path: ChosenRidge | None = None
+    units = Units(masks.c / B if B else 1.0, B_y / masks.c, d_y)
     if plan.alphas:
-        units = Units(masks.c / B if B else 1.0, B_y / masks.c, d_y)
         path, w_i = yield from _chosen(work, columns, w_i, units, F1)
     else:
         null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
@@ -84,7 +85,6 @@ def vertical(work: Work) -> Script:
         intercept = yield from wide_sum_of_floats("intercept", partial, work.own)
     models: tuple[LinearInference, ...] = ()
     if plan.releases(Item.INFERENCE):
-        units = masks.c / B if B else 1.0, B_y / masks.c * d_y
         models = yield from own_table(work, columns, w_i, intercept, solution.rank, units)
     fitted = None
     if plan.releases(Item.SCORE):

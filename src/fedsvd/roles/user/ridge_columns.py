@@ -1,17 +1,17 @@
 """Step 8 of a regression on split columns with several penalties: one is chosen by generalised cross-validation.
 
-The error of a penalty follows from the singular values s of the joint columns and from ``V^T w``, w the solution without
-a penalty. The CSP has s and V, of which it splits ``[V^T, V^T w, s]`` among the users, w under a mask; the users' parts of
-the last two go to the label holder, which so has s and ``V^T w``, and of V nothing. It chooses, and sends all users the
-number of the penalty, the errors of all, and ``z = V^T w(alpha)`` of the one chosen. User l then sends user i its part of
-``Q_i V z``, and every user has its own coefficients. They are checked under P as those of one penalty are.
+The error of a penalty follows from the singular values s of the joint columns and from ``V^T w``, w the solution
+without a penalty. The CSP has s and V, of which it splits ``[V^T, V^T w, s]`` among the users, w under a mask; the
+users' parts of the last two go to the label holder, which so has s and ``V^T w``, and of V nothing. It chooses, and
+sends all users the number of the penalty, the errors of all, and ``z = V^T w(alpha)`` of the one chosen. User l then
+sends user i its part of ``Q_i V z``, and every user has its own coefficients. They are checked under P as those of one
+penalty are.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedsvd.errors import VerificationFailed
 from fedsvd.linalg.backend import norm, to_numpy
@@ -29,6 +29,7 @@ from fedsvd.roles.user.prediction import ChosenRidge
 from fedsvd.roles.user.requests import Give, Local, Script, Take
 from fedsvd.roles.user.split_matrix import (
     Parts,
+    Units,
     Whole,
     as_bytes,
     as_integers,
@@ -59,15 +60,6 @@ class ChosenSolution:
     choice: ChosenRidge
     w_i: Float
     length: float
-
-
-@dataclass(frozen=True)
-class Units:
-    """What the CSP's columns and labels are in, and what the targets were scaled by."""
-
-    columns: float
-    labels: float
-    targets: NDArray[np.float64]
 
 
 def chosen_ridge(work: Work, w_i: Float, units: Units) -> Script:
@@ -174,7 +166,9 @@ def _own_solution(work: Work, parts: Parts, Q: Integers, choice: ChosenRidge, z:
     def found() -> Float:
         each = [part(work.i, turned(add_into(parts.total.copy(), parts.mask)))]
         each += [as_integers(content) for content in received]
-        total = [math.ldexp(float(signed(sum(values))), exponent - _SOLUTION_BITS) for values in zip(*each, strict=True)]
+        total = [
+            math.ldexp(float(signed(sum(values))), exponent - _SOLUTION_BITS) for values in zip(*each, strict=True)
+        ]
         w, T_i = np.array(total).reshape(-1, t), work.masks.T_i
         return w if T_i is None else to_numpy(T_i.left(work.put(w)))
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedsvd.errors import VerificationFailed
-from fedsvd.linalg.ring_forms import BITS, HALVES, on_grid
 from fedsvd.linalg.backend import to_numpy
+from fedsvd.linalg.ring_forms import BITS, HALVES, on_grid
 from fedsvd.masks.remove import unmask_right
 from fedsvd.protocol.shared import VECTOR_BITS, about_words, shared_words, vector_words
 from fedsvd.randomness.keystream import Keystream
@@ -26,6 +26,15 @@ from fedsvd.types import Float, Ring
 
 Whole = NDArray[np.object_]
 _CLOSE = 1e-11  # between one user's Q and another's: they are drawn by other libraries, and are the same mask
+
+
+@dataclass(frozen=True)
+class Units:
+    """What the CSP's columns and labels are in, and what the targets were scaled by."""
+
+    columns: float
+    labels: float
+    targets: Float
 
 
 @dataclass(frozen=True, repr=False)
