@@ -78,7 +78,7 @@ def own_table(work: Work, columns: Columns, w_i: Float, intercept: Float, rank: 
     about = OwnBlock(own.block, columns.squared / scale**2, 1.0 / weight + own.intercept, plan.N, rank, own.condition)
     residual, found = own.squares * (units.labels * units.targets) ** 2, []
     for k in range(t):
-        total = max(float(totals[k]), 0.0)
+        total = float(totals[k]) if totals[k] > 2.0**-1000 else 0.0  # less is the noise of the sum
         left = min(float(residual[k]), total)
         sums = Totals(plan.m, left, total, total - left, log_weights)
         found.append(infer_own(about, w_i[:, k], float(intercept[k]) if plan.centre else None, sums))
