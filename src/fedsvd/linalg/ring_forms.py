@@ -38,14 +38,9 @@ def on_grid(Q: Float) -> Integers:
     return whole.astype(np.int64)
 
 
-def triangle_length(side: int) -> int:
-    """Words of the upper triangle of a symmetric matrix of this side."""
-    return side * (side + 1) // 2
-
-
 def square(triangle: Ring, side: int) -> Ring:
     """The symmetric matrix, (side, side, any), behind the words of its upper triangle."""
-    if triangle.shape[0] != triangle_length(side):
+    if triangle.shape[0] != side * (side + 1) // 2:
         raise ShapeError(f"{triangle.shape[0]} words are not the triangle of a matrix of side {side}")
     whole = np.empty((side, side, triangle.shape[1]), np.uint64)
     rows, columns = np.triu_indices(side)

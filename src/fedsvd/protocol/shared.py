@@ -11,7 +11,7 @@ The words of a shared sum, in order: products of the users that the CSP is to mu
 numbers that the CSP writes for all; the matrix. All sizes follow from the plan.
 """
 
-from fedsvd.linalg.ring_forms import HALVES, LOW_HALVES, MOST_SIDE, triangle_length
+from fedsvd.linalg.ring_forms import HALVES, LOW_HALVES, MOST_SIDE
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.tasks import Item
 
@@ -53,7 +53,7 @@ def vector_words(plan: SessionPlan) -> int:
 def matrix_words(plan: SessionPlan) -> int:
     """Words of the matrix that is split: the triangle of S, bordered by the mean; or ``[V^T, V^T w, s]``."""
     if shares_inverse(plan):
-        return triangle_length(plan.N + int(plan.centre))
+        return _triangle(plan.N + int(plan.centre))
     return plan.N * (plan.N + plan.targets + 1)
 
 
@@ -62,9 +62,14 @@ def shared_words(plan: SessionPlan) -> int:
     return vector_words(plan) + about_words(plan) + matrix_words(plan)
 
 
+def _triangle(side: int) -> int:
+    """Words of the upper triangle of a matrix of this side."""
+    return side * (side + 1) // 2
+
+
 def own_form_bytes(plan: SessionPlan, to: int) -> int:
     """Bytes of what a user sends user ``to``, counted from 0: its part of Q_i S Q_i^T, and of the intercept's."""
-    return _LOW * triangle_length(plan.counts[to]) + _WORD * int(plan.centre)
+    return _LOW * _triangle(plan.counts[to]) + _WORD * int(plan.centre)
 
 
 def projected_bytes(plan: SessionPlan) -> int:

@@ -59,9 +59,8 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
 
 def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums after the answer: its checks (step 7), then the local endings (step 8)."""
-    # A ridge that is chosen is checked when it is known.
-    first = [*_shared(plan), *_checks(plan)] if shares_vectors(plan) else [*_checks(plan), *_shared(plan)]
-    found = [*first, *_inference(plan)]
+    # A ridge that is chosen is checked when it is known; own tables are made of coefficients that are.
+    found = [*(_shared(plan) if shares_vectors(plan) else []), *_checks(plan), *_inference(plan)]
     own_vectors = plan.own_vectors and not plan.published
     triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
     if own_vectors and (plan.reads_rows or plan.check is not Check.SAMPLE):
@@ -74,6 +73,7 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
         found.append(_total("permuted", PERMUTED_TABLES * plan.m * (plan.m + 1) // 2))
     if plan.stacks_labels and plan.centre:
         found.append(_wide("intercept", plan.targets))
+    found += _shared(plan) if shares_inverse(plan) else []
     if plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE) and not plan.biased):
         found.append(PlannedSum("score bound", SumKind.BOUND, (CLASSES,), 0))
         found.append(_total("scores", plan.m * plan.targets, receiver=plan.label_user))

@@ -32,7 +32,7 @@ def with_own_part(plan: SessionPlan, solved: Solved, words: Ring) -> Ring:
     vectors, about = vector_words(plan), about_words(plan)
     first, t = vectors + about, plan.targets
     v = np.array(to_integers(words[:vectors]), object).reshape(-1, plan.N)
-    R = to_numpy(qr_r(solved.R))
+    R = _padded(to_numpy(qr_r(solved.R)))
     _, s, Vt = dense_svd(R[: plan.N, : plan.N])
     full = solved.rank == plan.N
     make = _inverse if shares_inverse(plan) else _vectors
@@ -46,6 +46,12 @@ def with_own_part(plan: SessionPlan, solved: Solved, words: Ring) -> Ring:
     total[vectors:first, 0] = numbers.view(np.uint64)
     add_into(total[first:], from_integers(own, words.shape[1]))
     return total
+
+
+def _padded(R: Float) -> Float:
+    """R with zero rows where there were fewer records than columns."""
+    rows, side = R.shape
+    return R if rows >= side else np.concatenate((R, np.zeros((side - rows, side))))
 
 
 def _unreached(R: Float, features: int, rank: int) -> Float:
