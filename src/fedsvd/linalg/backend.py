@@ -25,6 +25,7 @@ from fedsvd.types import Array, Float
 EPS = float(np.finfo(np.float64).eps)
 _PIECE = 1 << 20  # entries whose norm is taken at once
 _TINY = float(np.finfo(np.float64).tiny)
+_SQUARABLE = 1e-140
 _EXPONENT = 0x7FF << 52  # where a float64 keeps its power of two
 _SVD_AT_HOME = 4096  # a GPU's SVD of a smaller matrix is slower than LAPACK's
 _MIRRORED = 512  # rows of a triangle that are copied to the other one at a time
@@ -89,6 +90,11 @@ def norm(A: Array) -> float:
 
 
 def _norm_at_once(xp: Any, A: Array) -> float:
+    if 0 not in A.shape:
+        with np.errstate(over="ignore", under="ignore"):
+            plain = float(xp.linalg.vector_norm(A))
+        if _SQUARABLE < plain < 1.0 / _SQUARABLE:  # no square that counts left the range of float64: one pass, not four
+            return plain
     largest = float(xp.max(xp.abs(A))) if 0 not in A.shape else 0.0
     if largest == 0.0 or not np.isfinite(largest):
         return largest
@@ -101,6 +107,11 @@ def column_norms(A: Array) -> Array:
     xp = namespace(A)
     if 0 in A.shape:
         return xp.linalg.vector_norm(A, axis=0)
+    if xp is np:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            plain: Float = np.sqrt(np.einsum("ij,ij->j", A, A))
+        if ((plain > _SQUARABLE) & (plain < 1.0 / _SQUARABLE)).all():  # no square that counts left float64's range
+            return plain
     largest = xp.max(xp.abs(A), axis=0)
     unit = xp.where(largest > _TINY, largest, xp.full_like(largest, _TINY))
     unit = xp.where(xp.isfinite(largest), unit, xp.ones_like(largest))
@@ -112,7 +123,7 @@ def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False) -
     xp = namespace(A, B)
     if xp is np and blas.fits(A, B) and A.shape[0] * A.shape[1] * B.shape[1] > _SMALL:
         return blas.gemm(A, B, out, add=add)
-    product = A @ B
+    product = A @ B if xp is np else foreign.matmul(xp, A, B)
     if out is None:
         return product
     out[...] = out + product if add else product
