@@ -17,12 +17,11 @@ from fedsvd.linalg.ring_forms import quadratic, square
 from fedsvd.policy.rules import what_each_role_learns
 from fedsvd.protocol.messages import Relayed, SumReply, SumShare
 from fedsvd.protocol.parties import CSP, user
-from fedsvd.protocol.shared import INVERSE, VECTORS, about_words, choice_bytes, matrix_words, vector_words
+from fedsvd.protocol.shared import INVERSE, VECTORS, about_words, choice_bytes, vector_words
 from fedsvd.protocol.tasks import Item, Split, Task
-from fedsvd.randomness.keystream import Keystream
 from fedsvd.roles.service_provider import role
-from fedsvd.roles.user import own_inverse
-from fedsvd.roles.user.split_matrix import as_integers, own_rows, signed
+from fedsvd.roles.user import own_inverse, ridge_columns, split_matrix
+from fedsvd.roles.user.split_matrix import as_integers, signed
 from fedsvd.sealing.seal import OVERHEAD
 from fedsvd.secagg.words128 import add_into, to_integers
 from fedsvd.testing.federation import Federation
@@ -56,10 +55,41 @@ def table(X, y, **options):
     return FederatedLinearRegression(**asked, **options).fit(X, y)
 
 
-def mask_of(federation, name, i):
-    """User i's own mask of the matrix, which it alone has."""
-    own = federation.machines[user(i)]._work.own
-    return Keystream(own.derive("split", name)).words(4 * matrix_words(federation.plan)).reshape(-1, 4)
+class Referee:
+    """Reads what single users hold: their masks, what they send each other, Q."""
+
+    def __init__(self, monkeypatch):
+        self.masks, self.received, self.Q = {}, {}, None
+        for module in (own_inverse, ridge_columns):
+            for name in ("opened", "exchanged", "common_right_mask"):
+                monkeypatch.setattr(module, name, getattr(self, name)(getattr(split_matrix, name)))
+
+    def opened(self, real):
+        def script(work, *given):
+            parts = yield from real(work, *given)
+            self.masks[work.i + 1] = parts.mask
+            return parts
+
+        return script
+
+    def exchanged(self, real):
+        def script(work, *given):
+            self.received[work.i + 1] = yield from real(work, *given)
+            return self.received[work.i + 1]
+
+        return script
+
+    def common_right_mask(self, real):
+        def script(work):
+            self.Q = yield from real(work)
+            return self.Q
+
+        return script
+
+
+@pytest.fixture
+def referee(monkeypatch):
+    return Referee(monkeypatch)
 
 
 def matrix_seen(federation, name, i):
@@ -69,15 +99,15 @@ def matrix_seen(federation, name, i):
 
 
 @pytest.mark.parametrize(("make", "name"), [(errors, INVERSE), (ridge, VECTORS)])
-def test_users_read_a_matrix_that_is_uniform_until_all_of_them_pool_their_masks(make, name):
+def test_users_read_a_matrix_that_is_uniform_until_all_of_them_pool_their_masks(make, name, referee):
     federation = make(*columns())
     federation.run()
     seen = matrix_seen(federation, name, 1)
     for i in (1, 2):
         assert uniform_bytes(seen) > ACCEPTED
-        add_into(seen, mask_of(federation, name, i))
+        add_into(seen, referee.masks[i])
     assert uniform_bytes(seen) > ACCEPTED, "two of three users that pool their masks"
-    add_into(seen, mask_of(federation, name, 3))
+    add_into(seen, referee.masks[3])
     assert uniform_bytes(seen) < REJECTED, "all three have the matrix: this test can fail"
 
 
@@ -220,21 +250,13 @@ def test_what_split_columns_show_asks_for_consent_and_for_records_beyond_the_coe
         FederatedRidgeCV(choose_by="gcv", split="vertical", ids="trust", policy=Policy(enforce=True)).fit(X, y)
 
 
-def test_parts_of_a_product_carry_noise_so_that_no_whole_number_behind_it_can_be_solved_for(monkeypatch):
+def test_parts_of_a_product_carry_noise_so_that_no_whole_number_behind_it_can_be_solved_for(referee):
     """Without it a party of most columns has more exact equations than there are whole numbers in the matrix."""
-    seen, real = {}, own_inverse._found
-
-    def found(work, *given):
-        seen[work.i] = (work, *given)
-        return real(work, *given)
-
-    monkeypatch.setattr(own_inverse, "_found", found)
     federation = errors(*columns((9, 1)), centre=False)
     federation.run()
-    work, _, _, Q, (received,), *_ = seen[0]
-    exact = to_integers(quadratic(Q[own_rows(work, 0)], square(mask_of(federation, INVERSE, 2), 10)))
+    (received,) = referee.received[1]
+    exact = to_integers(quadratic(referee.Q[:9], square(referee.masks[2], 10)))
     noise = [signed(a - b, 192) for a, b in zip(as_integers(received, 3), exact, strict=True)]
     # A step of the matrix is 2^-60 of its unit and one of Q 2^-57: what is below 2^-58 of the unit is noise.
-    largest = max(abs(value) for value in noise)
-    assert 1 << 114 < largest <= 1 << 116
+    assert 1 << 114 < max(abs(value) for value in noise) <= 1 << 116
     assert len(set(noise)) == len(noise)
