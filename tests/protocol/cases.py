@@ -170,6 +170,12 @@ CASES: dict[str, Callable[..., Federation]] = {
     "lr vertical without intercept, with score": lambda k=2: lr_vertical(
         k, centre=False, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.SCORE)
     ),
+    "lr vertical with standard errors": lambda k=2: lr_vertical(
+        k, release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.INFERENCE)
+    ),
+    "lr vertical, a ridge by generalised cross-validation": lambda k=2: lr_vertical(
+        k, alphas=(0.1, 10.0), chosen_by="gcv", release=(Item.COEFFICIENTS, Item.INTERCEPT, Item.RIDGE_PATH)
+    ),
     "lr vertical of lost rank": lr_lost_rank,
     "lr vertical in panels of two rows": lambda k=2: lr_vertical(
         k, memory=48 * (k + 2) * (sum(WIDTHS[i % 2] for i in range(k)) + 1)

@@ -14,6 +14,7 @@ from fedsvd.cli.output import Format, Output, facts, listing
 from fedsvd.cli.plan import PREPARED, leaves_each_site
 from fedsvd.cli.signals import heed_signals
 from fedsvd.identity.names import grouped, ungrouped
+from fedsvd.policy.column_lines import asked_of_columns, of_others
 from fedsvd.policy.component_lines import components
 from fedsvd.policy.learned import gram_by_consent, how_rows_belong, in_scheme, unit
 from fedsvd.policy.rules import what_each_role_learns
@@ -104,13 +105,15 @@ def take_part_now(output: Output, site: Site, id: str, csp: str | None) -> None:
 
 def question(new: list[str], plan: SessionPlan | None) -> str:
     held = "All parties will hold the joint Gram matrix. " if plan is not None and _opens_gram(plan) else ""
+    if plan is not None and asked_of_columns(plan):
+        held = f"{of_others(plan)} " if plan.releases(Item.INFERENCE) else "The label holder sees the joint spectrum. "
     if new:
         return f"{held}Have you compared the new fingerprints with their owners, and do you approve this job?"
     return f"{held}Do you approve this job?"
 
 
 def _opens_gram(plan: SessionPlan) -> bool:
-    return gram_by_consent(plan) or plan.releases(Item.INFERENCE)
+    return gram_by_consent(plan) or (plan.releases(Item.INFERENCE) and not plan.stacks_labels)
 
 
 def _record(considered: Considered, link: str | None) -> dict[str, Any]:

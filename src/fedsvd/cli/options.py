@@ -122,7 +122,7 @@ Cluster = Annotated[
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Whether the model has an intercept.")]
 Inference = Annotated[
     bool,
-    typer.Option("--inference", help="Standard errors, tests, intervals; all parties then hold the joint Gram matrix."),
+    typer.Option("--inference", help="Standard errors, tests, intervals; on split rows all parties then hold G."),
 ]
 FamilyOption = Annotated[Family, typer.Option("--family", help="The distribution of the target.")]
 LinkFunction = Annotated[str | None, typer.Option("--link", help="The link; the family's usual one where left out.")]

@@ -113,7 +113,8 @@ def _roles(plan: SessionPlan) -> dict[str, str]:
 
 def _whom(plan: SessionPlan, item: Item) -> str:
     """Who gets a released item."""
-    if item is Item.OWN_PART or (item is Item.COEFFICIENTS and plan.split is Split.VERTICAL):
+    own = item in (Item.COEFFICIENTS, Item.INFERENCE) and plan.split is Split.VERTICAL
+    if item is Item.OWN_PART or own:
         return "to each party its own"
     if item is Item.INFERENCE:
         return "to every party, each computes it from the joint Gram matrix that all will hold"
@@ -123,6 +124,7 @@ def _whom(plan: SessionPlan, item: Item) -> str:
 def leaves_each_site(plan: SessionPlan) -> list[str]:
     """Everything a party sends, in the order in which it goes."""
     # Imported here: --help needs no linear algebra.
+    from fedsvd.protocol.shared import shares_inverse, shares_vectors
     from fedsvd.protocol.sums import planned_sums
     from fedsvd.protocol.upload import upload_bytes
 
@@ -164,6 +166,10 @@ def leaves_each_site(plan: SessionPlan) -> list[str]:
         lines.append("its part of the sum that corrects the right singular vectors, under such pads too")
     if plan.published and plan.task in (Task.SVD, Task.LSA) and plan.releases(Item.OWN_PART):
         lines.append("its slice of the mask under a blind (eq. 6 of the paper)")
+    if shares_inverse(plan) or shares_vectors(plan):
+        what = "means" if shares_inverse(plan) else "coefficients"
+        lines.append(f"random words that hide what the CSP splits among the parties, and its {what} under such words")
+        lines.append("for each other party, sealed to it, its part of what that party alone is to have")
     if plan.releases(Item.SCORE):
         lines.append("the partial scores of its columns, under pads that only the label holder can take off the total")
     return lines

@@ -46,6 +46,7 @@ from fedsvd.protocol.messages import (
 from fedsvd.protocol.model import ModelPlan
 from fedsvd.protocol.parties import ALL, CSP, TA, Party, user
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import shared_exchanges
 from fedsvd.protocol.sums import evaluation_sums, null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Align, Family, Item, Mode, Task
 from fedsvd.protocol.upload import batches
@@ -108,6 +109,7 @@ def messages_of(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
         yield from _upload(plan)
         yield from _answer(plan, expected)
     yield from _common(plan, expected)
+    yield from _split(plan)
     for party in plan.users:
         yield from _to_all(plan, party, _DIGEST)
         yield from _to_all(plan, party, _SIGNATURE)
@@ -155,6 +157,16 @@ def _common(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
     if plan.mode is Mode.A:
         length = 8 * plan.answer_numbers if plan.task is Task.LR else 8 * (plan.m + 1) * plan.planned_rank
     yield from _to_all(plan, user(1), length)
+
+
+def _split(plan: SessionPlan) -> Iterator[Sent]:
+    """Q as user 1 has it, and what users send each other of a matrix that the CSP splits among them."""
+    exchanged = shared_exchanges(plan)
+    if exchanged:
+        yield from _to_all(plan, user(1), 8 * plan.N**2)
+    for origin, to, length in exchanged:
+        for part in cut(plan, length):
+            yield from _sealed(plan, plan.users[origin], plan.users[to], _width(part))
 
 
 def _to_all(plan: SessionPlan, origin: Party, length: int) -> Iterator[Sent]:

@@ -10,7 +10,7 @@ from fedsvd.errors import ConfigError, MissingExtra
 from fedsvd.statistics.inference import LinearInference, predict
 from fedsvd.statistics.summary import Summary, linear_summary
 from fedsvd.statistics.table import at_level, columns
-from fedsvd.statistics.undefined import is_array
+from fedsvd.statistics.undefined import OWN_BLOCK, is_array
 from fedsvd.types import Float
 
 
@@ -84,6 +84,12 @@ class InferenceTable(ABC):
             ``new_low``, ``new_high`` (prediction interval of a new value).
         """
         pandas = _pandas()
+        if self._model(target, level)[0].root == OWN_BLOCK:
+            raise ConfigError(
+                "an interval of a prediction needs the covariances of all coefficients, and on split columns no party "
+                "has those across parties",
+                "use predict, which gives the predictions without intervals",
+            )
         weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         found = predict(self._model(target, level)[0], self._dense(X), level=level, weights=weights)
         undefined = np.full((len(found.mean), 2), np.nan)

@@ -12,9 +12,10 @@ from fedsvd.estimators.linear_model import LinearModel
 from fedsvd.estimators.matched import Align
 from fedsvd.estimators.tables import parts_like_fitted
 from fedsvd.policy.rules import Policy
-from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Robust, Task
+from fedsvd.protocol.tasks import RELEASED_BY_DEFAULT, Item, Robust, Split, Task
 from fedsvd.roles.user.prediction import RegressionResult
 from fedsvd.statistics.inference import LinearInference
+from fedsvd.statistics.own_block import joined
 from fedsvd.types import Float
 
 _ROWS = 4096  # of new samples that are read at a time
@@ -38,8 +39,9 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
         Whether the model has an intercept.
     inference : bool, default=False
         Whether the parties compute standard errors, t, p and intervals: ``summary()``, ``summary_frame()``. Split by
-        samples only. Each party computes them from the joint Gram matrix of features and labels, which all parties
-        then hold (mode "A").
+        samples, each party computes them from the joint Gram matrix of features and labels, which all parties then
+        hold (mode "A"). Split by features, each party has the rows of its own features and the covariances among
+        them, and all parties have what is said of the model as one; covariances across parties are NaN.
     cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3"}, default="nonrobust"
         Which standard errors, with ``inference``: the usual ones, or those that do not assume equal variances.
     cluster : str, default=None
@@ -154,3 +156,6 @@ class FederatedLinearRegression(InferenceTable, LinearModel):
     def _store(self, results: tuple[RegressionResult, ...], flat: bool) -> None:
         super()._store(results, flat)
         self.inference_ = results[0].inference
+        if self.plan_.split is Split.VERTICAL and self.inference_:
+            each = zip(*(result.inference for result in results), strict=True)
+            self.inference_ = tuple(joined(models) for models in each)

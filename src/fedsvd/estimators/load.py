@@ -232,7 +232,8 @@ def _least_squares(here: PartyResult, parts: Sequence[PartyResult]) -> Federated
 def _ridge_cv(here: PartyResult) -> FederatedRidgeCV:
     plan, said = here.plan, here.facts["ridge"]
     found = FederatedRidgeCV(plan.alphas, fit_intercept=plan.centre, choose_by=plan.chosen_by, **_common(here))
-    path = np.moveaxis(here.arrays["ridge_path"], 1, 2)
+    path = here.arrays.get("ridge_path")
+    path = None if path is None else np.moveaxis(path, 1, 2)
     found._choose(np.asarray(plan.alphas), here.arrays["ridge_errors"], said["alpha"], path, plan.targets == 1)
     return found
 

@@ -21,7 +21,8 @@ class FederatedRidgeCV(LinearModel):
     The result is that of ``sklearn.linear_model.RidgeCV`` on the joint table: every penalty is tried in one study, with
     each row left out once, exactly, or by generalised cross-validation. All parties hold the joint Gram matrix of
     features and labels, which the whole path of penalties follows from (mode "A"), and the cross-validation error of
-    every penalty. Split by features it is refused: the CSP would learn how the labels lie along the singular vectors.
+    every penalty. Split by features the penalty is chosen by generalised cross-validation, by the party that holds the
+    labels: it learns the singular values of the joint table and how the labels lie along its singular vectors.
 
     Parameters
     ----------
@@ -30,11 +31,12 @@ class FederatedRidgeCV(LinearModel):
     fit_intercept : bool, default=True
         Whether the model has an intercept, which is never penalised.
     choose_by : {"loo", "gcv"}, default="loo"
-        By leaving out each row, or by generalised cross-validation, which needs no sum beyond the Gram matrix.
+        By leaving out each row, or by generalised cross-validation, which needs no sum beyond the Gram matrix, and is
+        the one way when features are split.
     split : {"horizontal", "vertical"}, default="horizontal"
-        Parties hold different samples of the same features; "vertical" is refused.
+        Parties hold different samples of the same features, or different features of the same samples.
     label_party : int, default=None
-        Who holds y when features are split.
+        Who holds y when features are split, counted from 0 in the list given to ``fit``; None for the last.
     {parameters}
 
     Attributes
@@ -46,7 +48,7 @@ class FederatedRidgeCV(LinearModel):
     cv_errors_ : ndarray of shape (n_alphas,)
         The mean squared error of every penalty.
     coef_path_ : ndarray of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
-        The coefficients of every penalty.
+        The coefficients of every penalty; split by samples only.
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or ndarray of shape (n_targets,)
         0.0 without an intercept.
@@ -127,9 +129,11 @@ class FederatedRidgeCV(LinearModel):
         super()._store(results, flat)
         found = results[0].path
         assert found is not None
-        self._choose(found.alphas, found.errors, found.alpha, found.coefficients, flat)
+        path = found.coefficients if len(found.coefficients) else None
+        self._choose(found.alphas, found.errors, found.alpha, path, flat)
 
-    def _choose(self, alphas: Float, errors: Float, alpha: float, path: Float, flat: bool) -> None:
+    def _choose(self, alphas: Float, errors: Float, alpha: float, path: Float | None, flat: bool) -> None:
         self.alpha_, self.cv_errors_ = alpha, errors
         self.best_score_ = -float(errors[int(np.flatnonzero(alphas == alpha)[0])])
-        self.coef_path_ = path[:, :, 0] if flat else np.moveaxis(path, 2, 1)
+        if path is not None:
+            self.coef_path_ = path[:, :, 0] if flat else np.moveaxis(path, 2, 1)

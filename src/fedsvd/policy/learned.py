@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from fedsvd.linalg.windows import Form
+from fedsvd.policy.column_lines import regression_on_columns
 from fedsvd.policy.component_lines import canonical, components, csp_of_canonical, permuted, two_canonical
 from fedsvd.policy.learned_together import matched, opens_gram, prepared_together
 from fedsvd.protocol.model import ModelPlan
@@ -20,7 +21,7 @@ _FACTORS = (Task.SVD, Task.LSA, Task.PCA)
 def determines_gram(plan: SessionPlan) -> bool:
     """Whether what is released determines the joint Gram matrix: all of U and S, or a regression's covariance."""
     if plan.task is Task.LR:
-        return plan.releases(Item.INFERENCE) and plan.alpha == 0.0
+        return plan.releases(Item.INFERENCE) and plan.alpha == 0.0 and not plan.stacks_labels
     full = plan.components is None or plan.components >= min(plan.m, plan.n)
     return plan.task in _FACTORS and plan.releases(Item.SPECTRUM) and full
 
@@ -58,19 +59,22 @@ def freedom(plan: SessionPlan) -> int:
     """n - p: rows of a regression beyond its coefficients, the intercept among them; of CCA beyond all columns."""
     if plan.task is Task.CCA:
         return plan.m - plan.n - 1
-    return plan.n - coefficients(plan)
+    return (plan.m if plan.stacks_labels else plan.n) - coefficients(plan)
 
 
 def coefficients(plan: SessionPlan) -> int:
-    """p: of one model of a regression on split rows, the intercept among them."""
-    return plan.M - 1 if plan.glm is not None else plan.m + int(plan.centre)
+    """p: of one model of a regression, the intercept among them."""
+    if plan.glm is not None:
+        return plan.M - 1
+    return (plan.n if plan.stacks_labels else plan.m) + int(plan.centre)
 
 
 def freedom_in_words(plan: SessionPlan) -> str:
     """n, p and n - p of a regression."""
     if plan.task is Task.CCA:
         return f"{plan.m} rows less {plan.n} columns and the mean leave {freedom(plan)}"
-    return f"{plan.n} records less {coefficients(plan)} coefficients leave n - p = {freedom(plan)}"
+    records = plan.m if plan.stacks_labels else plan.n
+    return f"{records} records less {coefficients(plan)} coefficients leave n - p = {freedom(plan)}"
 
 
 ROWS_BY_POSITION = (
@@ -232,11 +236,7 @@ def _parties(plan: SessionPlan) -> Iterator[str]:
         spread = " and spread" if plan.unit_variance or plan.joins_labels else ""
         yield f"Every party learns the joint mean{spread} of each of the {m} features."
     if plan.task is Task.LR and plan.stacks_labels:
-        yield "Each party alone gets the coefficients of its own columns; all get the intercept."
-        if plan.weighted:
-            yield "Every party has the weights of all rows: the parties compare that theirs are equal."
-        yield "Every party learns the magnitude of the labels' spread, and of the others' coefficients plus a secret."
-        yield "Where rank is lost, every party learns which part of what cannot be separated lies with the others."
+        yield from regression_on_columns(plan, freedom_in_words(plan))
     elif plan.joins_labels:
         if plan.mode is Mode.A:
             yield _joint_gram(plan)

@@ -54,6 +54,13 @@ class PolicyFile(BaseModel):
             "that."
         ),
     ] = _DEFAULTS.consent_to_gram
+    consent_to_columns: Annotated[
+        StrictBool,
+        Field(
+            description="A job on split columns may ask for standard errors, or choose a ridge: from these a party "
+            "computes how its columns correlate with the others', or sees the joint spectrum. true: we agree to that."
+        ),
+    ] = _DEFAULTS.consent_to_columns
     records_for_full: Annotated[
         StrictInt,
         _from(1, "Fewest records (columns, where these are split) of any party where U and S are released."),

@@ -8,6 +8,7 @@ What earlier studies of a party's records forbid is in ``earlier_rules.py``.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fedsvd.policy.column_lines import asked_of_columns
 from fedsvd.policy.component_lines import canonical_scores, components, derived_of_few, spans_a_table
 from fedsvd.policy.learned import (
     freedom,
@@ -44,6 +45,7 @@ class Policy:
     parties_for_full: int = 3  # fewest parties where U and S are released
     consent_to_two: bool = False  # the owner knows what a single partner can derive, and agrees
     consent_to_gram: bool = False  # mode A may be asked for: all parties then hold the joint Gram matrix
+    consent_to_columns: bool = False  # standard errors, or a ridge that is chosen, on split columns
     records_for_full: int = 100  # fewest n_i where U and S are released
     records: int = 10  # fewest n_i where U_r or coefficients are
     parties_for_clusters: int = 4  # fewest parties where errors are robust to clusters, which may be whole parties
@@ -69,6 +71,7 @@ class Policy:
             parties_for_full=2,
             parties_for_clusters=2,
             consent_to_gram=True,
+            consent_to_columns=True,
             records_for_full=1,
             records=1,
             least_freedom=0,
@@ -107,6 +110,7 @@ def findings(plan: SessionPlan, policy: Policy) -> tuple[Finding, ...]:
         *_events(plan, policy),
         *_components(plan, policy),
         *_mode(plan, policy),
+        *_columns(plan, policy),
         *_authority(plan),
         *_scheme(plan, policy),
         *_overlap(plan, policy),
@@ -248,6 +252,12 @@ def _mode(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
             f'mode = "A" is asked for: all parties will hold the joint Gram matrix ({plan.M} x {plan.M}), which the '
             f'release does not determine; {agrees}, and mode = "B" gives the same result without it',
         )
+
+
+def _columns(plan: SessionPlan, policy: Policy) -> Iterator[Finding]:
+    asked = asked_of_columns(plan)
+    if asked and not policy.consent_to_columns:
+        yield Finding("columns", asked)
 
 
 def _authority(plan: SessionPlan) -> Iterator[Finding]:

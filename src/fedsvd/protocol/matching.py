@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedsvd.errors import TooFewCommon
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import shared_exchanges
 from fedsvd.protocol.tasks import Align
 from fedsvd.types import Ring
 
@@ -67,9 +68,9 @@ def expect_overlap(plan: SessionPlan, common: int) -> None:
 
 
 def sealed_parts(plan: SessionPlan) -> int:
-    """Sealed messages that one user sends to another one in a matching, at most."""
+    """Sealed messages that one user sends to single other ones, at most: in a matching, or after a shared sum."""
     sent = [0] * plan.k
-    for origin, _, size in exchanges(plan):
+    for origin, _, size in (*exchanges(plan), *shared_exchanges(plan)):
         sent[origin] += len(cut(plan, size))
     return max(sent)
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from fedsvd.errors import ConfigError
 from fedsvd.linalg.exact_gram import row_panels
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import INVERSE, VECTORS, shared_words, shares_inverse, shares_vectors
 from fedsvd.protocol.steps import StepKind
 from fedsvd.protocol.tasks import PERMUTED_TABLES, Check, Item, Mode, Scheme, Task
 from fedsvd.secagg.sums import PlannedSum, SumKind, even_batches
@@ -61,7 +62,8 @@ def sums_before(plan: SessionPlan) -> tuple[PlannedSum, ...]:
 
 def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
     """The sums after the answer: its checks (step 7), then the local endings (step 8)."""
-    found = [*_checks(plan), *_inference(plan)]
+    # A ridge that is chosen is checked when it is known; own tables are made of coefficients that are.
+    found = [*(_shared(plan) if shares_vectors(plan) else []), *_checks(plan), *_inference(plan)]
     own_vectors = plan.own_vectors and not plan.published
     triangle = plan.planned_rank * (plan.planned_rank + 1) // 2
     if own_vectors and (plan.reads_rows or plan.check is not Check.SAMPLE):
@@ -74,6 +76,7 @@ def sums_after(plan: SessionPlan) -> tuple[PlannedSum, ...]:
         found.append(_total("permuted", PERMUTED_TABLES * plan.m * (plan.m + 1) // 2))
     if plan.stacks_labels and plan.centre:
         found.append(_wide("intercept", plan.targets))
+    found += _shared(plan) if shares_inverse(plan) else []
     if plan.task is Task.PREDICT or (plan.stacks_labels and plan.releases(Item.SCORE) and not plan.biased):
         found.append(PlannedSum("score bound", SumKind.BOUND, (CLASSES,), 0))
         found.append(_total("scores", plan.m * plan.targets, receiver=plan.label_user))
@@ -112,6 +115,16 @@ def _checks(plan: SessionPlan) -> list[PlannedSum]:
         if plan.scheme is Scheme.SUM:
             found.append(_total("C", r * (r + 1) // 2))
     return found
+
+
+def _shared(plan: SessionPlan) -> list[PlannedSum]:
+    """On split columns: the unit of the users' vectors, what the CSP splits among the users, and sums of squares."""
+    shared = INVERSE if shares_inverse(plan) else VECTORS if shares_vectors(plan) else ""
+    if not shared:
+        return []
+    found = [PlannedSum("vector bound", SumKind.BOUND, (CLASSES,), 0)]
+    found.append(PlannedSum(shared, SumKind.SHARED, (shared_words(plan),), 0))
+    return [*found, _wide("totals", plan.targets)] if shares_inverse(plan) else found
 
 
 def _inference(plan: SessionPlan) -> list[PlannedSum]:

@@ -53,16 +53,16 @@ def with_inference(to: PartyResult, computed: RegressionResult) -> PartyResult:
 
 
 def with_path(to: PartyResult, path: ChosenRidge) -> PartyResult:
-    """The result with the error of every penalty, and with the coefficients of each."""
+    """The result with the error of every penalty, and where the party has them with the coefficients of each."""
     coefficients = np.moveaxis(path.coefficients, 2, 1)
     features = list(to.feature_names(coefficients.shape[2]))
     table: dict[str, Any] = {"alpha": path.alphas, "error": path.errors, "chosen": path.alphas == path.alpha}
-    for k, target in enumerate(to.targets):
+    for k, target in enumerate(to.targets if len(coefficients) else ()):
         several = f"{target} " if len(to.targets) > 1 else ""
         table |= {f"{several}{name}": coefficients[:, k, j] for j, name in enumerate(features)}
     errors = [None if np.isnan(error) else float(error) for error in path.errors]
     facts = {"alpha": path.alpha, "chosen_by": path.method, "alphas": [float(a) for a in path.alphas], "errors": errors}
-    arrays = {"ridge_path": coefficients, "ridge_errors": path.errors}
+    arrays = {"ridge_errors": path.errors} | ({"ridge_path": coefficients} if len(coefficients) else {})
     return to.adding(arrays, Table("ridge_path", table), {"ridge": facts})
 
 
@@ -96,7 +96,7 @@ def with_diagnostics(to: PartyResult, computed: RegressionResult, data: OwnRows)
 def with_fit(to: PartyResult, rank: int, y: Float, fitted: Float) -> PartyResult:
     """What the label holder of split columns knows of the model as one, from its own labels and the fitted values."""
     plan = to.plan
-    if plan.alpha > 0.0 or plan.published:
+    if plan.alpha > 0.0 or plan.alphas or plan.published:
         return to
     about = np.mean(y, axis=0) if plan.centre else 0.0
     residual, total, explained = (np.sum(np.square(part), axis=0) for part in (y - fitted, y - about, fitted - about))

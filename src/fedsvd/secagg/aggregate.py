@@ -93,10 +93,10 @@ class RunningSum:
 
 
 class WordSum(RunningSum):
-    """The sum of one batch's shares in Z_2^128: words of shape (length, 2), and nothing else is held."""
+    """The sum of one batch's shares in Z_2^128, or a wider ring: words of shape (length, halves), nothing else."""
 
-    def __init__(self, length: int, k: int) -> None:
-        super().__init__((length, HALVES), k)
+    def __init__(self, length: int, k: int, halves: int = HALVES) -> None:
+        super().__init__((length, halves), k)
 
     def _accumulate(self, share: Ring) -> None:
         add_into(self._sum, share)
@@ -119,7 +119,8 @@ class TaggedSum:
     """The running total of one batch of a users-only sum with its tag; both are uniform to the CSP."""
 
     def __init__(self, kind: SumKind, length: int, k: int) -> None:
-        self._payload = RunningSum((length, kind.columns), k) if kind is SumKind.WIDE else WordSum(length, k)
+        wide = kind is SumKind.WIDE
+        self._payload = RunningSum((length, kind.columns), k) if wide else WordSum(length, k, kind.columns)
         self._tag = _TagSum(k)
 
     def add(self, user: int, payload: Ring, tag: Ring) -> None:

@@ -4,8 +4,10 @@
     WIDE    (n, 67) signed digits       2^128        exact sums of numbers without a public unit
     TOTAL   (n, 2) words of Z_2^128     2^192        sums of integers in steps of a public unit
     BOUND   (n, 2) words, low halves    2^128        an OR: the least power of two that no user reaches
+    SHARED  (n, 4) words of Z_2^256     none         masks of the users, to which the CSP adds what it splits among them
 
-A tag always travels as three uint64; where it counts modulo 2^128 the third holds pads only. All parties hold these
+A tag always travels as three uint64; where it counts modulo 2^128 the third holds pads only, and of a shared sum, which
+the CSP may change, all three do. All parties hold these
 descriptions, the CSP too: there is nothing secret here.
 """
 
@@ -20,6 +22,7 @@ from fedsvd.types import Ring
 
 TAG_WORDS = 3
 MOST_WORDS = 1 << 20  # of a batch: products of 16-bit limbs add up exactly in float64 as far as this, and further
+SHARED_HALVES = 4
 _MOST_WIDE = 15_000  # numbers of a batch, of 67 digits each
 
 
@@ -29,11 +32,12 @@ class SumKind(enum.Enum):
     WIDE = "wide"
     TOTAL = "total"
     BOUND = "bound"
+    SHARED = "shared"
 
     @property
     def columns(self) -> int:
         """The uint64 that carry one number."""
-        return WORDS if self is SumKind.WIDE else HALVES
+        return {SumKind.WIDE: WORDS, SumKind.SHARED: SHARED_HALVES}.get(self, HALVES)
 
     @property
     def tag_bits(self) -> int:

@@ -116,7 +116,7 @@ def share(
     if planned.pads_group > keys.k:
         raise LocalProtocolError(f"the receiver of the sum {name!r} is not among users 1 .. {keys.k}")
     padded, padded_tag = payload.copy(), tag_words(_tag(planned, batch, payload, seeds))
-    if keys.user == planned.pads_group:
+    if keys.user == planned.pads_group and planned.kind is not SumKind.SHARED:
         group = _group(planned, seeds)
         add_group_pad(padded, group, name, batch, once, halves=halves)
         padded_tag = add_group_pad_to_tag(padded_tag, bits, group, name, batch, once)
@@ -133,6 +133,8 @@ def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, 
     fits = payload.shape == planned.shape(batch) and total_tag.shape == (TAG_WORDS,)
     if not fits or payload.dtype != np.uint64 or total_tag.dtype != np.uint64:
         raise _altered(planned)
+    if planned.kind is SumKind.SHARED:
+        return payload.copy()  # the CSP's own part is in it, under masks that no tag can follow
     group = _group(planned, seeds)
     total = remove_group_pad(payload.copy(), group, name, batch, halves=_halves(planned))
     received = tag_value(remove_group_pad_from_tag(total_tag, bits, group, name, batch)) % (1 << bits)
@@ -144,6 +146,8 @@ def open_total(planned: PlannedSum, batch: int, payload: Ring, total_tag: Ring, 
 
 def _tag(planned: PlannedSum, batch: int, payload: Ring, seeds: SumSeeds) -> int:
     """Every digit of a wide number has a key of its own, so that no digit can be moved into the next."""
+    if planned.kind is SumKind.SHARED:
+        return 0
     integers = payload.reshape(-1, _halves(planned))
     alpha = words_of(seeds.alpha, len(integers), "tag", planned.name, batch)
     return tag(integers, alpha, planned.kind.tag_bits)

@@ -117,7 +117,7 @@ def infer(
         unreached = np.einsum("ij,ij->j", lost, lost)
         residual, explained = residual + unreached, explained - unreached
     return tuple(
-        _table(
+        table_from(
             w[:, k],
             inverse,
             Totals(n, float(residual[k]), float(total[k]), float(explained[k]), log_weights),
@@ -166,7 +166,7 @@ def infer_block(
             top = np.concatenate(([1.0 / math.sqrt(sums.n)], -along))
             inverse = np.concatenate((top[None, :], np.pad(root, ((0, 0), (1, 0)))))
     condition = float(values[0] / values[-1]) if k == values.shape[0] and values[-1] > 0.0 else float("inf")
-    return _table(
+    return table_from(
         w,
         inverse,
         sums,
@@ -185,10 +185,10 @@ def with_coefficients(model: LinearInference, w: Float, root: Float, residual: f
     explained = total - residual if residual < 0.5 * total else model.sums.explained
     sums = replace(model.sums, residual=residual, explained=explained)
     about = {"rank": model.rank, "vif": model.vif, "condition": model.condition, "level": model.level}
-    return _table(w, root, sums, intercept=model.intercept, penalised=False, **about)  # type: ignore[arg-type]
+    return table_from(w, root, sums, intercept=model.intercept, penalised=False, **about)  # type: ignore[arg-type]
 
 
-def _table(
+def table_from(
     w: Float,
     inverse: Numbers,
     sums: Totals,
@@ -200,6 +200,7 @@ def _table(
     level: float,
     penalised: bool,
 ) -> LinearInference:
+    """The table of these coefficients; ``inverse`` is a root of the inverse Gram matrix."""
     n, freedom, model = sums.n, sums.n - rank, rank - int(intercept)
     sigma: Number = PENALISED if penalised else NO_FREEDOM if freedom <= 0 else math.sqrt(sums.residual / freedom)
     errors: Numbers

@@ -15,7 +15,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.statistics.distributions import wald
 from fedsvd.statistics.inference import LinearInference, Totals
 from fedsvd.statistics.summary import INTERCEPT
-from fedsvd.statistics.undefined import Number, Numbers, Undefined, is_array
+from fedsvd.statistics.undefined import OWN_BLOCK, Number, Numbers, Undefined, is_array
 from fedsvd.types import Float
 
 COLUMNS = ("term", "coef", "se", "t", "p", "low", "high")
@@ -84,7 +84,9 @@ def model_from(
     sigma = number("sigma")
     root: Numbers = Undefined(reasons["covariance"]) if covariance is None else np.full_like(covariance, np.nan)
     kind, distribution = said.get("kind", "nonrobust"), said.get("distribution", "t")
-    if covariance is not None and kind == "nonrobust" and isinstance(sigma, float) and sigma > 0.0:
+    if covariance is not None and not np.isfinite(covariance).all():
+        root = OWN_BLOCK
+    elif covariance is not None and kind == "nonrobust" and isinstance(sigma, float) and sigma > 0.0:
         root = _root(covariance) / sigma
     tests = wald(w, errors, said["level"], said["df_residual"] if distribution == "t" else None)
     residual, total = said["residual_squares"], said["total_squares"]

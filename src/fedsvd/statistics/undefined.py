@@ -35,4 +35,5 @@ PENALISED = Undefined("a penalty shrinks the coefficients, so their usual standa
 NO_FREEDOM = Undefined("there are not more rows than coefficients, so nothing is left to estimate the error from")
 EXACT_FIT = Undefined("the model fits every row exactly")
 NO_FEATURES = Undefined("the model has no features")
+OWN_BLOCK = Undefined("columns are split, and a party holds the covariances of its own coefficients alone")
 NO_VARIATION = Undefined("the target does not vary")

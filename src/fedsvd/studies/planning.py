@@ -11,6 +11,7 @@ from fedsvd.linalg.windows import HAAR_LEFT_LIMIT, HAAR_RIGHT_LIMIT, LEAST_BLOCK
 from fedsvd.policy.rules import Policy, findings
 from fedsvd.prepare.rule import Rule, planned_steps
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import MOST_SHARED, shares_inverse, shares_vectors
 from fedsvd.protocol.tasks import (
     FACTORS,
     LABELLED,
@@ -281,6 +282,11 @@ def _with_masks(plan: SessionPlan) -> SessionPlan:
     plan = replace(plan, left=left, right=right)
     if not plan.opens_nothing:
         _expect_memory(plan)
+    if (shares_inverse(plan) or shares_vectors(plan)) and plan.N > MOST_SHARED:
+        raise ConfigError(
+            f"{plan.N} columns of all parties, and what the CSP splits among the parties has at most {MOST_SHARED}",
+            "choose fewer features, or leave inference and alphas out",
+        )
     return plan
 
 

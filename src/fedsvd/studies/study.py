@@ -29,6 +29,7 @@ from fedsvd.protocol.tasks import (
     Trust,
     is_rule,
 )
+from fedsvd.studies.regression_rules import expect_regression
 
 ON_REQUEST: dict[Task, tuple[Item, ...]] = {
     Task.SVD: (),
@@ -118,8 +119,7 @@ def expect_legal(study: Study) -> None:
     _expect_heeded(study)
     _expect_matching(study)
     _expect_release(study)
-    _expect_inference(study)
-    expect_rows_split(study)
+    expect_regression(study)
     _expect_model(study)
     _expect_rule(study)
     _expect_columns(study)
@@ -216,36 +216,6 @@ def _expect_release(study: Study) -> None:
         raise ConfigError("a score is released to the label holder of split columns alone", "leave score out")
 
 
-def _expect_inference(study: Study) -> None:
-    """Refuse standard errors where no party may have the joint Gram matrix, which they follow from.
-
-    On split columns the label holder of a study that releases a score has what follows from its own labels and the
-    fitted values: R2, sigma, F and the log-likelihood.
-    """
-    if study.task is not Task.LR or Item.INFERENCE not in (study.release or ()):
-        return
-    if study.alphas:
-        raise ConfigError(
-            "a ridge shrinks the coefficients, so that their usual standard errors do not describe them",
-            "leave inference or alphas out",
-        )
-    if study.split is Split.VERTICAL:
-        raise ConfigError(
-            "inference on split columns needs the inverse Gram matrix of all columns, which no party may have",
-            'leave inference out; release "score" gives the label holder R2, sigma, F and the log-likelihood',
-        )
-    if study.scheme in (Scheme.MASK, Scheme.PAPER):
-        raise ConfigError(
-            f"inference follows from the exact sum of Gram matrices, and scheme {str(study.scheme)!r} has none",
-            'set scheme = "sum", or leave inference out',
-        )
-    if study.mode is Mode.B:
-        raise ConfigError(
-            "inference shows every party the joint Gram matrix, and mode 'B' shows it to none",
-            'leave mode out (mode "A": the parties open the sum), or leave inference out',
-        )
-
-
 def _expect_rule(study: Study) -> None:
     """Refuse a rule for the number of components where the spectrum it looks at is not released, or not complete."""
     if not study.components_by:
@@ -286,39 +256,6 @@ def _expect_columns(study: Study) -> None:
         raise ConfigError(
             "PCR follows from the joint Gram matrix of features and labels, which the parties open",
             'leave scheme and mode out (scheme "sum", mode "A")',
-        )
-
-
-def expect_rows_split(study: Study) -> None:
-    """Refuse weights, robust errors and the choice of a ridge where they cannot be had without showing more."""
-    vertical = study.split is Split.VERTICAL
-    if study.weighted and study.scheme == Scheme.PAPER:
-        raise ConfigError("the paper's scheme has no weights", "leave weights out, or set another scheme")
-    released_here = study.release or ()
-    if (Item.ROBUST in released_here) != (study.robust is not None):
-        raise ConfigError("robust errors are released where cov_type or cluster names them, and nowhere else")
-    if study.robust is not None and Item.INFERENCE not in released_here:
-        raise ConfigError("robust errors are those of a regression table", "set inference = true")
-    if (Item.RIDGE_PATH in released_here) != bool(study.alphas):
-        raise ConfigError("a ridge path is released where alphas names its penalties, and nowhere else")
-    if not study.alphas:
-        if study.chosen_by is not None:
-            raise ConfigError("choose_by says how one of several penalties is chosen", "name them: alphas = [...]")
-        return
-    if not all(0.0 < alpha < math.inf for alpha in study.alphas) or len(set(study.alphas)) < len(study.alphas):
-        raise ConfigError("alphas are different finite numbers above 0", "alphas = [0.1, 1.0, 10.0], say")
-    if study.alpha:
-        raise ConfigError("alpha is one penalty, alphas are several to choose among", "leave one of them out")
-    if vertical:
-        raise ConfigError(
-            "to choose a ridge on split columns the CSP would learn how much of the labels lies along every singular "
-            "vector of the features, for the blinding of the labels holds for one penalty at a time",
-            "leave alphas out: run one study for each alpha and compare them by release score",
-        )
-    if study.scheme == Scheme.PAPER or study.mode is Mode.B:
-        raise ConfigError(
-            "a ridge is chosen from the joint Gram matrix, which the parties open",
-            'leave mode and scheme out (scheme "sum", mode "A")',
         )
 
 

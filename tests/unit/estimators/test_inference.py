@@ -221,7 +221,6 @@ def test_a_target_and_features_that_do_not_vary_are_named_as_such():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"split": "vertical", "ids": "trust"}, "split columns"),
         ({"mode": "B"}, "mode 'B'"),
         ({"scheme": "paper"}, "exact sum"),
     ],

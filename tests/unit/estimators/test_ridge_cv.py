@@ -95,7 +95,7 @@ def test_all_parties_hold_the_gram_matrix_and_this_asks_for_consent():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"split": "vertical", "ids": "trust"}, "along every singular vector"),
+        ({"split": "vertical", "ids": "trust"}, "leverage of every row"),
         ({"mode": "B"}, "joint Gram matrix"),
         ({"scheme": "paper"}, "joint Gram matrix"),
         ({"alphas": [1.0, -1.0]}, "above 0"),

@@ -19,7 +19,7 @@ _METHODS = {"loo": "each row left out once", "gcv": "generalised cross-validatio
 def figures(result: PartyResult) -> Iterator[Figure]:
     """The curve of errors, and for each target the coefficients along the path."""
     said, path = result.facts.get("ridge"), result.arrays.get("ridge_path")
-    if said is None or path is None or len(said["alphas"]) < 2:
+    if said is None or len(said["alphas"]) < 2:
         return
     alphas, order = np.asarray(said["alphas"]), np.argsort(said["alphas"])
     errors = np.array([math.nan if error is None else error for error in said["errors"]])
@@ -32,6 +32,8 @@ def figures(result: PartyResult) -> Iterator[Figure]:
         )
         numbers = grid("Error of every penalty", ("alpha", "error"), rows)
         yield Figure(_errors(np.log10(alphas[order]), errors[order], chosen), caption, numbers)
+    if path is None:
+        return
     names = list(result.feature_names(path.shape[2]))
     for k, target in enumerate(result.targets):
         yield _coefficients(target, names, np.log10(alphas[order]), path[order, k, :], chosen)

@@ -41,6 +41,7 @@ from fedsvd.linalg.verify import (
 )
 from fedsvd.linalg.wide_factor import factor
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import shares_inverse, shares_vectors
 from fedsvd.protocol.tasks import Task
 from fedsvd.protocol.upload import fits_whole, krylov_basis, krylov_block, krylov_start, recovers
 from fedsvd.roles.service_provider.collect import Both, Collector, Exact, Folded, LongSide, Whole
@@ -69,12 +70,16 @@ class Factorised:
 
 @dataclass(frozen=True, repr=False)
 class Solved:
-    """w' (features, targets), a basis of the null space (features, lost), the rank, and what was verified."""
+    """w' (features, targets), a basis of the null space (features, lost), the rank, and what was verified.
+
+    R, the factor of ``[X' y']``, where users will ask for a matrix that is split among them.
+    """
 
     w_masked: Float
     null_masked: Float
     rank: int
     residual: float
+    R: Float | None = None
 
 
 @dataclass(frozen=True)
@@ -270,4 +275,4 @@ def solve(plan: SessionPlan, R: Array) -> Solved:
     """Least squares on the factor R of ``[features, labels]``: minimum over the kept rank, and the null space."""
     t, R = plan.targets, to_numpy(R)
     fit = least_squares(R[:, : R.shape[1] - t], R[:, R.shape[1] - t :], plan.m, plan.n)
-    return Solved(fit.w, fit.null, fit.rank, fit.residual)
+    return Solved(fit.w, fit.null, fit.rank, fit.residual, R if shares_inverse(plan) or shares_vectors(plan) else None)

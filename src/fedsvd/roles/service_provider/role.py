@@ -48,7 +48,9 @@ from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified
 from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
 from fedsvd.roles.service_provider.relays import Relays
+from fedsvd.roles.service_provider.split import with_own_part
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
+from fedsvd.secagg.sums import SumKind
 from fedsvd.types import Each, Ring
 
 Signer = Callable[[bytes], bytes]
@@ -100,6 +102,7 @@ class ServiceProvider(Machine):
         self._matching = Matching(plan)
         self._verified: Verified | None = None
         self._found: Factorised | None = None  # while users may still ask for what lies in it
+        self._solved: Solved | None = None  # likewise
         self._storage = storage
         # The paper's own scheme is there to be reproduced, as published, and not to be fast.
         self._device = None if plan.published else device
@@ -183,10 +186,19 @@ class ServiceProvider(Machine):
         if not total.complete:
             return self.state, ()
         self._summed[message.name] += 1
+        if planned.kind is SumKind.SHARED:
+            words, tag = self._sums.pop(key).total()
+            return self._answer(lambda: self._to_all(SumReply(self.plan.digest, *key, self._splits(words), tag)))
         reply = SumReply(self.plan.digest, *key, *self._sums.pop(key).total(), self._commitments.once())
         if planned.receiver is not None:
             return self.state, (Send(user(planned.receiver), reply),)
         return self.state, self._to_all(reply)
+
+    def _splits(self, words: Ring) -> Ring:
+        """The users' masks with what we split among them: step 8 of a regression on split columns."""
+        if self._solved is None:
+            raise UnexpectedMessage("shares of a matrix that is not there yet")
+        return with_own_part(self.plan, self._solved, words)
 
     # --- the upload -----------------------------------------------------------------------------------------------
 
@@ -247,6 +259,7 @@ class ServiceProvider(Machine):
         found, digest = message.value, self.plan.digest
         if isinstance(found, Solved):
             self._verified = Verified(found.residual, 0.0, found.rank)
+            self._solved = found if found.R is not None else None
             if (needed := null_space_sum(self.plan, found.rank)) is not None:
                 self.planned[needed.name] = needed
             reply: Message = Solution(digest, found.w_masked, found.null_masked, found.rank, found.residual)
@@ -291,7 +304,7 @@ class ServiceProvider(Machine):
             raise SplitView("users signed different certificates", "nothing is released")
         if self._found is not None and self._found.store is not None:
             self._found.store.close()
-        self._found = None
+        self._found = self._solved = None
         signature = self._signer(message.certificate) if self._signer is not None else b""
         return State.DONE, (*self._to_all(Countersigned(self.plan.digest, signature)), Finish(self._verified))
 

@@ -42,12 +42,15 @@ class Sizes:
         return self.F_y + self.F1 * self.w
 
 
-def check_solution(work: Work, columns: Columns, y_i: Float, w_i: Float, sizes: Sizes) -> Script:
-    """Raise ``VerificationFailed`` at the label holder unless w, in parts (n_i, targets), solves the joint problem."""
+def check_solution(work: Work, columns: Columns, y_i: Float, w_i: Float, sizes: Sizes, alpha: float = 0.0) -> Script:
+    """Raise ``VerificationFailed`` at the label holder unless w, in parts (n_i, targets), solves the joint problem.
+
+    With a penalty alpha that is no rows of A, the normal equations say ``<e, h> = alpha <w, g>``.
+    """
     plan, c = work.plan, work.masks.c
     e_i, h_i = yield Local("checks", lambda: _own_vectors(work, columns, y_i, w_i))
     z = _secret(work, sizes)
-    own = e_i.T @ z
+    own = e_i.T @ z + alpha * (w_i.T @ _secret_direction(work, columns)[:, 0])
     vectors = np.column_stack((e_i, h_i + z if work.leads else h_i))
     of_e = power_above(1.001 * c * math.sqrt(plan.k) * sizes.residual)
     # g and z are normal: their lengths are within these bounds but for a chance below 1e-20.
@@ -60,7 +63,7 @@ def check_solution(work: Work, columns: Columns, y_i: Float, w_i: Float, sizes: 
     if products is None or total is None:
         return
     spread = 1.0 + math.sqrt(plan.M / plan.N)
-    tolerance = 64 * math.sqrt(plan.M * plan.k) * ROUNDING * sizes.F1 * sizes.residual * spread
+    tolerance = 64 * math.sqrt(plan.M * plan.k) * ROUNDING * (sizes.F1 * sizes.residual * spread + alpha * sizes.w)
     if not bool(np.abs(products - total).max(initial=0.0) * unit <= tolerance):
         raise VerificationFailed(
             "the coefficients in the CSP's answer are not those of the joint data",
@@ -70,9 +73,14 @@ def check_solution(work: Work, columns: Columns, y_i: Float, w_i: Float, sizes: 
 
 def _own_vectors(work: Work, columns: Columns, y_i: Float, w_i: Float) -> tuple[Float, Float]:
     """This user's parts of e (M, targets) and of h (M,)."""
-    g_i = Keystream.of(work.checks, "g", "columns", work.i).normal((columns.width, 1))
+    g_i = _secret_direction(work, columns)
     product = columns.times(np.concatenate((w_i, g_i), axis=1))
     return y_i - product[:, :-1], product[:, -1]
+
+
+def _secret_direction(work: Work, columns: Columns) -> Float:
+    """This user's part of g, (width, 1)."""
+    return Keystream.of(work.checks, "g", "columns", work.i).normal((columns.width, 1))
 
 
 def _secret(work: Work, sizes: Sizes) -> Float:

@@ -29,6 +29,7 @@ class Columns:
     label_mean: Float
     label_scale: Float  # zero at users without labels, so that the sum is the label holder's
     squared: Float  # column energies after centring and scaling
+    blinding: Float  # powers of two that bring a coefficient of unit size to these columns
 
     @classmethod
     def of(cls, work: Work) -> "Columns":
@@ -49,11 +50,15 @@ class Columns:
         energy = np.maximum(_expect_finite(energy) - weight * rest**2, 0.0)
         usual = energy * (m / weight)
         deviation = unit_scales(usual, m, mean) if plan.centre and not plan.biased else np.sqrt(energy / m)
-        inverse = inverse_powers(penalised(deviation, plan.alpha, m))
+        powers = inverse = inverse_powers(penalised(deviation, plan.alpha, m))
+        if plan.alphas:
+            # A penalty that is yet to be chosen is one number for all columns as they are.
+            inverse = np.where(deviation > 0, 1.0, 0.0)
+        blinding = np.where(inverse > 0, powers, 0.0) / np.where(inverse > 0, inverse, 1.0)
         zeros, t = np.flatnonzero(deviation == 0), plan.targets
         if plan.biased and work.i == plan.k - 1:
             mean, inverse, energy = np.append(mean, 0.0), np.append(inverse, 1.0), np.append(energy, float(m))
-            rest = np.append(rest, 0.0)
+            rest, blinding = np.append(rest, 0.0), np.append(blinding, 1.0)
         label_mean, label_scale = np.zeros(t), np.zeros(t)
         if work.labels is not None:
             label_mean = (
@@ -65,7 +70,7 @@ class Columns:
                 deviation = np.sqrt(_expect_finite(np.mean((work.labels - label_mean) ** 2, axis=0)))
             label_scale = 1.0 / np.where(deviation > 0, inverse_powers(deviation), 1.0)
         constant = tuple(int(j) for j in zeros)
-        return cls(work, mean, rest, inverse, constant, label_mean, label_scale, energy * inverse**2)
+        return cls(work, mean, rest, inverse, constant, label_mean, label_scale, energy * inverse**2, blinding)
 
     @property
     def width(self) -> int:
@@ -129,8 +134,14 @@ class Columns:
 
     def blinded_labels(self, a_i: Float) -> Float:
         """``A_i a_i``, ridge rows included, and y on top of it at the label holder."""
+        y_i = self.times(a_i) if np.any(a_i) else np.zeros((self.work.plan.M, self.work.plan.targets))
+        y_i += self.own_labels()
+        return y_i
+
+    def own_labels(self) -> Float:
+        """y, centred and scaled, at the label holder; zeros elsewhere."""
         work = self.work
-        y_i = self.times(a_i) if np.any(a_i) else np.zeros((work.plan.M, work.plan.targets))
+        y_i = np.zeros((work.plan.M, work.plan.targets))
         if work.labels is not None:
             y = (work.labels - self.label_mean) / self.label_scale
             y_i[: work.plan.m] += y if work.row_weights is None else y * np.sqrt(work.row_weights)[:, None]

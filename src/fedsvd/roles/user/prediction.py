@@ -27,7 +27,7 @@ class ChosenRidge:
     errors: Float  # mean squared errors, the mean over targets
     alpha: float
     method: str  # "loo" or "gcv"
-    coefficients: Float
+    coefficients: Float  # on split columns of none of them: those of the chosen one are the result
 
     def __repr__(self) -> str:
         return f"ChosenRidge(alphas={len(self.alphas)}, method={self.method})"

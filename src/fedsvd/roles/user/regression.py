@@ -21,12 +21,16 @@ from fedsvd.roles.user import horizontal_regression
 from fedsvd.roles.user.challenge import Sizes, check_solution, moved_along
 from fedsvd.roles.user.columns import Columns
 from fedsvd.roles.user.masked_rows import RowsUnderP, Stacked
-from fedsvd.roles.user.prediction import RegressionResult, lasting_directions, summed_for_label_holder
+from fedsvd.roles.user.own_inverse import own_table
+from fedsvd.roles.user.prediction import ChosenRidge, RegressionResult, lasting_directions, summed_for_label_holder
 from fedsvd.roles.user.requests import Local, Script
+from fedsvd.roles.user.ridge_columns import ChosenSolution, chosen_ridge
+from fedsvd.roles.user.split_matrix import Units
 from fedsvd.roles.user.sums import NORM_WIDTH, bound_sum, total_sum, wide_sum_of_floats
 from fedsvd.roles.user.upload import Panels, entry_bound, masked_upload, power_above
 from fedsvd.roles.user.work import Work
 from fedsvd.secagg.fixed_point import bound
+from fedsvd.statistics.inference import LinearInference
 from fedsvd.types import Array, Float
 
 
@@ -39,7 +43,7 @@ def vertical(work: Work) -> Script:
     """Columns are split: rows go up in panels; user i ends with its own w_i."""
     plan, masks, t = work.plan, work.masks, work.plan.targets
     columns: Columns = yield Local("scale", lambda: Columns.of(work))
-    a_i = np.zeros((columns.width, t)) if plan.published else _blinds(work, columns.width)
+    a_i = np.zeros((columns.width, t)) if plan.published else _blinds(work, columns)
     y_i: Float = yield Local("labels", lambda: columns.blinded_labels(a_i))
     own = math.sqrt(columns.energy())
     E = yield from bound_sum("bound", math.frexp(own)[1] if own else None, work.own)
@@ -59,14 +63,19 @@ def vertical(work: Work) -> Script:
     solution: Solution = yield masked_upload(work, Panels(_panels(work, columns, y_i), (B, B_y)))
     scale = B_y / B if B else 1.0
     scaled_i = to_numpy(masks.own_part(work.put(solution.w_masked))) * scale
-    if plan.challenges:
+    if plan.challenges and not plan.alphas:
         # Along a true null space a solution stays one, however far it is moved: both are checked before either is used.
         moved = solution.w_masked * scale + moved_along(work, solution.null_masked, norm(solution.w_masked) * scale)
         moved_i = to_numpy(masks.own_part(work.put(moved)))
         yield from check_solution(work, columns, y_i, moved_i, Sizes(F1, F_y, norm(moved)))
     w_i = (scaled_i - a_i) * columns.inverse[:, None]
-    null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
-    w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)
+    path: ChosenRidge | None = None
+    units = Units(masks.c / B if B else 1.0, B_y / masks.c, d_y)
+    if plan.alphas:
+        path, w_i = yield from _chosen(work, columns, w_i, units, F1)
+    else:
+        null_i = to_numpy(masks.own_part(work.put(solution.null_masked)))
+        w_i = yield from _least_norm(work, null_i, columns.inverse, w_i)
     w_i = w_i * d_y
     if plan.biased:
         return (yield from _biased(work, w_i, solution, columns))
@@ -74,10 +83,24 @@ def vertical(work: Work) -> Script:
     intercept = np.zeros(t)
     if plan.centre:
         intercept = yield from wide_sum_of_floats("intercept", partial, work.own)
+    models: tuple[LinearInference, ...] = ()
+    if plan.releases(Item.INFERENCE):
+        models = yield from own_table(work, columns, w_i, intercept, solution.rank, units)
     fitted = None
     if plan.releases(Item.SCORE):
         fitted = yield from summed_for_label_holder(work, w_i, intercept)
-    return RegressionResult(w_i.T, intercept, solution.rank, solution.residual, columns.constant, fitted)
+    found = solution.rank, solution.residual, columns.constant
+    return RegressionResult(w_i.T, intercept, *found, fitted, models, path)
+
+
+def _chosen(work: Work, columns: Columns, w_i: Float, units: Units, F1: float) -> Script:
+    """The penalty that was chosen and its coefficients, once they are checked."""
+    solved: ChosenSolution = yield from chosen_ridge(work, w_i, units)
+    largest = 1.0 if work.row_weights is None else max(1.0, float(np.max(work.row_weights)))
+    labels = math.sqrt(work.plan.m * work.plan.targets * largest)  # scaled, a label deviates by less than 1
+    sizes = Sizes(F1, labels, solved.length)
+    yield from check_solution(work, columns, columns.own_labels(), solved.w_i, sizes, solved.choice.alpha)
+    return solved.choice, solved.w_i
 
 
 def _panels(work: Work, columns: Columns, y_i: Float) -> Callable[[int], Array]:
@@ -123,6 +146,7 @@ def _least_norm(work: Work, null_i: Float, inverse: Float, w_i: Float) -> Script
     return w_i - null_i @ (kept @ along)
 
 
-def _blinds(work: Work, width: int) -> Float:
-    """a_i: of the size of scaled coefficients, this user's own secret."""
-    return 2.0 * Keystream.of(work.own, "a").normal((width, work.plan.targets))
+def _blinds(work: Work, columns: Columns) -> Float:
+    """a_i: of the size of coefficients of these columns, this user's own secret."""
+    normal = Keystream.of(work.own, "a").normal((columns.width, work.plan.targets))
+    return 2.0 * normal * columns.blinding[:, None]

@@ -1,0 +1,100 @@
+"""What the CSP splits among the users of a regression on split columns, and what they send each other of it.
+
+A *shared* sum has a part of the CSP's own in it. Users send masks, uniform in the ring; the CSP adds what it found, and
+all users read a total that is as uniform. Nobody holds the masks of all. User l multiplies its mask with what it knows
+(Q is every user's) and seals the product to user i alone, who adds them up and has one product, and no more:
+
+    inverse    Q_i S Q_i^T of the CSP's inverse Gram matrix S: the standard errors of user i's own columns
+    vectors    what a ridge is chosen by, at the label holder; then Q_i V z, the coefficients of user i's own columns
+
+The words of a shared sum, in order: products of the users that the CSP is to multiply, under a mask of the users' own;
+numbers that the CSP writes for all; the matrix. All sizes follow from the plan.
+"""
+
+from fedsvd.linalg.ring_forms import HALVES, LOW_HALVES, MOST_SIDE
+from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.tasks import Item
+
+SHARED_BITS = 60
+"""Numbers of the CSP's matrix are whole, in steps of 2^-60 of a power of two above them all."""
+
+VECTOR_BITS = 76
+"""Numbers of the users' own vectors, in steps of 2^-76 of the least class above them all."""
+
+MOST_SHARED = MOST_SIDE
+"""Features up to which a matrix is split among the users."""
+
+INVERSE, VECTORS = "inverse", "vectors"
+_LOW, _WORD = 8 * LOW_HALVES, 8 * HALVES
+
+
+def shares_inverse(plan: SessionPlan) -> bool:
+    """Whether standard errors of split columns are asked for."""
+    return plan.stacks_labels and plan.releases(Item.INFERENCE)
+
+
+def shares_vectors(plan: SessionPlan) -> bool:
+    """Whether a ridge is chosen on split columns."""
+    return plan.stacks_labels and bool(plan.alphas)
+
+
+def about_words(plan: SessionPlan) -> int:
+    """Numbers that the CSP writes for all users: residual squares of each target, a unit, a condition."""
+    return plan.targets + 2
+
+
+def vector_words(plan: SessionPlan) -> int:
+    """Words of the users' own vectors: means for the intercept's error, or coefficients of every target."""
+    if shares_inverse(plan):
+        return plan.N * int(plan.centre)
+    return plan.N * plan.targets
+
+
+def matrix_words(plan: SessionPlan) -> int:
+    """Words of the matrix that is split: the triangle of S, bordered by the mean; or ``[V^T, V^T w, s]``."""
+    if shares_inverse(plan):
+        return _triangle(plan.N + int(plan.centre))
+    return plan.N * (plan.N + plan.targets + 1)
+
+
+def shared_words(plan: SessionPlan) -> int:
+    """Words of the shared sum of this plan."""
+    return vector_words(plan) + about_words(plan) + matrix_words(plan)
+
+
+def _triangle(side: int) -> int:
+    """Words of the upper triangle of a matrix of this side."""
+    return side * (side + 1) // 2
+
+
+def own_form_bytes(plan: SessionPlan, to: int) -> int:
+    """Bytes of what a user sends user ``to``, counted from 0: its part of Q_i S Q_i^T, and of the intercept's."""
+    return _LOW * _triangle(plan.counts[to]) + _WORD * int(plan.centre)
+
+
+def projected_bytes(plan: SessionPlan) -> int:
+    """Bytes of what a user sends the label holder: its parts of V^T w, of every target, and of s."""
+    return _WORD * plan.N * (plan.targets + 1)
+
+
+def choice_bytes(plan: SessionPlan) -> int:
+    """Bytes of what the label holder sends every user: the number of the penalty, the errors of all, z."""
+    return 8 * (1 + len(plan.alphas) + plan.N * plan.targets)
+
+
+def own_solution_bytes(plan: SessionPlan, to: int) -> int:
+    """Bytes of what a user sends user ``to``: its part of Q_i V z, of every target."""
+    return _WORD * plan.counts[to] * plan.targets
+
+
+def shared_exchanges(plan: SessionPlan) -> list[tuple[int, int, int]]:
+    """Every content that one user seals to another after a shared sum: from, to, bytes; users count from 0."""
+    pairs = [(i, j) for i in range(plan.k) for j in range(plan.k) if i != j]
+    if shares_inverse(plan):
+        return [(i, j, own_form_bytes(plan, j)) for i, j in pairs]
+    if not shares_vectors(plan):
+        return []
+    holder = plan.label_user - 1
+    found = [(i, holder, projected_bytes(plan)) for i in range(plan.k) if i != holder]
+    found += [(holder, j, choice_bytes(plan)) for j in range(plan.k) if j != holder]
+    return found + [(i, j, own_solution_bytes(plan, j)) for i, j in pairs]
