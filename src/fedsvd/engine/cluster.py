@@ -12,7 +12,6 @@ address of a running one must begin with ``tls://`` (its certificates are those 
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from types import TracebackType
 from typing import Any, Self
 
 from fedsvd.compress.reduce import merged, part_of_array, part_of_source
@@ -90,9 +89,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *trouble: object) -> None:
         self.close()
 
     def _parts(self, source: MatrixSource, shift: Float | None, panel: int) -> list[Any]:

@@ -35,22 +35,81 @@ class PartyCoefficients:
         return f"PartyCoefficients(coef_={self.coef_.shape})"
 
 
-class LinearModel(RegressorMixin, Federated):  # type: ignore[misc]
-    """An estimator with coefficients and an intercept, found by one study of task lr."""
+class LinearPredictor(RegressorMixin, Federated):  # type: ignore[misc]
+    """An estimator with coefficients and an intercept, which predicts for samples and is scored by its predictions."""
 
-    fit_intercept: bool
-    label_party: int | None
-    cluster: str | None = None
     coef_: Float
     intercept_: Any
-    rank_: int
     target_names_: tuple[str, ...]
-    parties_: tuple[PartyCoefficients, ...]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+    def predict(self, X: Any) -> Float:
+        """Predictions for samples.
+
+        Split by features, a list of one table per party runs the federated prediction: partial scores are added up for
+        the party that holds the labels, and no other party learns them. Otherwise the coefficients on this estimator
+        are applied here.
+
+        Parameters
+        ----------
+        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
+            A list is read as in ``fit``: one part of the joint table per party.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            With ``align`` a row for each of the label holder's table, NaN where not all parties have the record.
+        """
+        self._expect_fitted()
+        parts = parts_like_fitted(self, X)
+        W = np.atleast_2d(self.coef_).T
+        if are_parties(X) and self.plan_.split is Split.VERTICAL:
+            compared = all(part.ids is not None for part in parts)
+            study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user, check_ids=compared)
+            bias = np.broadcast_to(self.intercept_, W.shape[1:])
+            parties = [PartyData(part.source, None, part.ids, (W[part.columns], bias)) for part in parts]
+            outcome = self._run(study, parties, rehearsed=False)
+            holder = self.plan_.label_user - 1
+            predicted: Float = outcome.parties[holder].predictions
+            if outcome.matched is not None:
+                predicted = in_own_rows(predicted, np.asarray(parts[holder].ids), outcome.matched, holder)
+        else:
+            predicted = np.concatenate([projected(part.source, W) for part in parts]) + self.intercept_
+        return predicted[:, 0] if self.coef_.ndim == 1 else predicted
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2 of ``predict(X)``.
+
+        Parameters
+        ----------
+        X : as in ``predict``
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        if are_parties(X) and self.ids == Ids.COMPARE:
+            self._expect_fitted()
+            expect_labels_fit(y, [labels_of(item) for item in X], Split(self.split), self.plan_.label_user - 1)
+        if are_parties(X) and self.split == Split.HORIZONTAL:
+            y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
+        return float(super().score(X, y, sample_weight))
+
+
+class LinearModel(LinearPredictor):
+    """A linear model that is found by one study of task lr."""
+
+    fit_intercept: bool
+    label_party: int | None
+    cluster: str | None = None
+    rank_: int
+    parties_: tuple[PartyCoefficients, ...]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None) -> Self:
         """Run the study.
@@ -111,60 +170,6 @@ class LinearModel(RegressorMixin, Federated):  # type: ignore[misc]
     @abstractmethod
     def _asked(self, clusters: bool) -> dict[str, Any]:
         """What the study is asked beyond what all linear models ask; ``clusters`` where rows have some."""
-
-    def predict(self, X: Any) -> Float:
-        """Predictions for samples.
-
-        Split by features, a list of one table per party runs the federated prediction: partial scores are added up for
-        the party that holds the labels, and no other party learns them. Otherwise the coefficients on this estimator
-        are applied here.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
-            A list is read as in ``fit``: one part of the joint table per party.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-            With ``align`` a row for each of the label holder's table, NaN where not all parties have the record.
-        """
-        self._expect_fitted()
-        parts = parts_like_fitted(self, X)
-        W = np.atleast_2d(self.coef_).T
-        if are_parties(X) and self.plan_.split is Split.VERTICAL:
-            compared = all(part.ids is not None for part in parts)
-            study = self._study(Task.PREDICT, targets=W.shape[1], label_user=self.plan_.label_user, check_ids=compared)
-            bias = np.broadcast_to(self.intercept_, W.shape[1:])
-            parties = [PartyData(part.source, None, part.ids, (W[part.columns], bias)) for part in parts]
-            outcome = self._run(study, parties, rehearsed=False)
-            holder = self.plan_.label_user - 1
-            predicted: Float = outcome.parties[holder].predictions
-            if outcome.matched is not None:
-                predicted = in_own_rows(predicted, np.asarray(parts[holder].ids), outcome.matched, holder)
-        else:
-            predicted = np.concatenate([projected(part.source, W) for part in parts]) + self.intercept_
-        return predicted[:, 0] if self.coef_.ndim == 1 else predicted
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination R^2 of ``predict(X)``.
-
-        Parameters
-        ----------
-        X : as in ``predict``
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        if are_parties(X) and self.ids == Ids.COMPARE:
-            self._expect_fitted()
-            expect_labels_fit(y, [labels_of(item) for item in X], Split(self.split), self.plan_.label_user - 1)
-        if are_parties(X) and self.split == Split.HORIZONTAL:
-            y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
-        return float(super().score(X, y, sample_weight))
 
     def _label_holder(self, tables: Tables) -> int:
         last = len(tables.sources) - 1

@@ -3,13 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from fedsvd.errors import ConfigError
-from fedsvd.estimators.base import Federated, documented, projected, whole_number
+from fedsvd.estimators.base import documented, whole_number
 from fedsvd.estimators.inference import names_of_targets
+from fedsvd.estimators.linear_model import LinearPredictor
 from fedsvd.estimators.rows import cut, expect_labels_fit, joint_labels
-from fedsvd.estimators.tables import are_parties, parts_like_fitted
 from fedsvd.policy.rules import Policy
 from fedsvd.protocol.tasks import ComponentRule, Ids, Split, Task
 from fedsvd.roles.user.pcr import PCRResult
@@ -22,7 +21,7 @@ _RULES = (ComponentRule.MLE, ComponentRule.GAVISH_DONOHO)
 
 
 @documented
-class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
+class FederatedPCR(LinearPredictor):
     """Principal component regression over samples that stay with their parties.
 
     The result is that of scikit-learn's ``make_pipeline(PCA(n_components), LinearRegression())`` on the joint table,
@@ -109,11 +108,6 @@ class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
         self.id = id
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
     def fit(self, X: Any, y: Any) -> Self:
         """Run the study.
 
@@ -145,41 +139,6 @@ class FederatedPCR(RegressorMixin, Federated):  # type: ignore[misc]
         self._store(outcome.parties[0], flat=y.ndim == 1)
         self.target_names_ = names_of_targets(given, Y.shape[1])
         return self
-
-    def predict(self, X: Any) -> Float:
-        """Predictions for samples.
-
-        Parameters
-        ----------
-        X : array-like, frame, sparse matrix, path or MatrixSource of shape (n_samples, n_features), or a list
-            A list has one table per party.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        self._expect_fitted()
-        W = np.atleast_2d(self.coef_).T
-        predicted = np.concatenate([projected(part.source, W) for part in parts_like_fitted(self, X)]) + self.intercept_
-        return predicted[:, 0] if self.coef_.ndim == 1 else predicted
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination R^2 of ``predict(X)``.
-
-        Parameters
-        ----------
-        X : as in ``predict``
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a list of one per party
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        if are_parties(X):
-            self._expect_fitted()
-            y = joint_labels(y, [part.source.shape[0] for part in parts_like_fitted(self, X)])
-        return float(super().score(X, y, sample_weight))
 
     def summary(self, target: int = 0) -> Summary:
         """The regression table of the components.

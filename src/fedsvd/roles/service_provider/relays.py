@@ -1,4 +1,4 @@
-"""Whom a sealed message of a user goes to, and how many of them a session has: the CSP relays and cannot read."""
+"""What the CSP passes on between users and cannot read: sealed messages, and the commitments to their data."""
 
 from collections import Counter
 
@@ -28,3 +28,26 @@ class Relays:
         if not found or self._sent[sender] > self._most:
             raise UnexpectedMessage(f"a sealed message from {sender} to {to}")
         return found
+
+
+class Commitments:
+    """What every user committed to: it comes with a first share, and goes back to all with the first total."""
+
+    def __init__(self, plan: SessionPlan) -> None:
+        self._users = plan.users
+        self._held: dict[Party, bytes] = {}
+        self._sent = False
+
+    def add(self, sender: Party, commitment: bytes) -> None:
+        """A user's first share brings its data commitment, and no other does."""
+        if (sender in self._held) == bool(commitment) or len(commitment) not in (0, 32):
+            raise UnexpectedMessage(f"a data commitment of {sender} that is missing, repeated or of another length")
+        if commitment:
+            self._held[sender] = commitment
+
+    def once(self) -> tuple[bytes, ...]:
+        """All users' commitments, with the first total; nothing with any other."""
+        if self._sent:
+            return ()
+        self._sent = True
+        return tuple(self._held[party] for party in self._users)

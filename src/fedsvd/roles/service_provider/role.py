@@ -43,11 +43,10 @@ from fedsvd.protocol.sums import null_space_sum, planned_sums
 from fedsvd.protocol.tasks import Item, Mode
 from fedsvd.protocol.upload import Batch, batches, expect_route, recovers
 from fedsvd.roles.service_provider.collect import Collected, Storage, collector_for
-from fedsvd.roles.service_provider.commitments import Commitments
 from fedsvd.roles.service_provider.factorise import Factorised, Solved, Verified, factorise
 from fedsvd.roles.service_provider.matching import Matching, expect_equal_rows
 from fedsvd.roles.service_provider.recover import Multiplied, blinded_factor, factor_rows, planned_size
-from fedsvd.roles.service_provider.relays import Relays
+from fedsvd.roles.service_provider.relays import Commitments, Relays
 from fedsvd.roles.service_provider.split import with_own_part
 from fedsvd.secagg.aggregate import RunningSum, TaggedSum, WordSum
 from fedsvd.secagg.sums import SumKind
