@@ -41,6 +41,13 @@ class User(Account):
         """Columns that are read together; a regression on split columns reads rows instead, however many."""
         return min(panel_width(self.rows, self.plan.memory), self.n_i)
 
+    @property
+    def piece(self) -> float:
+        """Numbers that are read together: columns, or rows where columns are long."""
+        if not self.plan.reads_rows:
+            return float(self.rows * self.panel)
+        return float(self.n_i * min(panel_width(self.n_i, self.plan.memory), self.rows))
+
     def keys(self) -> None:
         """Session keys, seeds, row ids; at the end everyone's signatures."""
         plan = self.plan
@@ -92,7 +99,8 @@ class User(Account):
             part = part if self.expected.in_memory else float(r * self.panel)
             self.step("own part", work, part + plan.m * self.panel, keeps=part)
         elif (self.expected.in_memory or plan.task is Task.CCA) and plan.check is Check.NONE:
-            self.step("own part", pass_, plan.m * r + part, keeps=part)
+            U = 0.0 if plan.tall else float(plan.m * r)  # else it lies on disk, and rows of it are read
+            self.step("own part", pass_, U + part, keeps=part)
             self.correct(r)
         else:
             self.own_panels(r)

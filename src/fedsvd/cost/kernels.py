@@ -12,6 +12,7 @@ from fedsvd.compress.reduce import panel_width
 from fedsvd.cost.rates import Work
 from fedsvd.linalg.householder import REFLECTORS
 from fedsvd.linalg.packed_blocks import WORTH_WRITING
+from fedsvd.linalg.streaming_factor import IN_CACHE
 from fedsvd.linalg.verify import PANEL
 from fedsvd.linalg.windows import Form, block_sizes, block_width
 from fedsvd.masks.permute import ROUNDS
@@ -61,7 +62,8 @@ def _preconditioned(width: int, count: int, panel: int) -> Kernel:
     solve = (2.0 * width**2 * rest + updates * 1.4 * width**3) * (1 + _LESS / width)
     work += Work(solve=solve, memory=8.0 * width * (rest + 6 * updates * width))
     waiting = first if panel < 2 * width else 0  # narrow panels wait until they are worth an update
-    return Kernel(work, max(width * chunk + 3.0 * width**2, 1.0 * first * width + 1.2 * width**2) + waiting * width)
+    solved = float(min(chunk * width, max(2 * width**2, IN_CACHE)))  # of a chunk at once
+    return Kernel(work, max(solved + 3.0 * width**2, 1.0 * first * width + 1.2 * width**2) + waiting * width)
 
 
 def stored(form: Form, n: int, b: int = 0) -> float:

@@ -60,7 +60,7 @@ def right_rows(plan: SessionPlan, i: int) -> RightRows:
     if plan.published:
         return RightRows(once.work, a_row, 0.0, 0.0, through)
     if writes_out(plan, i):
-        return RightRows(once.work, a_row, once.numbers, stored(plan.right, N) + width * N, 1.0 * rows * N)
+        return RightRows(once.work, a_row, once.numbers, stored(plan.right, N) + width * N, 0.0)
     kept = stored(_rotation(width), width) + stored(plan.right, N, plan.block)
     return RightRows(once.work, a_row, once.numbers, kept, max(through - kept, 0.0))
 

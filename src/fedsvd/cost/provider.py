@@ -65,7 +65,7 @@ def _add_up(provider: Account, plan: SessionPlan, expected: Expected) -> None:
     panel = float(max(rows * width for rows, width in plan.panels))
     total = float(sum(rows * width for rows, width in plan.panels))
     split = panel if len(batches(plan)) > len(plan.panels) else 0.0
-    coming = (plan.k + 1) * batch  # the sum, and a share of every user on its way
+    coming = 2.3 * batch  # the sum, and the share that is added to it
     work = Work(encode=8 * (1 + plan.k / 2) * total)  # added up and decoded in pieces that a cache holds
     provider.step("add up", work, coming + split)
     if not folds(plan):

@@ -146,7 +146,7 @@ def _dealt_masks(plan: SessionPlan, dealer: Party, party: Party) -> int:
 
 def _common(plan: SessionPlan, expected: Expected) -> Iterator[Sent]:
     """What user 1 decides for all: U and S, or w, in mode A; else the signs of U."""
-    if plan.opens_nothing or (plan.task is Task.LR and plan.mode is not Mode.A):
+    if plan.opens_nothing or plan.task is Task.PREPARE or (plan.task is Task.LR and plan.mode is not Mode.A):
         return
     if plan.glm is not None:
         for _ in range(plan.glm.fits * (_iterations(plan.glm, expected) + 1)):

@@ -11,6 +11,7 @@ from fedsvd.cost.masks import cached_right, left, own_columns, right_columns, ri
 from fedsvd.cost.rates import Step, Work
 from fedsvd.cost.sum import SumUser
 from fedsvd.cost.traffic import Expected, released_columns
+from fedsvd.linalg.packed_blocks import WORTH_WRITING
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.protocol.sums import sums_before
@@ -86,7 +87,7 @@ class _MaskUser(User):
 
     def read_in_place(self) -> None:
         """The data itself as A_i: a pass for each statistic, centred and scaled as it is read."""
-        size, piece = 8.0 * self.rows * self.n_i, float(self.rows * self.panel)
+        size, piece = 8.0 * self.rows * self.n_i, self.piece
         copies = int(self.centred) + int(self.plan.unit_variance)
         if self.centred:
             self.step("statistics", Work(memory=size / 2))
@@ -153,11 +154,11 @@ class _MaskUser(User):
         if plan.published:  # one block of P after the other
             size, numbers = float(rows * wide), apply(plan.left, rows, wide, plan.block).numbers
         else:
-            numbers = 0.0 if fits else plan.memory / 16  # in place on the lines, which are held
+            numbers = 0.0 if fits else plan.memory / 32  # in place on the lines, which are held
             work += Work() if fits else Work(memory=64.0 * size)  # four passes over the file
-        masks = min(sum(stored(plan.left, n, plan.block) for n in self.left_lengths()), plan.memory / (8 * OF_MEMORY))
-        held = size if fits else min(size, plan.memory / 16)
-        then = rows * (wide + plan.N + plan.targets) + right.working
+        masks = self.masks_held(wide)
+        held = size if fits else min(size, plan.memory / 64)  # else they are in a file, of which so much is mapped
+        then = rows * (plan.N + plan.targets + wide * (not fits)) + right.working
         self.step(
             "mask", work, max(right.drawing, right.cached + masks + held + max(numbers, then)), keeps=right.cached
         )
@@ -168,6 +169,14 @@ class _MaskUser(User):
         plan = self.plan
         work = sum((draw(plan.left, n, plan.block, columns).work for n in self.left_lengths()), Work())
         self.step("mask", work, once=self.stores_P)
+
+    def masks_held(self, columns: float) -> float:
+        """Numbers of P's blocks, where they are stored; written out as well, where that pays and is stored, too."""
+        if not self.stores_P:
+            return 0.0
+        numbers = sum(stored(self.plan.left, n, self.plan.block) for n in self.left_lengths())
+        written = 2.0 * numbers if self.plan.left is Form.MIXING and columns >= WORTH_WRITING else 0.0
+        return numbers + (written if 8 * OF_MEMORY * written <= self.plan.memory else 0.0)
 
     @property
     def stores_P(self) -> bool:
@@ -217,8 +226,11 @@ class _MaskUser(User):
         if plan.published:
             return
         work = Work(gemm=2.0 * plan.m * self.n_i * r, memory=16.0 * (plan.m * self.n_i + self.n_i * r))
-        piece = float(plan.m + r) * self.panel * (1 + self.centred)
-        self.step("checks", work, piece + 2.0 * plan.m * r)
+        if plan.tall:  # rows of the data and of U, which may lie on disk
+            piece = self.piece * (1 + self.centred + r / self.n_i) + self.n_i * r + (1 << 20)
+        else:
+            piece = float(plan.m + r) * self.panel * (1 + self.centred) + 2.0 * plan.m * r
+        self.step("checks", work, piece)
         for planned in self.checks:
             self.sum(planned)
 

@@ -14,7 +14,7 @@ from fedsvd.errors import ShapeError
 from fedsvd.linalg.backend import namespace
 from fedsvd.types import Array, Float
 
-_TOGETHER = 1 << 22  # numbers
+_TOGETHER = 1 << 20  # numbers
 
 
 def signs_of(U: Array) -> Array:

@@ -40,7 +40,8 @@ _GROWTH = 8
 _EVEN = (1 / 16, 4.0)
 # Below it the squares of eps-sized parts would underflow.
 _SMALLEST_MEAN = 1e-270
-_IN_CACHE = 1 << 19  # numbers of a chunk that are solved and multiplied at once
+IN_CACHE = 1 << 19
+"""Numbers of a chunk that are solved and multiplied at once."""
 _MAGIC = b"FSVD-SF1"
 
 
@@ -272,7 +273,7 @@ def _relative_factor(xp: Array, R: Array, X: Array) -> Array | None:
 def _gram_of_solved(R: Array, X: Array) -> Array:
     """``I + Z Z^T`` for ``Z = R^-T X``, its upper triangle alone; Z in pieces that a cache holds."""
     width, columns = X.shape
-    step = max(2 * width, _IN_CACHE // width)
+    step = max(2 * width, IN_CACHE // width)
     G, piece = np.asfortranarray(np.eye(width)), np.empty((width, min(step, columns)), order="F")
     for start in range(0, columns, step):
         Z = piece[:, : min(step, columns - start)]

@@ -33,7 +33,7 @@ from fedsvd.roles.user.work import Dense, Work
 from fedsvd.types import Array, Float
 
 ROUNDING = 2.0**-53
-_ROWS = 1 << 16
+_TOGETHER = 1 << 20  # numbers of U that are read at once, where it lies on disk
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,9 @@ def _eigen_residual(work: Work, U: Float, g: Float, products: _Products) -> Floa
     """``A_i A_i^T U g - U (diag(U^T A_i A_i^T U) o g)``, and one number more where columns of U are missing."""
     r, rho = work.plan.planned_rank, U.shape[1]
     v, across = products.turned.copy(), products.energies[:, None] * g
-    for start in range(0, len(U), _ROWS):  # U may lie on disk
-        v[start : start + _ROWS] -= U[start : start + _ROWS] @ across
+    rows = max(1, _TOGETHER // max(1, rho))
+    for start in range(0, len(U), rows):
+        v[start : start + rows] -= U[start : start + rows] @ across
     missing = products.norm - float(products.energies.sum()) if rho < r else 0.0
     return np.append(v.ravel(), missing)
 
