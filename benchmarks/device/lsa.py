@@ -81,7 +81,7 @@ def run(device: Device, items: int, users: int, components: int, budget: int = 3
 
 def main() -> None:
     """Run, print and write."""
-    asked = options(("items", 62_423), ("users", 162_541), ("components", 256), ("gib", 32))
+    asked = options(("items", 62_423), ("users", 162_541), ("components", 256), ("gib", 80))
     device = opened(asked.device)
     record = run(device, asked.items, asked.users, asked.components, asked.gib << 30)
     write(asked.out, {"name": "lsa", **machine(device), **record, **memory(device)})

@@ -70,7 +70,7 @@ def run(device: Device, m: int, samples: int) -> dict[str, Any]:
     sources = [Planted(m, (0, half)), Planted(m, (half, samples))]
     parties = [PartyData(TimedSource(source, clock).T) for source in sources]
     # All of X', its copy and the factors: on the host's side of the plan this asks for nothing.
-    study = Study("pca", "horizontal", components=5, scheme="sum", memory=max(70 * m * m, 1 << 28))
+    study = Study("pca", "horizontal", components=5, scheme="sum", memory=max(82 * m * m, 1 << 28))
     outcome, seconds = timed_study(device, study, parties)
     certificate, stages = outcome.certificate, outcome.certificate.record()["seconds_by_stage"]
     compress = sum(spent for name, spent in stages.items() if name.endswith(": compress"))

@@ -171,13 +171,14 @@ def _prepared(X: Array, shift: Array | None) -> Array:
     """The panel as the factor wants it: less the shift (m, 1), under a row of ones."""
     if shift is None:
         return X
-    xp = backend.namespace(X)
-    augmented = xp.empty((X.shape[0] + 1, X.shape[1]), dtype=X.dtype, device=X.device)
-    augmented[0, :] = 1.0
-    if xp is np:
+    xp, shape = backend.namespace(X), (X.shape[0] + 1, X.shape[1])
+    if xp is np:  # in memory as X is: samples are read and written one after the other
+        augmented = np.empty(shape, order="F" if X.flags.f_contiguous else "C")
         np.subtract(X, shift, out=augmented[1:])
     else:
+        augmented = xp.empty(shape, dtype=X.dtype, device=X.device)
         augmented[1:, :] = X - shift
+    augmented[0, :] = 1.0
     return augmented
 
 

@@ -109,10 +109,11 @@ def text_with_gaps(values: Sequence[object], missing: NDArray[np.bool_]) -> tupl
 
 
 def _expect_finite(panel: Float, place: Callable[[int, int], str]) -> None:
-    # A finite sum has only finite terms, and it needs no mask as large as the panel. A sum that overflowed
+    # A finite sum of squares has only finite terms, and it needs no mask as large as the panel. A sum that overflowed
     # proves nothing, so entries are counted before anything is refused.
     with np.errstate(over="ignore", invalid="ignore"):
-        total = panel.sum()
+        flat = panel.ravel(order="K") if panel.flags.forc else None
+        total = np.einsum("ij,ij->", panel, panel) if flat is None else np.dot(flat, flat)
     if np.isfinite(total):
         return
     bad = ~np.isfinite(panel)

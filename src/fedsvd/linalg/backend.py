@@ -107,6 +107,11 @@ def column_norms(A: Array) -> Array:
     xp = namespace(A)
     if 0 in A.shape:
         return xp.linalg.vector_norm(A, axis=0)
+    if xp is np:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            plain: Float = np.sqrt(np.einsum("ij,ij->j", A, A))
+        if ((plain > _SQUARABLE) & (plain < 1.0 / _SQUARABLE)).all():  # no square that counts left float64's range
+            return plain
     largest = xp.max(xp.abs(A), axis=0)
     unit = xp.where(largest > _TINY, largest, xp.full_like(largest, _TINY))
     unit = xp.where(xp.isfinite(largest), unit, xp.ones_like(largest))
@@ -118,7 +123,7 @@ def matmul(A: Array, B: Array, out: Array | None = None, *, add: bool = False) -
     xp = namespace(A, B)
     if xp is np and blas.fits(A, B) and A.shape[0] * A.shape[1] * B.shape[1] > _SMALL:
         return blas.gemm(A, B, out, add=add)
-    product = A @ B
+    product = A @ B if xp is np else foreign.matmul(xp, A, B)
     if out is None:
         return product
     out[...] = out + product if add else product

@@ -54,8 +54,15 @@ def available() -> int:
 
 def follow() -> None:
     """Have the limits that hold now in the calling thread, too, where a BLAS counts for each thread by itself."""
-    with _lock:
-        _apply()
+    if _counts_by_thread():
+        with _lock:
+            _apply()
+
+
+@cache
+def _counts_by_thread() -> bool:
+    """Whether a loaded BLAS is on OpenMP; elsewhere sixteen threads would wait for the lock before every piece."""
+    return any(getattr(library, "threading_layer", "openmp") == "openmp" for library in loaded_libraries())
 
 
 def described() -> tuple[str, ...]:

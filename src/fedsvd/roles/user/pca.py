@@ -33,6 +33,8 @@ from fedsvd.roles.user.work import InMemory, Nowhere, Sink, Streamed, Work
 from fedsvd.statistics.components import Choice, choose
 from fedsvd.types import Float
 
+_IN_CACHE = 1 << 19  # numbers that are centred and multiplied at once
+
 
 @dataclass(frozen=True, repr=False)
 class PCAResult:
@@ -118,8 +120,10 @@ def scores(work: Work, mean: Float, scales: Float | None, U: Float) -> Any:
     else:
         W, centre = work.put(W), work.put(mean[:, None])
         for _, X in work.panels("scores"):
-            # Centred before the product: with a large mean the difference of two products would cancel.
-            sink.write(to_numpy(matmul((X - centre).T, W)).T)
+            step = X.shape[1] if work.device is not None else max(1, _IN_CACHE // len(X))
+            for start in range(0, X.shape[1], step):
+                # Centred before the product: with a large mean the difference of two products would cancel.
+                sink.write(to_numpy(matmul((X[:, start : start + step] - centre).T, W)).T)
     made = sink.close()
     return made.T if isinstance(made, np.ndarray) else made
 

@@ -213,7 +213,9 @@ def second_pass(
         if plan.check is Check.ALL:
             gram += backend.gram(Vt)
         if plan.check is not Check.NONE and whole:
-            error, size = math.hypot(error, backend.norm(backend.matmul(US, Vt) - X)), math.hypot(size, backend.norm(X))
+            difference = backend.matmul(US, Vt)
+            difference -= X
+            error, size = math.hypot(error, backend.norm(difference)), math.hypot(size, backend.norm(X))
     made = sink.close()
     if plan.check is Check.NONE:
         return made, None, backend.to_numpy(gram), 0.0
