@@ -6,6 +6,7 @@ import formulaic
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import statsmodels.api as sm
 from neuroCombat import neuroCombat
 from numpy.testing import assert_array_equal
@@ -13,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.tolerances import assert_close, digits_lost
 
 from fedsvd.data.open import open_source
+from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError, DataError, NotFinite
 from fedsvd.prepare.recipe import of_record
 from fedsvd.prepare.rule import CategoryRule, LowRank, Rule, planned_steps
@@ -269,3 +271,36 @@ def test_units_are_not_compared_where_no_means_are_summed(frames):
     found = played(given, rule, (*NUMBERS, "sex"))
     assert not rule.compares_units
     assert not any(each.recipe.findings for each in found)
+
+
+@pytest.mark.parametrize("form", ["frame", "sparse"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"combat": True, "preserve": ("age",)},
+        {"covariates": ("age", "a")},
+        {"low_rank": LowRank(0.5, 10)},
+        {"formula": "~ a + b * age + log(abs(c) + 1)"},
+        {"mean": True, "centre": Over.SITE, "scale": Over.JOINT},
+    ],
+    ids=lambda words: " ".join(words),
+)
+def test_no_step_reads_more_than_a_panel_at_once(frames, monkeypatch, words, form):
+    """Sparse files and files that are streamed are never dense as a whole, whatever is done to them."""
+    monkeypatch.setattr("fedsvd.prepare.derived.PANEL_CELLS", 40)
+    largest, read = [], MatrixSource.raw
+
+    def counting(self, rows, columns):
+        cells = read(self, rows, columns)
+        largest.append(cells.size)
+        return cells
+
+    monkeypatch.setattr(MatrixSource, "raw", counting)
+    given = [frame[list(NUMBERS)] for frame in frames]
+    if form == "sparse":
+        given = [open_source(scipy.sparse.csr_array(frame.to_numpy()), names=list(NUMBERS)) for frame in given]
+    found = play_together([prepare(open_source(each), Rule(**words), KEY) for each in given])
+    for each in found:
+        for start in range(0, each.table.shape[0], 5):
+            each.table.rows(start, min(start + 5, each.table.shape[0]))
+    assert max(largest) <= 40
