@@ -11,6 +11,7 @@ has none, and the noise reaches to the sender's own last digit: ``mean_width`` a
 
 import math
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,11 @@ from numpy.typing import NDArray
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.secagg.wide import LOWEST
+from fedsvd.types import Float
 
 LEAST_WIDTH = 3
 _MOST_WIDTH = 62  # a word of the stream makes a number of 64 bits
+_NEAR, _USUAL = 2.0**-50, 1000  # of a power of two, as a part of it; powers that float64 rounds as it should
 
 
 def uniform(width: int, count: int, stream: Keystream) -> NDArray[np.int64]:
@@ -44,12 +47,9 @@ def uniform_integers(widths: Sequence[int], stream: Keystream) -> list[int]:
         raise ConfigError("noise has a width of 0 or more")
     counts = [width // 64 + 1 for width in widths]
     drawn = stream.words(sum(counts)).astype("<u8").tobytes()
-    noise, at = [], 0
-    for width, count in zip(widths, counts, strict=True):
-        bits = int.from_bytes(drawn[at : at + 8 * count], "little", signed=True)
-        noise.append(bits >> (64 * count - 1 - width))
-        at += 8 * count
-    return noise
+    ends = accumulate((8 * count for count in counts), initial=0)
+    bits = [int.from_bytes(drawn[start:stop], "little", signed=True) for start, stop in pairwise(ends)]
+    return [number >> (64 * count - 1 - width) for number, count, width in zip(bits, counts, widths, strict=True)]
 
 
 def mean_width(n_i: int, deviation: float, delta: float = 0.0) -> int:
@@ -69,6 +69,20 @@ def mean_width(n_i: int, deviation: float, delta: float = 0.0) -> int:
     # ceil(log2(n_i size)) in integers: a logarithm in float64 would be off by one next to a power of two.
     power = (n_i * top - 1).bit_length() - (bottom.bit_length() - 1)
     return max(LEAST_WIDTH, 1 + power - 51 + LOWEST)
+
+
+def mean_widths(n_i: int, deviations: Float, deltas: Float) -> list[int]:
+    """``mean_width`` of many features."""
+    sizes = np.maximum(deviations, 8.0 * np.abs(deltas))
+    with np.errstate(over="ignore"):
+        fraction, power = np.frexp(sizes * n_i)
+    # Next to a power of two, and beyond float64, rounding may be off by one: these are counted exactly.
+    near = ~((fraction > 0.5 + _NEAR) & (fraction < 1.0 - _NEAR) & (np.abs(power) < _USUAL))
+    widths = np.maximum(power - 50 + LOWEST, LEAST_WIDTH)
+    for j in np.flatnonzero(near).tolist():
+        widths[j] = mean_width(n_i, float(deviations[j]), float(deltas[j]))
+    listed: list[int] = widths.tolist()
+    return listed
 
 
 def value_width(value: float) -> int:

@@ -13,8 +13,10 @@ A number costs 67 words instead of one. It is meant for norms, means and scales,
 """
 
 from collections.abc import Iterable, Sequence
+from operator import lshift
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedsvd.errors import FixedPointOverflow, ShapeError
 from fedsvd.types import Float, Ring
@@ -24,6 +26,7 @@ _MASK = np.uint64(2**32 - 1)
 LOWEST = 1074  # the smallest float64 is 2^-1074
 WORDS = (1024 + LOWEST) // _DIGIT + 2
 _BYTES = WORDS * _DIGIT // 8
+_CARRIED = (WORDS + 2) * _DIGIT // 8
 
 
 def encode(values: Float) -> Ring:
@@ -58,15 +61,18 @@ def integers(values: Float) -> list[int]:
     flat = np.ravel(values).astype(np.float64)
     if not np.isfinite(flat).all():
         raise FixedPointOverflow("a statistic is not finite", "check the data for extreme values")
-    ratios = (value.as_integer_ratio() for value in flat.tolist())
-    return [(top << LOWEST) // bottom for top, bottom in ratios]  # exact: the divisor is at most 2^1074
+    mantissa, power = np.frexp(flat)
+    # As in ``encode``: 53 bits above the place of the last one, fewer where that would lie below 2^-1074.
+    lift = np.maximum(power - 53, -LOWEST)
+    whole = np.ldexp(mantissa, power - lift).astype(np.int64)
+    return list(map(lshift, whole.tolist(), (lift + LOWEST).tolist()))
 
 
 def encode_integers(values: Iterable[int]) -> Ring:
     """Every integer, in units of 2^-1074, as ``WORDS`` signed digits, shape (values, WORDS)."""
-    listed = [int(value) for value in values]
+    listed = list(map(int, values))
     try:
-        joined = b"".join(abs(value).to_bytes(_BYTES, "little") for value in listed)
+        joined = b"".join([abs(value).to_bytes(_BYTES, "little") for value in listed])
     except OverflowError as error:
         raise FixedPointOverflow(f"a statistic has more than {8 * _BYTES} bits", "scale the data down") from error
     out = np.frombuffer(joined, "<u4").reshape(-1, WORDS).astype(np.uint64)
@@ -79,20 +85,28 @@ def decode_integers(total: Ring) -> list[int]:
     """The exact integers behind summed digits, in units of 2^-1074."""
     if total.ndim != 2 or total.shape[1] != WORDS:
         raise ShapeError(f"wide numbers have {WORDS} words each, got shape {total.shape}")
-    return [_integer(row) for row in total.astype(np.int64).tolist()]
+    carried = _carried(total.astype(np.int64)).tobytes()
+    places = range(0, len(carried), _CARRIED)
+    return [int.from_bytes(carried[place : place + _CARRIED], "little", signed=True) for place in places]
 
 
-def _integer(digits: list[int]) -> int:
-    whole = 0
-    for digit in reversed(digits):
-        whole = (whole << _DIGIT) + digit
-    return whole
+def _carried(digits: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The same numbers as the bytes of one signed integer each: digits of 32 bits with their carries passed on."""
+    # Halves first: a digit that is near the end of its range would overflow with a carry on top of it.
+    columns = np.zeros((WORDS + 2, len(digits)), np.int64)
+    np.bitwise_and(digits.T, 0xFFFFFFFF, out=columns[:WORDS])
+    columns[1 : WORDS + 1] += digits.T >> _DIGIT
+    for place in range(WORDS + 1):
+        columns[place + 1] += columns[place] >> _DIGIT
+        columns[place] &= 0xFFFFFFFF
+    return np.ascontiguousarray(columns.T.astype("<u4")).view("<i4")
 
 
 def rounded(values: Sequence[int], divisor: int = 1) -> Float:
     """The numbers ``values / divisor``, values in units of 2^-1074, each rounded to float64 once."""
     # Python divides integers with one rounding; below 2^-1022 that is a subnormal, as it should be.
+    whole = divisor << LOWEST
     try:
-        return np.array([value / (divisor << LOWEST) for value in values])
+        return np.array([value / whole for value in values])
     except OverflowError as error:
         raise FixedPointOverflow("a secure sum leaves the range of float64", "scale the data down") from error

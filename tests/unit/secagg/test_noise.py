@@ -13,7 +13,7 @@ from tests.tolerances import ACCEPTED
 from fedsvd.errors import ConfigError, FixedPointOverflow
 from fedsvd.randomness.keystream import Keystream
 from fedsvd.randomness.seed import Seed
-from fedsvd.secagg.noise import mean_width, rounded_normals, uniform, uniform_integers, value_width
+from fedsvd.secagg.noise import mean_width, mean_widths, rounded_normals, uniform, uniform_integers, value_width
 
 
 def stream(number=1):
@@ -75,6 +75,28 @@ def test_the_width_of_a_mean_is_the_least_power_of_two_that_reaches_its_bound(n_
         assert size <= reach
     else:
         assert reach / 2 < size <= reach
+
+
+@settings(max_examples=300)
+@given(
+    st.integers(1, 10**9),
+    st.lists(st.tuples(st.floats(0, 1e308), st.floats(-1e300, 1e300)), max_size=6),
+    st.integers(-1040, 900),
+)
+def test_widths_of_many_means_are_those_of_each(n_i, spread, power):
+    """Next to a power of two a logarithm in float64 would be off by one."""
+    near = [(2.0**power * factor / n_i, 0.0) for factor in (1.0, 1 - 2.0**-53, 1 + 2.0**-52, 3.0)]
+    deviations, deltas = np.array([*spread, *near, (0.0, 0.0), (5e-324, 0.0)]).T
+    expected = [mean_width(n_i, *pair) for pair in zip(deviations.tolist(), deltas.tolist(), strict=True)]
+    assert mean_widths(n_i, deviations, deltas) == expected
+
+
+def test_widths_of_means_that_are_not_finite_are_refused_alike():
+    for call in (lambda x: mean_width(3, x), lambda x: mean_widths(3, np.array([1.0, x]), np.zeros(2))):
+        with pytest.raises(FixedPointOverflow):
+            call(math.inf)
+        with pytest.raises(ConfigError):
+            call(math.nan)
 
 
 @given(st.integers(1, 10**9), st.floats(1e-290, 1e290))

@@ -199,3 +199,11 @@ def test_an_integer_with_too_many_bits_is_refused_and_not_shown(value):
 def test_a_float64_that_is_not_finite_is_no_integer():
     with pytest.raises(FixedPointOverflow, match="not finite"):
         integers(np.array([1.0, np.inf]))
+
+
+@given(st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=WORDS, max_size=WORDS), min_size=1, max_size=3))
+def test_digits_of_any_size_are_read_with_all_their_carries(rows):
+    """Also those at the end of their range, which a carry would push beyond it."""
+    rows = [*rows, [2**63 - 1] * WORDS, [-(2**63)] * WORDS, [-1] * WORDS, [0] * (WORDS - 1) + [-1]]
+    expected = [sum(digit << (32 * place) for place, digit in enumerate(row)) for row in rows]
+    assert decode_integers(np.array(rows, np.int64).view(np.uint64)) == expected

@@ -8,6 +8,7 @@ carries the local mean as an exact pair ``s_i + delta_i``. In the mask family a 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import add
 
 import numpy as np
 
@@ -64,7 +65,8 @@ def centred(work: Work) -> Script:
     total = yield from _summed_means(work, own)
     mean = wide.rounded(total, plan.n)
     # What float64 has no digits for in a large mean is taken off by itself.
-    rest = wide.rounded([joint - plan.n * high for joint, high in zip(total, wide.integers(mean), strict=True)], plan.n)
+    n = plan.n
+    rest = wide.rounded([joint - n * high for joint, high in zip(total, wide.integers(mean), strict=True)], n)
     return Prepared(Streamed(work.source, mean, device=work.device, rest=rest), mean=mean, own=own)
 
 
@@ -122,7 +124,7 @@ class OwnMean:
 
     def exact(self) -> list[int]:
         """``shift + offset`` in units of 2^-1074."""
-        return [high + low for high, low in zip(wide.integers(self.shift), wide.integers(self.offset), strict=True)]
+        return list(map(add, wide.integers(self.shift), wide.integers(self.offset)))
 
 
 def _summed_means(work: Work, own: OwnMean) -> Script:
@@ -130,12 +132,12 @@ def _summed_means(work: Work, own: OwnMean) -> Script:
 
     With weights n_i is the sum of this user's own.
     """
-    n_i, spread = work.n_i, [*zip(own.deviation.tolist(), own.offset.tolist(), strict=True)]
+    n_i = work.n_i
     if work.row_weights is None:
-        widths = [noise.mean_width(n_i, deviation, delta) for deviation, delta in spread]
+        widths = noise.mean_widths(n_i, own.deviation, own.offset)
         return (yield from wide_sum("mean", [n_i * value for value in own.exact()], widths, work.own))
     weight = math.fsum(work.row_weights)
-    widths = [noise.mean_width(1, weight * deviation, weight * delta) for deviation, delta in spread]
+    widths = noise.mean_widths(1, weight * own.deviation, weight * own.offset)
     (units,) = wide.integers(np.array([weight]))
     return (yield from wide_sum("mean", [units * value >> wide.LOWEST for value in own.exact()], widths, work.own))
 

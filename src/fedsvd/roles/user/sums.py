@@ -6,6 +6,7 @@ sum's kind says, add the noise its row of the specification names, from this use
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,11 +73,8 @@ class SumsOfUser:
 
 def wide_sum(name: str, integers: list[int], widths: list[int], own: Seed) -> Script:
     """The exact total of these integers, in units of 2^-1074, each with noise within 2^w of them."""
-    noisy = [
-        value + added
-        for value, added in zip(integers, noise.uniform_integers(widths, Keystream.of(own, "noise", name)), strict=True)
-    ]
-    return (yield from exact_wide_sum(name, noisy))
+    added = noise.uniform_integers(widths, Keystream.of(own, "noise", name))
+    return (yield from exact_wide_sum(name, list(map(add, integers, added))))
 
 
 def exact_wide_sum(name: str, integers: list[int]) -> Script:
