@@ -11,7 +11,7 @@ from fedsvd.cli import reports
 from fedsvd.cli.outcome import show_outcome
 from fedsvd.cli.output import Output
 from fedsvd.cli.signals import if_interrupted
-from fedsvd.cli.study import left_behind, point_out, show_estimate, show_resumption
+from fedsvd.cli.study import left_behind, point_out, point_out_units, show_estimate, show_resumption
 from fedsvd.cli.watch import watched
 from fedsvd.errors import ReleaseRefused
 from fedsvd.policy.rules import Policy
@@ -52,6 +52,7 @@ def carry_out_locally(
                 run = federation.run(job, seen)
             run.write(target, planned.why, overwrite, reports.drawing())
     results = [read_result(folder) for folder in (target, *party_folders(target))]
+    point_out_units(output, results)
     show_outcome(output, results, run.seconds, target, apart=True)
 
 

@@ -1,5 +1,6 @@
 """A job on the ``sim`` rung at the command line, and what is shown before a run on any rung."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
@@ -10,6 +11,7 @@ from fedsvd.cli.output import Output
 from fedsvd.cli.signals import if_interrupted
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.results.folder import expect_free
+from fedsvd.results.result import PartyResult
 from fedsvd.results.vector_files import file_for, fits_memory, folder_next_to
 from fedsvd.results.write import write_job
 from fedsvd.studies.doubts import doubts, warn_of
@@ -47,6 +49,7 @@ def carry_out(output: Output, job: Job, out: Path | None, overwrite: bool, scrat
             for name, report in zip(prepared.names, outcome.matched.reports, strict=True):
                 output.line(f"{name}: {report}")
         results = results_of(prepared, outcome)
+        point_out_units(output, results)
         write_job(target, results, overwrite, reports.drawing())
     show_outcome(output, results, seconds, target)
 
@@ -63,6 +66,13 @@ def point_out(output: Output, prepared: Prepared) -> None:
             output.line(f"{name}: {party.prepared}")
     with output.notices_of_warnings(prepared.names):
         warn_of(doubts(prepared.study, prepared.parties, prepared.targets))
+
+
+def point_out_units(output: Output, results: Sequence[PartyResult]) -> None:
+    """Columns of a party that may be in another unit than at the others, where the study itself took their means."""
+    for result in results:
+        for text in result.facts.get("look_at", ()) if result.party else ():
+            output.notice(f"{result.party}: {text}", "Data")
 
 
 def left_behind(target: Path, resumable: Resumable) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fedsvd.data.source import Index, MatrixSource
 from fedsvd.errors import ConfigError, DataError, EmptyData, NotFinite
 from fedsvd.prepare.columns import listed
-from fedsvd.prepare.derived import Derived, names_of, positions, row_panels
+from fedsvd.prepare.derived import Derived, distinct, names_of, positions, row_panels
 from fedsvd.types import Float, expect_shape
 
 _LISTED = 10
@@ -140,7 +140,7 @@ class Filled(Derived):
         unknown = [name for name in indicators if name not in names]
         if unknown:
             raise ConfigError(f"no column {listed(unknown)} to give an indicator to", "name columns of the table")
-        super().__init__(base, (*names, *(INDICATOR.format(name) for name in indicators)))
+        super().__init__(base, distinct((*names, *(INDICATOR.format(name) for name in indicators))))
         expect_shape("the values to fill in", fills, len(names))
         if not np.isfinite(fills).all():
             raise ConfigError("a value to fill in is not finite", "give one finite number for each column")

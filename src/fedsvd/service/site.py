@@ -257,8 +257,8 @@ class Site:
     def _unfinished(self, record: JobRecord) -> Path:
         return self.state / "own" / plain_id(record.id)
 
-    def write_result(self, finished: "Finished") -> None:
-        """Write the result of this party, and of no other."""
+    def write_result(self, finished: "Finished") -> tuple[str, ...]:
+        """Write the result of this party, and of no other; what its owner should look at."""
         from fedsvd.engine.player import accounts
         from fedsvd.results.result import PartyResult, certificate_of
         from fedsvd.results.tables import party_result
@@ -279,11 +279,12 @@ class Site:
             facts={**job.study.about, **finished.facts},
             before=finished.before,
         )
-        target = self._new_results(finished.record)
-        write_result(target, party_result(about, me, computed, finished.own.data), draw=self.draw)
+        result = party_result(about, me, computed, finished.own.data)
+        write_result(self._new_results(finished.record), result, draw=self.draw)
         self.write_salt(plan.session, finished.salt)
         self._approvals().spend(finished.record)
         shutil.rmtree(self._unfinished(finished.record), ignore_errors=True)
+        return tuple(result.facts.get("look_at", ()))
 
     def write_salt(self, session: str, salt: bytes) -> None:
         """What opens our data commitment: to an auditor it shows what we brought, to others it would let guesses be

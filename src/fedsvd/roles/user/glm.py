@@ -10,13 +10,14 @@ user 1's numbers alone, so it is decided alike at every user. A step that is to 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
+from typing import Any
 
 import numpy as np
 
-from fedsvd.compress.reduce import column_panels
+from fedsvd.compress.reduce import PANELS, column_panels, panel_width
 from fedsvd.errors import LocalProtocolError, NumericalError, ReleaseRefused, UnexpectedMessage, VerificationFailed
-from fedsvd.linalg.backend import column_norms, to_numpy
+from fedsvd.linalg.backend import column_norms, qr_r, to_numpy
 from fedsvd.linalg.streaming_factor import StreamingFactor
 from fedsvd.linalg.wide_factor import WideFactor, factor
 from fedsvd.protocol.model import ModelPlan
@@ -35,6 +36,7 @@ from fedsvd.types import Float, Ring
 _MOST = 2.0**1000  # what a user sends for a number beyond it; 500 of them are a float64
 _OVERFLOW = 2.0**990
 _NOTHING = 2.0**-1000  # noise of a column of zeros is below
+_LANES, _PANELS_A_LANE = 8, 4
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,20 +189,33 @@ def _unbounded(totals: Float) -> Float:
 
 
 def _own_pass(work: Work, model: Model, request: Request) -> _Pass:
-    """One pass over this user's rows at the coefficients of a request, in panels that fit the memory."""
+    """One pass over this user's rows at the coefficients of a request, in panels that fit the memory.
+
+    Panels go to lanes in turn, and a lane has a factor of its own, so that threads do not wait for each other. How many
+    lanes there are follows from the plan, not from the machine: the numbers are the same on any number of cores.
+    """
     M, width = work.plan.M, 2 if request.constant_only else work.plan.M
     parts: list[tuple[float, ...]] = []
-    rows = _Rows(width) if request.gram else None
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is sent as a number beyond all others
-        for place, X in _panels(work, request):
-            part = model.contribution(request, X, work.labels[place])  # type: ignore[index]
-            parts.append(part.totals)
-            if rows is not None and part.rows is not None:
-                rows.add(part.rows)
+    lanes = [_Rows(width) for _ in range(_lanes(work))]
+
+    panels = _panels(work, request, len(lanes))
+    while group := list(islice(panels, len(lanes))):
+        found: list[tuple[float, ...]] = [()] * len(group)
+
+        def pass_on(number: int, group: list[tuple[slice, Float]] = group, found: list[Any] = found) -> None:
+            place, X = group[number]
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is sent as a number beyond all others
+                part = model.contribution(request, X, work.labels[place])  # type: ignore[index]
+                if part.rows is not None:
+                    lanes[number].add(part.rows)
+            found[number] = part.totals
+
+        for _ in (work.masks.each or map)(pass_on, range(len(group))):
+            pass
+        parts += found
+    with np.errstate(over="ignore", invalid="ignore"):
         totals = _bounded(np.array([math.fsum(column) for column in zip(*parts, strict=True)]))
-        L, energy = np.zeros((width, 0)), np.zeros(width)
-        if rows is not None:
-            L, energy = rows.factor()
+        L, energy = _merged(lanes) if request.gram else (np.zeros((width, 0)), np.zeros(width))
         energy = _bounded(energy)
     if not request.constant_only:
         return _Pass(totals, L, energy)
@@ -210,10 +225,17 @@ def _own_pass(work: Work, model: Model, request: Request) -> _Pass:
     return _Pass(totals, wide, wide_energy)
 
 
-def _panels(work: Work, request: Request) -> Iterator[tuple[slice, Float]]:
-    """Rows of X_i, samples first; without features where the model has none."""
+def _lanes(work: Work) -> int:
+    """As many as have many panels each, whose panels fit the memory together."""
+    features, n_i = work.source.shape
+    wanted = min(_LANES, n_i // (_PANELS_A_LANE * panel_width(features)))
+    return max(1, min(wanted, work.plan.memory // (PANELS * 8 * features * panel_width(features))))
+
+
+def _panels(work: Work, request: Request, lanes: int) -> Iterator[tuple[slice, Float]]:
+    """Rows of X_i, samples first, for so many lanes; without features where the model has none."""
     rows, n_i = work.source.shape
-    step = work.panel(rows)
+    step = panel_width(rows, work.plan.memory // lanes)
     if request.constant_only:
         for start in range(0, n_i, step):
             place = slice(start, min(start + step, n_i))
@@ -237,25 +259,32 @@ class _Rows:
 
     def __init__(self, width: int) -> None:
         self._factor = StreamingFactor(width)
-        self._powers: Float | None = None
-        self._overflow = False
+        self.powers = np.ones(width)
+        self.overflow = False
 
     def add(self, rows: Float) -> None:
         """One more panel, (rows, width), which is scaled in place."""
-        if self._powers is None:
+        if self._factor.rows == 0:
             norms = np.linalg.norm(rows, axis=0)
             _, powers = np.frexp(np.where(np.isfinite(norms), norms, 1.0))
-            self._powers = np.ldexp(1.0, powers)
-        if not math.isfinite(float(np.sum(rows))):
-            self._overflow = True
-        if not self._overflow:
-            rows /= self._powers
+            self.powers = np.ldexp(1.0, powers)
+        rows /= self.powers
+        if not math.isfinite(np.dot(rows.reshape(-1), rows.reshape(-1))):
+            self.overflow = True
+        if not self.overflow:
             self._factor.update(rows)
 
-    def factor(self) -> tuple[Float, Float]:
-        """L, (width, p), with ``L L^T`` the Gram matrix, and the energies of the columns."""
-        if self._overflow or self._powers is None:
-            return np.zeros((self._factor.width, 0)), np.full(self._factor.width, np.inf)
-        R = self._factor.factor()
-        L: Float = R.T * self._powers[:, None]
-        return L, np.square(column_norms(R) * self._powers)
+    def factor(self) -> Float:
+        """R, (p, width), of the columns divided by their powers."""
+        return to_numpy(self._factor.factor())
+
+
+def _merged(lanes: list[_Rows]) -> tuple[Float, Float]:
+    """L, (width, p), with ``L L^T`` the Gram matrix of all lanes' rows, and the energies of its columns."""
+    powers = np.maximum.reduce([lane.powers for lane in lanes])
+    if any(lane.overflow for lane in lanes):
+        return np.zeros((len(powers), 0)), np.full(len(powers), np.inf)
+    stacked = np.concatenate([lane.factor() * (lane.powers / powers) for lane in lanes])
+    R = stacked if len(lanes) == 1 else qr_r(stacked)
+    L: Float = R.T * powers[:, None]
+    return L, np.square(column_norms(R) * powers)
