@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from fedsvd.linalg.backend import like, to_numpy
-from fedsvd.linalg.ring128 import BITS
 from fedsvd.types import Array, Ring
+
+BITS = 128
 
 
 def from_ints(values: Iterable[int]) -> Ring:

@@ -14,7 +14,6 @@ from fedsvd.errors import FixedPointOverflow, ShapeError
 from fedsvd.linalg.backend import namespace
 from fedsvd.types import Array
 
-BITS = 128
 MOST_BITS = 125  # an opened sum beyond +-2^125 is an overflow: an honest one is four times smaller
 _HALF = 64
 _SIGN = -(1 << 63)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from fedsvd.protocol.tasks import Family
 from fedsvd.results.folder import Table
@@ -103,8 +104,7 @@ def own_rows(to: PartyResult, eta: Float, labels: Float | None) -> tuple[Float, 
     about = to.plan.glm
     assert about is not None
     if about.family is Family.MULTINOMIAL:
-        shifted = np.exp(eta - eta.max(axis=1, keepdims=True))
-        fitted: Float = shifted / shifted.sum(axis=1, keepdims=True)
+        fitted: Float = special.softmax(eta, axis=1)
     else:
         family = family_named(str(about.family), about.link)
         fitted = family.evaluate(eta, np.ones_like(eta)).mu

@@ -52,12 +52,6 @@ class MultinomialInference:
         centred: Float = full - full.mean(axis=0)
         return centred
 
-    def probabilities(self, X: Float) -> Float:
-        """The probability of each class for new rows, (n, classes)."""
-        rows = np.concatenate((np.ones((X.shape[0], 1)), X), axis=1) if self.intercept else X
-        eta = np.concatenate((np.zeros((X.shape[0], 1)), rows @ self.coefficients.T), axis=1)
-        return np.asarray(special.softmax(eta, axis=1))
-
 
 def contribution(
     request: Request, X: Float, codes: Float, classes: int, *, intercept: bool = True, weights: Float | None = None
