@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
 from sklearn.decomposition import PCA
-from tests.e2e.commands import Process, command, until
+from tests.e2e.commands import Process, answered, command, until
 from tests.e2e.federations import federation_of
 from tests.e2e.outcomes import LONGEST, broken_everywhere, settled
 from tests.messy import NUMBERS, PARTIES, messy_hospitals, record, write_job
@@ -133,13 +133,9 @@ def test_a_regression_by_a_formula_is_that_of_statsmodels_on_the_joint_table(tmp
     with hospitals(tmp_path) as (federation, joint):
         federation.start("csp/csp", "party/north", "party/south")
         job = write_job(tmp_path, record(None, FORMULA, "lr"))
-        at = ("--csp", federation.csp, "--format", "json")
-        sent = command("job", "submit", job, "--kit", federation.kits["researcher/res"], *at)
-        assert sent.returncode == 0, sent.stdout + sent.stderr
-        id = json.loads(sent.stdout)["job"]
-        approved = command("job", "approve", id, "--kit", federation.kits["party/west"], "--yes", *at)
-        assert approved.returncode == 0, approved.stdout + approved.stderr
-        shown = json.loads(approved.stdout)
+        at = ("--csp", federation.csp)
+        id = answered("job", "submit", job, "--kit", federation.kits["researcher/res"], *at)["job"]
+        shown = answered("job", "approve", id, "--kit", federation.kits["party/west"], "--yes", *at)
         assert "missing entries become the joint mean of their column" in shown["prepare"]
         assert [each["task"] for each in shown["sessions_before"]] == ["prepare"]
         watched = Process("job", "watch", id, "--kit", federation.kits["researcher/res"], "--csp", federation.csp)

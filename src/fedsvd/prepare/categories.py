@@ -11,7 +11,7 @@ digest with those of the first sum: it learns whether that level occurs, how oft
 columns are indicators, indicators less a reference level, or numbers of an ordinal map (``encoding.py``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -119,14 +119,6 @@ def named(agreed: Agreed, key: Seed, total: Float, capacity: int = MOST_LEVELS) 
         if digest_of(agreed.name, text, secret) != level.digest:
             raise DataError(f"a text for column {agreed.name!r} is none of the agreed levels", "stop and ask the party")
     return JointLevels(agreed.name, tuple(sorted(found)), agreed.pooled)
-
-
-def joint_levels(tables: Mapping[str, OwnLevels], key: Seed, minimum: int = 1, sites: int = 2) -> JointLevels:
-    """All steps, where the parties run in one process."""
-    parts = list(tables.values())
-    every = level_sketch.read(np.sum([sketch(part, key) for part in parts], axis=0), MOST_LEVELS)
-    agreed = agree(parts[0].name, every, minimum, sites)
-    return named(agreed, key, np.sum([texts_to_add(part, key, agreed) for part in parts], axis=0))
 
 
 def level_codes(source: MatrixSource, joint: JointLevels, missing: str | None = None) -> NDArray[np.int32]:

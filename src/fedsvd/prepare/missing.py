@@ -132,12 +132,6 @@ def squares(source: MatrixSource, means: Float) -> Float:
     return total
 
 
-def joint(parts: Sequence[Totals]) -> Totals:
-    """The sum of several parties' totals, where they run in one process."""
-    columns = len(parts[0].totals)
-    return Totals.of_vector(np.sum([part.vector() for part in parts], axis=0), columns)
-
-
 class Filled(Derived):
     """A table with its gaps filled, column by column, and after it indicator columns: 1 where an entry was missing."""
 

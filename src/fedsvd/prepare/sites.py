@@ -76,16 +76,6 @@ def chosen_moments(source: MatrixSource, centre: Over, scale: Over, joint: Momen
     return Moments(shift, factor)
 
 
-def site_standardised(
-    source: MatrixSource, centre: Over, scale: Over, joint: Moments | None = None, ddof: int = 0
-) -> MatrixSource:
-    """The table less means and divided by deviations, each of all sites, of this one, or not at all."""
-    if centre is scale is Over.NONE:
-        return source
-    moments = chosen_moments(source, centre, scale, joint, ddof)
-    return Standardised(source, moments.means, moments.deviations)
-
-
 class Standardised(Derived):
     """``(x - shift) / factor``, column by column."""
 

@@ -4,13 +4,10 @@ Nothing here is an error, and nothing is read beyond the beginning of a table. R
 from the plan; the rest is about one party's own data and is shown to that party alone (on one machine: to the user).
 """
 
-import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
-import fedsvd.errors
 from fedsvd.data.source import MatrixSource
 from fedsvd.data.suspects import id_columns, is_list_of_ratings
 from fedsvd.errors import DataWarning, RowsNotCompared, warn_caller
@@ -21,7 +18,6 @@ from fedsvd.studies.prepare_section import PrepareSection
 from fedsvd.studies.study import Study
 
 Doubt = tuple[str, type[DataWarning]]
-_OURS = str(Path(fedsvd.errors.__file__).parent) + os.sep
 
 
 def doubts(study: Study, parties: Sequence[PartyData], targets: Sequence[str] = ()) -> Iterator[Doubt]:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from tests.unit.prepare.jointly import joint_levels
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import ConfigError, DataError, NotFinite
@@ -11,7 +12,6 @@ from fedsvd.prepare import level_sketch
 from fedsvd.prepare.categories import (
     JointLevels,
     agree,
-    joint_levels,
     level_codes,
     named,
     ordinal,
@@ -39,8 +39,7 @@ def tables():
 
 
 def agreed(frames, minimum=1, sites=2):
-    own = {str(i): own_levels(open_source(frame), "g") for i, frame in enumerate(frames)}
-    return joint_levels(own, KEY, minimum, sites)
+    return joint_levels([own_levels(open_source(frame), "g") for frame in frames], KEY, minimum, sites)
 
 
 def pooled(frames, minimum=1, sites=2):

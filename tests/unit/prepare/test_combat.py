@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 from neuroCombat import neuroCombat
 from tests.tolerances import assert_close, digits_lost
+from tests.unit.prepare.jointly import joint_totals
 
 from fedsvd.data.open import open_source
 from fedsvd.errors import DataError
 from fedsvd.prepare.combat import Harmonised, adjustment, fit, residual_squares, within_site
-from fedsvd.prepare.missing import joint, totals
 from fedsvd.prepare.sites import CovariateSums
 
 GENES = tuple(f"g{j}" for j in range(12))
@@ -39,7 +39,7 @@ def parts(request, monkeypatch):
 
 def harmonised(parts, covariates, **options):
     tables = [open_source(part[[*GENES, *covariates]]) for part in parts]
-    joined = joint([totals(table) for table in tables])
+    joined = joint_totals(tables)
     means, rows = joined.means(tables[0].names), joined.rows
     covariates, within = tuple(covariates), None
     if covariates:
