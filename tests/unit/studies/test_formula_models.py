@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import fedsvd
 from fedsvd import FederatedGLM, Policy
 from fedsvd.cli.main import cli
-from fedsvd.errors import ConfigError, DataError
+from fedsvd.errors import ConfigError, DataError, NotNumeric
 from fedsvd.policy.rules import Policy as Rules
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
@@ -158,6 +158,11 @@ def test_a_model_without_an_outcome_in_its_formula_is_refused(files):
         job_from(record(files, "~ age + C(sex)", family="binomial"), Path())
     with pytest.raises(ConfigError, match="the outcome of the formula is a category"):
         job_from(record(files, "C(outcome) ~ age", family="binomial"), Path())
+
+
+def test_text_that_stands_bare_in_a_formula_is_refused_with_what_to_write(files):
+    with pytest.raises(NotNumeric, match=r"write C\(sex\) in the formula"):
+        prepare(job_from(record(files, "cost ~ age + sex", "lr"), Path()))
 
 
 def test_the_job_file_as_toml_says_the_same(files):
