@@ -16,6 +16,7 @@ from fedsvd.data.source import MatrixSource
 from fedsvd.errors import ConfigError
 from fedsvd.prepare.identifiers import IdRule
 from fedsvd.prepare.record_ids import RecordIds, identified, of_text
+from fedsvd.protocol import tasks
 from fedsvd.protocol.plan import SessionPlan
 from fedsvd.studies.match_section import MatchSection
 from fedsvd.studies.matching import AS_WRITTEN, Matched
@@ -39,11 +40,13 @@ def words_of(align: Align | None) -> MatchSection:
         raise ConfigError(
             "align does not say how records are matched", 'align={"align": "ecdh", "dates": ["born"]}, say'
         )
+    if align is not None and words["align"] not in tuple(tasks.Align):
+        raise ConfigError(f"align is {words['align']!r}", f"one of {', '.join(tasks.Align)}")
     try:
         return MatchSection.model_validate(words)
     except ValidationError as invalid:
         fault = invalid.errors(include_url=False, include_context=False)[0]
-        word = next((f"align[{part!r}]" for part in fault["loc"] if part != "align"), "align")
+        word = next((f"align[{part!r}]" for part in fault["loc"]), "align")
         raise ConfigError(f"{word} is not usable", fault["msg"].removeprefix("Value error, ")) from None
 
 

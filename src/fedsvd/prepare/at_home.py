@@ -39,6 +39,7 @@ class HomeRule:
     constant: float = 0.0
     indicators: bool | tuple[str, ...] = False  # for every feature, or for these
     ordinal: tuple[tuple[str, tuple[str, ...]], ...] = ()  # column, its levels in order
+    by_formula: bool = False  # whether the columns are those that a formula reads
 
     def __post_init__(self) -> None:
         for name, levels in self.ordinal:
@@ -177,7 +178,8 @@ def prepared_at_home(
     codes = {name: levels for name, levels in rule.ordinal if name in taken}
     table = arranged(source, [*features, *(name for name in labels if name in held)])
     levels_of = {name: level for name, level in (text or {}).items() if name in taken}
-    _expect_numbers([n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of])
+    strange = [n for n in names_of(table) if n in table.text_names and n not in codes and n not in levels_of]
+    _expect_numbers(strange, rule.by_formula)
     table = encoded(table, [Ordinal(name, tuple(codes_of(name, levels).items())) for name, levels in codes.items()])
     numbers = arranged(table, [name for name in names_of(table) if name not in levels_of])
     gaps = _gaps(numbers)
@@ -226,12 +228,13 @@ def _problems(names: Sequence[str], rule: HomeRule, aside: set[str], partly: boo
             yield ConfigError(f"{word}: {listed(needed)} is the label or the id of the study", "name features only")
 
 
-def _expect_numbers(text: Sequence[str]) -> None:
+def _expect_numbers(text: Sequence[str], by_formula: bool) -> None:
     if text:
-        raise NotNumeric(
-            f"column {listed(text)} holds text, and nothing says what becomes of it",
-            "leave it out (drop), make indicators of its levels (categories) or give them an order ([prepare.ordinal])",
+        fix = (
+            "leave it out (drop), make indicators of its levels (categories) or give them an order ([prepare.ordinal])"
         )
+        fix = f"write C({text[0]}) in the formula" if by_formula else fix
+        raise NotNumeric(f"column {listed(text)} holds text, and nothing says what becomes of it", fix)
 
 
 def _expect_labels(gaps: Gaps, labels: Sequence[str], rule: HomeRule) -> None:

@@ -160,6 +160,7 @@ class PrepareSection(BaseModel):
             self.constant,
             marked or False,
             tuple(self._orders.items()),
+            parsed is not None,
         )
 
     @property

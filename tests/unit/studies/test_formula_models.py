@@ -18,12 +18,15 @@ from typer.testing import CliRunner
 import fedsvd
 from fedsvd import FederatedGLM, Policy
 from fedsvd.cli.main import cli
-from fedsvd.errors import ConfigError, DataError
+from fedsvd.errors import ConfigError, DataError, NotNumeric
 from fedsvd.policy.rules import Policy as Rules
+from fedsvd.service.enlist import open_data
 from fedsvd.studies.job_data import prepare
 from fedsvd.studies.job_file import job_from
+from fedsvd.studies.job_stages import Stage
 from fedsvd.studies.jobs import run_job
 from fedsvd.studies.own_faults import own_faults
+from fedsvd.studies.stages import agree, preparation_of, recipes_of
 
 ROWS, CUTS = 420, (150, 300)
 SITES = ("bonn", "lyon", "oslo")
@@ -158,6 +161,27 @@ def test_a_model_without_an_outcome_in_its_formula_is_refused(files):
         job_from(record(files, "~ age + C(sex)", family="binomial"), Path())
     with pytest.raises(ConfigError, match="the outcome of the formula is a category"):
         job_from(record(files, "C(outcome) ~ age", family="binomial"), Path())
+
+
+def test_between_institutions_each_site_opens_its_table_with_its_own_name(joint, files):
+    """Both sessions, as services open them; what a site remembers of the study has the term too."""
+    job = job_from(record(files, "cost ~ age + C(sex) + site", "lr"), Path())
+    homes = [open_data(job, name, files / f"{name}.csv", stage=Stage.PREPARE) for name in SITES]
+    assert [set(home.data.table.text("site")[0].tolist()) for home in homes] == [{name} for name in SITES]
+    assert len({home.facts.features for home in homes}) == 1
+    recipes = recipes_of(agree(preparation_of(job), [home.data for home in homes], policy=Rules.permissive()))
+    opened = [
+        open_data(job, name, files / f"{name}.csv", recipe=recipe) for name, recipe in zip(SITES, recipes, strict=True)
+    ]
+    rows = np.vstack([each.data.table.rows(0, each.data.table.shape[0]) for each in opened])
+    expected = [joint["age"], joint["sex"] == "m", joint["site"] == "lyon", joint["site"] == "oslo"]
+    assert np.array_equal(rows, np.column_stack(expected).astype(float))
+    assert all(each.data.remembered is not None for each in (*homes, *opened))
+
+
+def test_text_that_stands_bare_in_a_formula_is_refused_with_what_to_write(files):
+    with pytest.raises(NotNumeric, match=r"write C\(sex\) in the formula"):
+        prepare(job_from(record(files, "cost ~ age + sex", "lr"), Path()))
 
 
 def test_the_job_file_as_toml_says_the_same(files):
