@@ -55,6 +55,7 @@ class Gains:
     blocks: float = 1.0
     drawn: float = 1.0
     dct: float = 1.0
+    normals: float = 1.0
     aes: float = 1.0
     encode: float = 1.0
     filled: float = 1.0
@@ -92,6 +93,8 @@ class Rates:
     def _gain(self, kind: str, threads: int) -> float:
         """What so many threads gain: by Amdahl's law from what all of them do."""
         all_of_them = getattr(self.gains, kind, 1.0)
+        if threads <= 1:
+            return 1.0
         if threads >= self.threads or all_of_them <= 1.0:
             return float(all_of_them)
         alone = max(0.0, (1 / all_of_them - 1 / self.threads) / (1 - 1 / self.threads))
