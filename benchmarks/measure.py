@@ -9,6 +9,7 @@ import platform
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +19,8 @@ from threadpoolctl import threadpool_info
 
 import fedsvd
 from fedsvd.cost.calibration import processor
+
+RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import fingerprint
-from benchmarks.run import RESULTS
+from benchmarks.measure import RESULTS, fingerprint
 from fedsvd.lab.experiments.ablation import PAPER, Measured, ablation, offloading
 
 SHAPES = ("4000x20000", "10000x100000")

@@ -20,8 +20,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from benchmarks.measure import fingerprint
-from benchmarks.run import RESULTS
+from benchmarks.measure import RESULTS, fingerprint
 
 GIB = 1 << 30
 INTERPRETER = 256 << 20  # what a role's process takes before it has met any data: Python, libraries, gRPC
@@ -72,7 +71,8 @@ def record(name: str, shape: str, small: bool) -> dict[str, Any]:
         results = Path(folder) / "results"
         command = [sys.executable, "-m", "fedsvd", "run", str(job), "--env", "local", "--consent", "--quiet"]
         started = monotonic()
-        peaks, status = _watched([*command, "--out", str(results), "--scratch", folder])
+        words = [*command, "--out", str(results), "--scratch", folder]
+        peaks, status = watched(words, {"OPENBLAS_NUM_THREADS": "1"})
         seconds = monotonic() - started
         if status:
             raise RuntimeError(f"{name} ended with status {status}")
@@ -108,10 +108,10 @@ def _job(name: str, asked: dict[str, Any]) -> str:
     return "\n".join([head, *parties])
 
 
-def _watched(command: list[str]) -> tuple[dict[str, int], int]:
+def watched(command: list[str], settings: dict[str, str]) -> tuple[dict[str, int], int]:
     """Run a command; the most that every process below it had resident, in bytes, and its exit status."""
     peaks: dict[str, int] = {}
-    with subprocess.Popen(command, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}) as running:
+    with subprocess.Popen(command, env={**os.environ, **settings}) as running:
         while running.poll() is None:
             for process in _below(running.pid):
                 role, peak = _seen(process)

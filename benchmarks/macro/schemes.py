@@ -19,8 +19,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.measure import fingerprint
-from benchmarks.run import RESULTS
+from benchmarks.measure import RESULTS, fingerprint
 from fedsvd.data.open import open_source
 from fedsvd.errors import PrivacyWarning
 from fedsvd.policy.learned import what_each_role_learns

@@ -66,7 +66,7 @@ def cost_record(plan: SessionPlan, estimated: Estimate, names: tuple[str, ...]) 
             called.get(name, name): {
                 "sends": role.sent,
                 "receives": role.received,
-                "memory": role.memory,
+                "memory": role.memory + role.buffers,
                 "flops": role.flops,
                 "seconds": role.seconds,
             }

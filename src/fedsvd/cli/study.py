@@ -101,7 +101,7 @@ def show_estimate(output: Output, prepared: Prepared, plan: SessionPlan | None =
     cost = estimated.cost
     without = "without starting the processes" if apart else "no network"
     cores = "1 core" if cost.cores == 1 else f"{cost.cores} cores"
-    seconds = roughly(cost.seconds_on_one_machine)
+    seconds = roughly(cost.seconds_in_processes if apart else cost.seconds_on_one_machine)
     moved = f"{byte_size(cost.bytes_total)} between the roles"
     output.line(f"expected: {moved}, {seconds} with all roles on {cores} ({estimated.rates}; {without})")
     output.table(cost_table(plan, cost, prepared.names))

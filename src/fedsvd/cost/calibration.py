@@ -48,6 +48,7 @@ _BUSY = 0.5  # programs that run, for each core, above which threads gain less t
 _SVD = 640  # rows and columns; a smaller SVD is slower for its operations
 _WORDS = 1 << 19
 _KEYS = 50
+_LEAST_GAIN = 0.2
 _FRESH = 5 << 20  # numbers; above what an allocator keeps for itself, so that their pages are new
 
 
@@ -108,7 +109,7 @@ class _Kernel:
 
 
 def _gains(one: dict[str, float], blas: dict[str, _Kernel], shared: dict[str, _Kernel], threads: int) -> Gains:
-    """All threads against one; no fewer than one of them and no more than all can do."""
+    """All threads against one. Threads that wait for each other may be slower than one of them."""
     gains = {}
     with one_pool():
         for name, kernel in blas.items():
@@ -121,7 +122,7 @@ def _gains(one: dict[str, float], blas: dict[str, _Kernel], shared: dict[str, _K
                     done.result()
 
             gains[name] = threads * kernel.amount / best_seconds(pieces, clock=perf_counter) / one[name]
-    return Gains(**{name: min(max(gain, 1.0), float(threads)) for name, gain in gains.items()})
+    return Gains(**{name: min(max(gain, _LEAST_GAIN), float(threads)) for name, gain in gains.items()})
 
 
 def _blas(stream: Keystream) -> dict[str, _Kernel]:
@@ -151,6 +152,7 @@ def _shared(stream: Keystream) -> dict[str, _Kernel]:
         "blocks": _Kernel(2.0 * b * lines.size, lambda: blocks.turn(lines.copy())),
         "drawn": _Kernel(n * (b + 1) / 2, lambda: HaarBlocks(widths, Seed(bytes(32))).turn(np.zeros((1, n)))),
         "dct": _Kernel(2.0 * few * long * math.log2(long), lambda: mixing.mix(0, np.ones((few, long)))),
+        "normals": _Kernel(_WORDS / 4, lambda: Keystream(Seed(bytes(32))).normal(_WORDS // 4)),
         "aes": _Kernel(3.0 * Y.nbytes, lambda: pad(codes.copy(), keys, "calibration", 0, PadsOnce())),
         "encode": _Kernel(Y.nbytes, lambda: fixed_point.encode(Y, 40)),
         "filled": _Kernel(Y.nbytes, lambda: encode_filled(Y, 40, 2, Keystream(Seed(bytes(32))), np.empty_like(codes))),
@@ -168,7 +170,6 @@ def _alone(stream: Keystream) -> dict[str, float]:
 
     return {
         "memory": 8.0 * _FRESH / best_seconds(lambda: fresh * 2.0),
-        "normals": _WORDS / best_seconds(lambda: stream.normal(_WORDS), 2),
         "scalars": values.size / best_seconds(lambda: wide.decode(wide.encode(values))),
         "keys": _KEYS / best_seconds(agree),
         "messages": 5e4,

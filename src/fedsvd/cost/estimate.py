@@ -1,9 +1,10 @@
 """What a plan will cost, before anything is sent: bytes on every link, memory, flops and seconds of every role.
 
 Bytes are exact for data of the rank that is assumed (full rank, unless another is given). Memory is the peak of a
-role's own arrays, the messages it holds and LAPACK's workspaces, in bytes; its data at rest, the interpreter and the
-fixed buffers of the BLAS come on top. Seconds are amounts of work over the rates of a machine, the same for every role;
-what a network adds is in them where the speed of its links is given.
+role's own arrays, the messages it holds and LAPACK's workspaces, in bytes, and apart from it the messages that a
+transport holds; data at rest, the interpreter and the fixed buffers of the BLAS come on top. Seconds are amounts of
+work over the rates of a machine, the same for every role; what a network adds is in them where the speed of its links
+is given.
 
 ``least_memory`` is that with which a plan of the sum family runs: what its Gram matrices take at the peak of any role.
 It follows from the same account of arrays as the estimate that is shown (``exact.py``, ``sum.py``, ``provider.py``), so
@@ -30,15 +31,19 @@ from fedsvd.types import SessionId, byte_size
 class RoleCost:
     """One role's part: seconds and flops by stage, peak memory, bytes sent and received.
 
-    ``seconds_by_stage`` is with a machine to itself and all its threads, ``core_seconds`` is all of it on one core.
-    ``once`` has the parts of both that users of one process do together.
+    ``seconds_by_stage`` is with a machine to itself and all its threads, ``core_seconds`` is all of it on one core, and
+    ``shared_seconds`` with as many threads as each role has where all are processes of one machine. ``once`` has the
+    parts of the first two that users of one process do together. ``memory`` is that of the role, ``buffers`` the
+    messages that a transport between processes holds for it: one from each sender, and one on its way out.
     """
 
     seconds_by_stage: dict[str, float]
     core_seconds: float
+    shared_seconds: float
     once: tuple[float, float]
     flops_by_stage: dict[str, float]
     memory: int
+    buffers: int
     sent: int
     received: int
 
@@ -67,8 +72,8 @@ class Cost:
 
     @property
     def memory(self) -> int:
-        """The most that any one role needs."""
-        return max(role.memory for role in self.roles.values())
+        """The most that any one role needs, its messages included."""
+        return max(role.memory + role.buffers for role in self.roles.values())
 
     @property
     def seconds_on_one_machine(self) -> float:
@@ -87,10 +92,11 @@ class Cost:
 
     @property
     def seconds_in_processes(self) -> float:
-        """With a process to each role on one machine: as many users at a time as it has cores, then the CSP."""
-        users = [role.core_seconds for name, role in self.roles.items() if name.startswith(Role.USER)]
+        """With a process to each role on one machine, which share its threads: users at the same time, then the CSP."""
+        users = [role.shared_seconds for name, role in self.roles.items() if name.startswith(Role.USER)]
+        others = [role.shared_seconds for name, role in self.roles.items() if not name.startswith(Role.USER)]
         at_once = min(len(users), self.cores)
-        return max(max(users), sum(users) / at_once) + self._others
+        return max(max(users), sum(users) / at_once) + sum(others)
 
     @property
     def seconds_side_by_side(self) -> float:
@@ -130,7 +136,7 @@ def predict(
     ill = 0.5 if well_conditioned is None else float(not well_conditioned)
     expected = Expected(full_rank(plan) if rank is None else rank, ill, in_memory)
     expected = expected if iterations is None else replace(expected, iterations=iterations)
-    sent, messages = traffic(plan, expected)
+    sent, messages, longest = traffic(plan, expected)
     steps = {party: user_steps(plan, i, expected) for i, party in enumerate(plan.users)}
     steps[CSP] = provider_steps(plan, expected)
     if TA in plan.parties:
@@ -140,22 +146,26 @@ def predict(
         outgoing = sum(count for ends, count in sent.items() if ends[0] == party)
         incoming = sum(count for ends, count in sent.items() if ends[1] == party)
         handled = sum(count for ends, count in messages.items() if party in ends)
-        roles[party.name] = _role(machine, [*own, Step("messages", Work(messages=handled), 0)], outgoing, incoming)
+        out = max((size for ends, size in longest.items() if ends[0] == party), default=0)
+        buffers = out + sum(size for ends, size in longest.items() if ends[1] == party)
+        every = [*own, Step("messages", Work(messages=handled), 0)]
+        roles[party.name] = _role(machine, len(steps), every, buffers, outgoing, incoming)
     return Cost(roles, dict(sorted(sent.items())), dict(sorted(messages.items())), machine.cores, link)
 
 
-def _role(machine: Rates, steps: list[Step], sent: int, received: int) -> RoleCost:
+def _role(machine: Rates, roles: int, steps: list[Step], buffers: int, sent: int, received: int) -> RoleCost:
     seconds: dict[str, float] = {}
     flops: dict[str, float] = {}
-    on_one_core = sum(machine.seconds(step.work) for step in steps)
+    share = max(1, machine.cores // roles)  # as ``service.processes`` divides them
+    alone, shared = (sum(machine.seconds(step.work, threads) for step in steps) for threads in (1, share))
     for step in steps:
-        seconds[step.stage] = seconds.get(step.stage, 0.0) + machine.seconds_with_all_threads(step.work)
+        seconds[step.stage] = seconds.get(step.stage, 0.0) + machine.seconds(step.work, machine.threads)
         flops[step.stage] = flops.get(step.stage, 0.0) + step.work.flops
     memory = max(step.alive for step in steps)
     counted = {stage: count for stage, count in flops.items() if count}
     common = [step.work for step in steps if step.once]
-    once = sum(map(machine.seconds_with_all_threads, common)), sum(map(machine.seconds, common))
-    return RoleCost(seconds, on_one_core, once, counted, memory, sent, received)
+    once = sum(machine.seconds(work, machine.threads) for work in common), sum(map(machine.seconds, common))
+    return RoleCost(seconds, alone, shared, once, counted, memory, buffers, sent, received)
 
 
 @dataclass(frozen=True)
@@ -203,7 +213,7 @@ def _names(names: list[str]) -> str:
 def _line(role: RoleCost) -> Line:
     longest = sorted(role.seconds_by_stage.items(), key=lambda item: -item[1])[:3]
     does = ", ".join(stage for stage, took in longest if took >= 0.1 * role.seconds)
-    amounts = (byte_size(role.sent), byte_size(role.received), byte_size(role.memory))
+    amounts = (byte_size(role.sent), byte_size(role.received), byte_size(role.memory + role.buffers))
     return Line("", does, *amounts, _time(role.seconds))
 
 

@@ -55,6 +55,7 @@ class Gains:
     blocks: float = 1.0
     drawn: float = 1.0
     dct: float = 1.0
+    normals: float = 1.0
     aes: float = 1.0
     encode: float = 1.0
     filled: float = 1.0
@@ -84,14 +85,20 @@ class Rates:
     threads: int = 1  # of a role that computes alone
     gains: Gains = Gains()  # of so many threads
 
-    def seconds(self, work: Work) -> float:
-        """How long one core takes over the work."""
-        return float(sum(getattr(work, f.name) / getattr(self, f.name) for f in fields(work)))
-
-    def seconds_with_all_threads(self, work: Work) -> float:
-        """How long all threads together take."""
+    def seconds(self, work: Work, threads: int = 1) -> float:
+        """How long this machine takes over the work with so many of its threads."""
         kinds = [(f.name, getattr(work, f.name) / getattr(self, f.name)) for f in fields(work)]
-        return float(sum(seconds / getattr(self.gains, name, 1.0) for name, seconds in kinds))
+        return float(sum(seconds / self._gain(name, threads) for name, seconds in kinds))
+
+    def _gain(self, kind: str, threads: int) -> float:
+        """What so many threads gain: by Amdahl's law from what all of them do."""
+        all_of_them = getattr(self.gains, kind, 1.0)
+        if threads <= 1:
+            return 1.0
+        if threads >= self.threads or all_of_them <= 1.0:
+            return float(all_of_them)
+        alone = max(0.0, (1 / all_of_them - 1 / self.threads) / (1 - 1 / self.threads))
+        return float(1 / (alone + (1 - alone) / threads))
 
 
 DEFAULT = Rates()

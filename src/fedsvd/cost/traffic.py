@@ -83,13 +83,15 @@ def full_rank(plan: SessionPlan) -> int:
     return min(plan.m, plan.n - int(plan.task in (Task.PCA, Task.PCR)))
 
 
-def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[Link], Counter[Link]]:
-    """Content bytes and messages by link (from, to)."""
-    sent, messages = Counter[Link](), Counter[Link]()
+def traffic(plan: SessionPlan, expected: Expected) -> tuple[Counter[Link], Counter[Link], dict[Link, int]]:
+    """Content bytes and messages by link (from, to), and the bytes of the longest message of each."""
+    sent, messages, longest = Counter[Link](), Counter[Link](), dict[Link, int]()
     for origin, to, message, times in messages_of(plan, expected):
-        sent[origin, to] += times * size(message)
+        one = size(message)
+        sent[origin, to] += times * one
         messages[origin, to] += times
-    return sent, messages
+        longest[origin, to] = max(longest.get((origin, to), 0), one)
+    return sent, messages, longest
 
 
 def longest_message(plan: SessionPlan) -> int:

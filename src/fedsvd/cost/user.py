@@ -217,7 +217,7 @@ class _MaskUser(User):
         kernel = left(plan, columns)
         if not self.stores_P:
             self.draw_P(columns)
-        U = size if 16 * size <= plan.memory else 0.0
+        U = size if 16 * size <= plan.memory else plan.memory / 64  # else so much of it is mapped
         self.step("unmask", kernel.work + Work(memory=128 * size), U + min(kernel.numbers, plan.memory / 16), keeps=U)
 
     def check(self) -> None:

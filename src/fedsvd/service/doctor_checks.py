@@ -79,6 +79,7 @@ class Host:
     blas: list[dict[str, Any]] = field(default_factory=list)  # as threadpoolctl lists them
     wide: bool | None = None  # whether BLAS counts in 64 bits; None where it does not say
     setting: str = ""  # the environment variable that says how many threads there are, with its value
+    installed: int = 0  # cores of the machine, of which the affinity of this process may leave it some
 
 
 def this_machine(folder: Path) -> Host:
@@ -98,6 +99,7 @@ def this_machine(folder: Path) -> Host:
         blas,
         "USE64BITINT" in built if built else None,
         next((f"{name}={os.environ[name]}" for name in _SETTINGS if name in os.environ), ""),
+        os.cpu_count() or 0,
     )
 
 
@@ -134,7 +136,8 @@ def _blas(machine: Host) -> Check:
     wide = {True: "64-bit sizes", False: "32-bit sizes: large matrices are cut", None: "sizes not reported"}[
         machine.wide
     ]
-    text = f"{found['internal_api']} {found.get('version')}, {threads} threads on {machine.cores} cores, {wide}"
+    of = f" of {machine.installed}, by its affinity" if machine.installed > machine.cores else ""
+    text = f"{found['internal_api']} {found.get('version')}, {threads} threads on {machine.cores} cores{of}, {wide}"
     if machine.setting:
         text += f"; {machine.setting}"
     if len(machine.blas) > 1:

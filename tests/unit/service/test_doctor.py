@@ -21,7 +21,7 @@ from fedsvd.identity.request import make_request
 from fedsvd.service import api
 from fedsvd.service.csp import CspNode
 from fedsvd.service.doctor import examine
-from fedsvd.service.doctor_checks import Host, proxy_for, this_machine
+from fedsvd.service.doctor_checks import Host, examine_machine, proxy_for, this_machine
 from fedsvd.service.site import Site
 from fedsvd.studies.job_file import job_from
 
@@ -440,6 +440,13 @@ def test_a_machine_that_is_not_fit(kit, name, machine, word):
     assert others == set()
 
 
+def test_cores_that_an_affinity_withholds_and_the_setting_of_threads_are_shown():
+    machine = with_machine(installed=64, setting="OPENBLAS_NUM_THREADS=2")
+    *_, blas = examine_machine(machine, 1 << 20)
+    assert f"threads on {machine.cores} cores of 64, by its affinity" in blas.text
+    assert "OPENBLAS_NUM_THREADS=2" in blas.text
+
+
 def test_a_job_that_wants_more_memory_than_there_is(kit):
     text, _ = found(kit, "memory", job=job_with(memory="100 TB"))
     assert "[job] memory" in text
@@ -448,7 +455,7 @@ def test_a_job_that_wants_more_memory_than_there_is(kit):
 def test_this_machine_is_described_by_what_it_is(tmp_path):
     machine = this_machine(tmp_path)
     assert machine.disk_free == pytest.approx(shutil.disk_usage(tmp_path).free, rel=0.2)
-    assert machine.cores >= 1
+    assert 1 <= machine.cores <= machine.installed
     assert machine.memory_free is None or machine.memory_free > 0
     assert all(each["num_threads"] >= 1 for each in machine.blas)
 
