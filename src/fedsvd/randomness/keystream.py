@@ -22,7 +22,6 @@ from fedsvd.randomness.seed import Seed
 from fedsvd.types import Each as Each
 from fedsvd.types import Float, Ring
 
-NORMAL_METHOD = 1
 _CHUNK = 1 << 14  # words; a chunk and its normals stay in the second-level cache
 _ZEROS = bytes(8 * _CHUNK)
 _LONG = 1 << 17  # words a call of the cipher makes where several threads call it: each holds the others up
@@ -42,6 +41,11 @@ class Keystream:
         self._cipher = Cipher(algorithms.AES(seed.reveal()), modes.CTR(counter)).encryptor()
         if odd:
             self._cipher.update(bytes(8))
+
+    @classmethod
+    def of(cls, seed: Seed, *labels: str | int) -> "Keystream":
+        """The stream for one purpose: of the seed that these labels derive."""
+        return cls(seed.derive(*labels))
 
     def __repr__(self) -> str:
         return "Keystream(<redacted>)"
@@ -104,6 +108,11 @@ class Keystream:
     def uniform(self, low: float, high: float) -> float:
         """One number, uniform on low <= x < high, in 2^52 steps."""
         return low + (high - low) * float(self.words(1)[0] >> np.uint64(12)) * 2.0**-52
+
+
+def words_of(seed: Seed, count: int, *labels: str | int) -> Ring:
+    """The first words of the stream for one purpose."""
+    return Keystream.of(seed, *labels).words(count)
 
 
 def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0) -> None:

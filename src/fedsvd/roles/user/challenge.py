@@ -80,12 +80,12 @@ def _own_vectors(work: Work, columns: Columns, y_i: Float, w_i: Float) -> tuple[
 
 def _secret_direction(work: Work, columns: Columns) -> Float:
     """This user's part of g, (width, 1)."""
-    return Keystream(work.checks.derive("g", "columns", work.i)).normal((columns.width, 1))
+    return Keystream.of(work.checks, "g", "columns", work.i).normal((columns.width, 1))
 
 
 def _secret(work: Work, sizes: Sizes) -> Float:
     """z: normal, as long as h in the space of A's columns."""
-    z = Keystream(work.checks.derive("z", "columns")).normal(work.plan.M)
+    z = Keystream.of(work.checks, "z", "columns").normal(work.plan.M)
     z *= sizes.F1 / math.sqrt(work.plan.N)
     return z
 
@@ -108,6 +108,6 @@ def _multiply(work: Work, vectors: Float, units: tuple[float, float]) -> Multipl
 def moved_along(work: Work, null_masked: Float, size: float) -> Float:
     """A secret combination of the null basis in an answer, (N, targets): as large as what it is later used for."""
     lost, targets = null_masked.shape[1], work.plan.targets
-    weights = Keystream(work.checks.derive("gamma", "columns")).normal((lost, targets))
+    weights = Keystream.of(work.checks, "gamma", "columns").normal((lost, targets))
     moved: Float = null_masked @ weights * (2.0 + size / math.sqrt(work.plan.N))
     return moved

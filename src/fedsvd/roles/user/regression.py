@@ -148,5 +148,5 @@ def _least_norm(work: Work, null_i: Float, inverse: Float, w_i: Float) -> Script
 
 def _blinds(work: Work, columns: Columns) -> Float:
     """a_i: of the size of coefficients of these columns, this user's own secret."""
-    normal = Keystream(work.own.derive("a")).normal((columns.width, work.plan.targets))
+    normal = Keystream.of(work.own, "a").normal((columns.width, work.plan.targets))
     return 2.0 * normal * columns.blinding[:, None]

@@ -52,17 +52,17 @@ def common_unit(work: Work, F1: float) -> Unit:
         return Unit(1.0, unit(F1), None)
     c = secret_scale(seed.derive("c", "gram"))
     on = None if work.device is None else work.device.like
-    return Unit(c, unit(F1, c), orthogonal(plan.m, Keystream(seed.derive("P", "gram")), on))
+    return Unit(c, unit(F1, c), orthogonal(plan.m, Keystream.of(seed, "P", "gram"), on))
 
 
 def share(work: Work, L_i: Array, F1: float, common: Unit, name: str = "gram") -> Slices:
     """``A_i + D_i`` on its grid, for the sum of this name; L_i in units of 2^E."""
     plan, own = work.plan, work.own
     on = None if work.device is None else work.device.like
-    normals = Keystream(own.derive("T", name)).normal
+    normals = Keystream.of(own, "T", name).normal
     T_t = draw_rows(L_i.shape[1], plan.widths[work.i], normals, on)
     A = widen(common.left(L_i * (common.c / common.F)), T_t)
-    D_i = np.rint(dither_deviation(F1, plan.N, common.c) * Keystream(own.derive("D", name)).normal(tuple(A.shape)))
+    D_i = np.rint(dither_deviation(F1, plan.N, common.c) * Keystream.of(own, "D", name).normal(tuple(A.shape)))
     return sliced(A, D_i if isinstance(A, np.ndarray) else like(D_i, A))
 
 

@@ -67,7 +67,7 @@ def _on_host(Y: Float, parts: Sequence[Part], seed: Seed, each: Each, spent: boo
     step = max(1, _SLAB // max(1, stop - first))
 
     def slab(number: int) -> None:
-        rows, stream = slice(number * step, (number + 1) * step), Keystream(seed.derive("slab", number))
+        rows, stream = slice(number * step, (number + 1) * step), Keystream.of(seed, "slab", number)
         for columns, f, least in parts:
             words = payload[rows, columns.start - first : columns.stop - first]
             dither.encode_filled(Y[rows, columns], f, least, stream, words)
