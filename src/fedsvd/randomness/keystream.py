@@ -30,6 +30,7 @@ _PIECE = 1 << 16  # words; with what they are added to they stay in the second-l
 
 
 _SEGMENT = 1 << 20  # words that one thread makes at a time
+_NORMALS = 1 << 17  # normals that one thread makes at a time
 
 
 class Keystream:
@@ -123,6 +124,32 @@ def fill_words(seed: Seed, out: Ring, each: Each, first: int = 0) -> None:
 
     for _ in each(segment, range(0, out.size, _SEGMENT)):
         pass
+
+
+class ThreadedNormals:
+    """The normals of a seed's stream, one call after the other, each made by as many threads as ``each`` brings.
+
+    The same numbers as those of ``Keystream.normal``.
+    """
+
+    def __init__(self, seed: Seed, each: Each | None) -> None:
+        self._seed, self._each, self._next = seed, each, 0
+
+    def __repr__(self) -> str:
+        return f"ThreadedNormals(next={self._next})"
+
+    def __call__(self, shape: tuple[int, ...] | int) -> Float:
+        out = np.empty(shape)
+        flat, first = out.reshape(-1), self._next
+        self._next += flat.size
+
+        def segment(start: int) -> None:
+            part = flat[start : start + _NORMALS]
+            part[:] = Keystream(self._seed, first + start).normal(part.size)
+
+        for _ in (self._each or map)(segment, range(0, flat.size, _NORMALS)):
+            pass
+        return out
 
 
 def _to_normals(words: Ring, out: Float) -> None:
