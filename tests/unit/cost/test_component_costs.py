@@ -1,4 +1,4 @@
-"""Bytes and messages of rules, parallel analysis, CCA and PCR are those that the cost model predicts."""
+"""Bytes and messages of rules, parallel analysis, CCA, PCR and split matrices are what the cost model predicts."""
 
 import pytest
 from tests.protocol.cases import CASES
@@ -12,6 +12,8 @@ NEW = [
     "cca opened by the CSP",
     "pcr",
     "pcr by likelihood",
+    "lr vertical with standard errors",
+    "lr vertical, a ridge by generalised cross-validation",
 ]
 
 
