@@ -60,9 +60,11 @@ def joint_table(seed: int = 7, rows: int = ROWS) -> pd.DataFrame:
     return table
 
 
-def hospitals(folder: Path) -> Files:
-    """Rows are split: three hospitals with the same columns, in three formats."""
+def hospitals(folder: Path, classes: tuple[str, str] | None = None) -> Files:
+    """Rows are split: three hospitals with the same columns, in three formats; an outcome below or above its median."""
     joint = joint_table()
+    if classes:
+        joint["outcome"] = np.where(joint["outcome"] > joint["outcome"].median(), classes[1], classes[0])
     joint[:40].to_csv(folder / "north.csv", index=False)
     joint[40:75].to_parquet(folder / "south.parquet", index=False)
     joint[75:].to_csv(folder / "west.tsv", index=False, sep="\t")

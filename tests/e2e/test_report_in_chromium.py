@@ -21,7 +21,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """Reports of a PCA for a party and for the CSP, and of a regression for its label holder."""
+    """Reports of a PCA for a party and for the CSP, of regressions and of a model, for several of their parties."""
     rows, columns = (tmp_path_factory.mktemp(name) for name in ("rows", "columns"))
     files = hospitals(rows)
     pca = study(files.job(task="pca", components=3, release=["components", "mean", "spectrum"], id="patient"))
@@ -36,7 +36,15 @@ def pages(tmp_path_factory):
         )
     )
     cca = study(companies(tmp_path_factory.mktemp("cca")).job(task="cca", id="patient", sort_by_id=True))
+    outcome = hospitals(tmp_path_factory.mktemp("model"), ("alive", "dead"))
+    model = study(outcome.job(task="glm", label="outcome", id="patient", family="binomial", classes=["alive", "dead"]))
+    own = study(companies(tmp_path_factory.mktemp("own")).job(task="lr", inference=True, **keys))
+    penalties = {"alphas": [0.1, 1.0, 10.0, 100.0], "choose_by": "gcv"}
+    ridge = study(companies(tmp_path_factory.mktemp("ridge")).job(task="lr", **penalties, **keys))
     found = {
+        "model": model / "parties" / "south",
+        "own": own / "parties" / "bank",
+        "ridge": ridge / "parties" / "insurer",
         "chosen": chosen / "parties" / "west",
         "canonical": cca / "parties" / "shop",
         "table": table / "parties" / "south",
@@ -47,7 +55,7 @@ def pages(tmp_path_factory):
     return {name: folder / "report.html" for name, folder in found.items()}
 
 
-@pytest.mark.parametrize("name", ["party", "csp", "labels", "table", "chosen", "canonical"])
+@pytest.mark.parametrize("name", ["party", "csp", "labels", "table", "model", "own", "ridge", "chosen", "canonical"])
 def test_a_report_asks_the_network_for_nothing_and_has_no_complaint(browser, pages, name):
     browser.requests.clear()
     browser.complaints.clear()
@@ -61,7 +69,7 @@ def test_a_report_asks_the_network_for_nothing_and_has_no_complaint(browser, pag
     assert pages[name].stat().st_size < 2_000_000
 
 
-@pytest.mark.parametrize("name", ["party", "table", "chosen", "canonical"])
+@pytest.mark.parametrize("name", ["party", "table", "model", "own", "ridge", "chosen", "canonical"])
 def test_a_report_fits_a_phone(browser, pages, name):
     browser.size(375, 700)
     browser.media("light")
@@ -74,7 +82,7 @@ def test_a_report_fits_a_phone(browser, pages, name):
     assert browser.evaluate(smallest) > 8  # letters of the drawings, in pixels
 
 
-@pytest.mark.parametrize("name", ["party", "table", "chosen", "canonical"])
+@pytest.mark.parametrize("name", ["party", "table", "model", "own", "ridge", "chosen", "canonical"])
 def test_a_report_has_a_light_and_a_dark_side_that_can_both_be_read(browser, pages, name):
     browser.size(1200, 900)
     grounds = {}

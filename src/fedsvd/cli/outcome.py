@@ -9,6 +9,7 @@ from rich.console import Console
 from fedsvd.cli import reports
 from fedsvd.cli.output import Output, duration, facts, number, top_of
 from fedsvd.policy.learned import how_rows_belong, in_scheme
+from fedsvd.protocol.tasks import Split
 from fedsvd.results.folder import Table
 from fedsvd.results.model_table import summaries
 from fedsvd.results.regression_table import models_of
@@ -55,6 +56,7 @@ def _record(results: Sequence[PartyResult], seconds: float, target: Path) -> dic
         "report": reports.drawn(target),
         "score": _score(results),
         "inference": shared.facts.get("inference"),
+        "own_inference": {own.party: own.facts["inference"] for own in _with_own_tables(results)} or None,
         "choice": shared.facts.get("choice"),
         "wilks": shared.facts.get("wilks"),
     }
@@ -87,6 +89,9 @@ def _show(console: Console, results: Sequence[PartyResult], seconds: float, targ
     for table in _leading_tables(shared):
         console.print(top_of(table, _ROWS_SHOWN))
     _show_tables(console, shared)
+    for own in _with_own_tables(results):
+        console.print(f"\n{own.party}, its own columns", style="bold", markup=False, highlight=False)
+        _show_tables(console, own)
     for name, score in (_score(results) or {}).items():
         console.print(f"{name}: mean squared error {number(score['mse'])}, R^2 {number(score['r2'])}")
 
@@ -107,12 +112,18 @@ def _score(results: Sequence[PartyResult]) -> dict[str, Any] | None:
 
 def _show_tables(console: Console, shared: PartyResult) -> None:
     """The regression table of every target, where the plan released inference."""
-    names = list(shared.feature_names(shared.plan.m))
+    coefficients = shared.arrays.get("coefficients")
+    names = [] if coefficients is None else list(shared.feature_names(coefficients.shape[1]))
     tables = [
         linear_summary(model, names, name) for name, model in zip(shared.targets, models_of(shared), strict=False)
     ]
     for table in (*tables, *(summary for _, summary in summaries(shared))):
         console.print(table.text(), markup=False, highlight=False, soft_wrap=True)
+
+
+def _with_own_tables(results: Sequence[PartyResult]) -> list[PartyResult]:
+    """Parties of split columns that have the standard errors of their own coefficients."""
+    return [own for own in results if own.party and own.split is Split.VERTICAL and "inference" in own.facts]
 
 
 def _own_parts(verified: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

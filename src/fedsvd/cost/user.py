@@ -14,6 +14,7 @@ from fedsvd.cost.traffic import Expected, released_columns
 from fedsvd.linalg.packed_blocks import WORTH_WRITING
 from fedsvd.linalg.windows import Form
 from fedsvd.protocol.plan import SessionPlan
+from fedsvd.protocol.shared import shares_inverse, shares_vectors
 from fedsvd.protocol.sums import sums_before
 from fedsvd.protocol.tasks import Align, Item, Scheme, Task
 from fedsvd.protocol.upload import batches
@@ -21,6 +22,7 @@ from fedsvd.roles.user.masked_rows import LINES
 from fedsvd.roles.user.masking import OF_MEMORY
 
 _POINT, _BLIND = 1.1, 0.75  # hashing an id to a point, and blinding one, in units of a key agreement
+_LIMBS = 23  # products of limbs and slices behind one product in the ring
 _SORT = 5000.0  # bytes of memory traffic that comparing one record is worth: it is sorted by two words or four
 
 
@@ -268,8 +270,19 @@ class _MaskUser(User):
                 self.sum(planned)
         if plan.challenges:
             self.challenge()
+        self.split_matrix()
         if plan.releases(Item.SCORE) and not plan.biased:
             self.scores()
+
+    def split_matrix(self) -> None:
+        """Parts of a matrix that the CSP splits: products of limbs, and single vectors through Python."""
+        plan, N = self.plan, float(self.plan.N)
+        if shares_inverse(plan):
+            products = sum(_LIMBS * 2.0 * (N * N * n_i + N * n_i * n_i) for n_i in plan.counts)
+            integers = plan.centre * N * N / 2 + sum(n_i * n_i for n_i in plan.counts) / 2
+            self.step("inverse", Work(gemm=products, scalars=integers), 24.0 * N * N)
+        elif shares_vectors(plan):
+            self.step("path", Work(scalars=(2 + plan.targets) * N * N), 24.0 * N * N)
 
     def challenge(self) -> None:
         """Step 7 on split columns: two kinds of vectors under P, and up."""

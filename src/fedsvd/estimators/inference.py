@@ -84,7 +84,8 @@ class InferenceTable(ABC):
             ``new_low``, ``new_high`` (prediction interval of a new value).
         """
         pandas = _pandas()
-        if self._model(target, level)[0].root == OWN_BLOCK:
+        root = self._model(target, level)[0].root
+        if not is_array(root) and root == OWN_BLOCK:
             raise ConfigError(
                 "an interval of a prediction needs the covariances of all coefficients, and on split columns no party "
                 "has those across parties",

@@ -38,6 +38,7 @@ from fedsvd.results.regression_table import models_of
 from fedsvd.results.result import PartyResult
 from fedsvd.results.write import party_folders, read_result
 from fedsvd.statistics.components import Choice
+from fedsvd.statistics.own_block import joined
 from fedsvd.studies.planning import DEFAULT_MEMORY
 from fedsvd.studies.predict import new_data, with_recipe
 from fedsvd.types import Float
@@ -121,6 +122,14 @@ class PartOfLinearRegression(FederatedLinearRegression):
         raise _only_a_part("coefficients")
 
 
+class PartOfRidgeCV(FederatedRidgeCV):
+    """The same of a ridge that was chosen."""
+
+    def predict(self, X: Any) -> Float:
+        """Refused: a prediction is the sum over all parties."""
+        raise _only_a_part("coefficients")
+
+
 def _only_a_part(what: str) -> ConfigError:
     return ConfigError(
         f"these are the {what} of one party's columns, and mean little without the others'",
@@ -181,7 +190,7 @@ def _regression(here: PartyResult, parts: Sequence[PartyResult]) -> Federated:
     plan, vertical = here.plan, here.split is Split.VERTICAL
     if vertical and not parts:
         raise ConfigError("this folder holds the intercept alone", "load the folder of a party, or of the job")
-    found = _ridge_cv(here) if plan.alphas else _least_squares(here, parts)
+    found = _ridge_cv(here, parts) if plan.alphas else _least_squares(here, parts)
     found.target_names_ = here.targets
     flat = plan.targets == 1
     pieces = [part.arrays["coefficients"] for part in parts] if vertical else [here.arrays["coefficients"]]
@@ -225,13 +234,19 @@ def _least_squares(here: PartyResult, parts: Sequence[PartyResult]) -> Federated
     errors: dict[str, Any] = {"inference": plan.releases(Item.INFERENCE), "cov_type": plan.robust or "nonrobust"}
     holder = plan.label_user - 1 if vertical else None
     found = kind(plan.alpha, fit_intercept=plan.centre, **errors, label_party=holder, **_common(here))
-    found.inference_ = models_of(here)
+    each = zip(*(models_of(part) for part in parts), strict=True)
+    found.inference_ = tuple(joined(models) for models in each) if vertical else models_of(here)
     return found
 
 
-def _ridge_cv(here: PartyResult) -> FederatedRidgeCV:
+def _ridge_cv(here: PartyResult, parts: Sequence[PartyResult]) -> FederatedRidgeCV:
+    vertical = here.split is Split.VERTICAL
+    here = parts[0] if vertical else here  # of split columns the error of every penalty is each party's
     plan, said = here.plan, here.facts["ridge"]
-    found = FederatedRidgeCV(plan.alphas, fit_intercept=plan.centre, choose_by=plan.chosen_by, **_common(here))
+    holder = plan.label_user - 1 if vertical else None
+    kind = PartOfRidgeCV if vertical and len(parts) < plan.k else FederatedRidgeCV
+    asked: dict[str, Any] = {"fit_intercept": plan.centre, "choose_by": plan.chosen_by, "label_party": holder}
+    found = kind(plan.alphas, **asked, **_common(here))
     path = here.arrays.get("ridge_path")
     path = None if path is None else np.moveaxis(path, 1, 2)
     found._choose(np.asarray(plan.alphas), here.arrays["ridge_errors"], said["alpha"], path, plan.targets == 1)

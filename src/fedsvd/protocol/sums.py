@@ -93,6 +93,8 @@ def evaluation_sums(plan: SessionPlan, number: int) -> tuple[PlannedSum, Planned
 
 def null_space_sum(plan: SessionPlan, rank: int) -> PlannedSum | None:
     """The sum that finds the solution of least norm on split columns: its length follows from the CSP's own answer."""
+    if plan.alphas:
+        return None  # a penalty leaves no direction open
     lost = plan.N - rank
     return _wide("null space", lost * (2 * lost + plan.targets)) if plan.stacks_labels and lost else None
 

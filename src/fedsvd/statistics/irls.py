@@ -2,7 +2,8 @@
 
 It holds no data: each step asks for the joint sum at given coefficients and solves from what comes back. It ends when
 the next step is below ``tolerance`` standard errors. A step that does not lower the penalised deviance is halved.
-Where the likelihood stops to change while the coefficients still move, they have no finite value: ``Separated``.
+Where the likelihood stops to change while the coefficients still move, they have no finite value: ``Separated``. Where
+the iterations are used up it is that only if the last of them, several in a row, moved so; else ``NotConverged``.
 
 Parties that run the same iteration must come to the same requests, and a factorisation may differ in its last digit
 between machines. So everything that follows from a factor is yielded as a ``Proposal``, answered by the numbers of one
@@ -29,6 +30,7 @@ _MOST_HALVINGS = 20
 _STALLED = 1e-6
 _APART = 1.3
 _STILL_MOVING = 0.01
+_FOR_EVER = 6  # iterations in a row that move so: the first ones of a regular problem may
 _NO_DEVIANCE = 1e-7  # per unit of weight: all outcomes are predicted without error
 _EXCUSED = 1024.0  # units of rounding in the normal equations of another party's coefficients
 _ROUGH = 1e-6  # of the length of a step, which another party measured
@@ -155,7 +157,7 @@ def iterate(
     before = np.zeros_like(errors)
     purpose = "null" if constant_only else "step"
     point: _Point | None = None
-    halvings, step, moving = 0, math.inf, 0.0
+    halvings, step, moved = 0, math.inf, 0
     for iteration in range(1, limits.max_iterations + 2):
         problem = triangle(_factor(point.answer if point else start), 1, limits.n, penalty)
         proposal = _proposal(problem, point, free, step, before, errors)
@@ -163,7 +165,7 @@ def iterate(
         assert isinstance(numbers, np.ndarray)
         target, (step, rounding, moving, _) = numbers[:-_TAIL], map(float, numbers[-_TAIL:])
         if point is not None:
-            before = np.abs(target - point.beta)
+            before, moved = np.abs(target - point.beta), moved + 1 if moving else 0
             unit = _unit(limits, problem, point.answer.totals)
             if penalty is None and moving and step <= _STALLED * unit:
                 raise _separated()
@@ -176,7 +178,7 @@ def iterate(
         request = Request(purpose, iteration, target, totals, gram=True, constant_only=constant_only)
         point, halved = yield from _advance(point, target, step, penalty, request)
         halvings += halved
-    if moving and penalty is None:
+    if moved >= _FOR_EVER and penalty is None:
         raise _separated()
     raise not_converged(limits.max_iterations)
 

@@ -35,6 +35,7 @@ DEFAULT_MEMORY = 2 << 30
 _SHORT_SIDE = 4096  # rows up to which split rows are summed whatever the number of records
 _LONGEST_SUMMED = 16_384
 _MOST_USERS = 500  # beyond, the noise of the joint norm is not covered by its margin
+_TABLES_OF_CCA = 6  # tables as large as the data that a party holds at once
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,18 @@ def plan_study(
         raise ConfigError(f"{len(counts)} users", f"at most {_MOST_USERS} in one session")
     if study.rule is not None:
         return _plan_preparation(study, study.rule, m, counts, session, identities)
-    needed = _needed_by_sums(study, m, counts)
-    memory = study.memory or max(DEFAULT_MEMORY, needed if machine is None else min(needed, machine // 2))
+    needed, held = _needed_by_sums(study, m, counts), held_by_canonical(study, m, counts)
+    most = max(needed, held)
+    memory = study.memory or max(DEFAULT_MEMORY, most if machine is None else min(most, machine // 2))
     scheme, why = _choose_scheme(study, m, counts, memory, needed)
-    if study.memory is None and scheme is not Scheme.SUM:
+    if study.memory is None and scheme is not Scheme.SUM and study.task is not Task.CCA:
         memory = DEFAULT_MEMORY
+    if memory < held:
+        raise StorageError(
+            f"CCA holds a party's table in memory, which takes {byte_size(held)} here, and the memory budget is "
+            f"{byte_size(memory)}",
+            f"allow at least {enough_bytes(held)} of memory, or choose fewer columns or records",
+        )
     if scheme is Scheme.MASK and 0 < study.block_size < LEAST_BLOCK:
         raise ConfigError(f"block_size = {study.block_size}", f"at least {LEAST_BLOCK}, or leave it out")
     _expect_permutable(study, scheme, m, memory, needed)
@@ -76,6 +84,11 @@ def plan_study(
     plan = _session_plan(study, m, counts, scheme, mode, memory)
     plan = replace(plan, session=session, reason=why, identities=identities)
     return Planned(_with_masks(plan) if scheme is Scheme.MASK else plan, why)
+
+
+def held_by_canonical(study: Study, m: int, counts: tuple[int, ...]) -> int:
+    """Bytes of the widest table in a CCA: the data, centred, its basis and LAPACK's copy of it, and what is shared."""
+    return 8 * _TABLES_OF_CCA * m * max(counts) if study.task is Task.CCA else 0
 
 
 def _plan_preparation(

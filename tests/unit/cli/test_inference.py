@@ -5,12 +5,14 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 from tests.studies import FEATURES
 from tests.tolerances import PRINTED_BAR, STATISTIC_BAR, assert_close, assert_each_close
 from tests.unit.statistics.tables import assert_table_of, assert_vif_of, fitted
 
 from fedsvd import load
 from fedsvd.cli.approve import question
+from fedsvd.errors import ConfigError
 from fedsvd.estimators.load import read_result
 from fedsvd.results.regression_table import models_of
 from fedsvd.studies.job_data import prepare
@@ -136,10 +138,56 @@ def test_other_tasks_do_not_take_the_key(fedsvd, by_rows):
     assert "inference does not apply to task 'pca'" in said.err
 
 
-def test_on_split_columns_the_label_holder_has_the_fit_and_no_party_standard_errors(fedsvd, by_columns):
-    keys = KEYS | {"split": "vertical", "sort_by_id": True}
-    refused = fedsvd("plan", by_columns.job(inference=True, **keys))
-    assert "no party may have" in refused.err.replace("\n", " ")
+COLUMNS = KEYS | {"split": "vertical", "sort_by_id": True}
+
+
+def test_on_split_columns_each_party_has_the_rows_of_its_own_columns(fedsvd, by_columns):
+    ran = fedsvd("run", by_columns.job("trial", inference=True, **COLUMNS), "-q")
+    assert ran.code == 0
+    expected = fitted(by_columns.D, by_columns.y)
+    folder, at = by_columns.folder / "results/trial", 1
+    assert not (folder / "coefficients.csv").exists()
+    for name, count in (("bank", 2), ("shop", 2), ("insurer", 1)):
+        own = pd.read_csv(folder / f"parties/{name}/coefficients.csv")
+        rows = [0, *range(at, at + count)]
+        assert_each_close(own["se"], expected.bse[rows], STATISTIC_BAR)
+        assert f"{name}, its own columns" in ran.out
+        said = json.loads((folder / f"parties/{name}/manifest.json").read_text())["facts"]["inference"]["outcome"]
+        assert_each_close([said["r2"], said["f"]], [expected.rsquared, expected.fvalue], STATISTIC_BAR)
+        page = (folder / f"parties/{name}/report.html").read_text()
+        assert "Effects on outcome" in page
+        loaded = load(folder / "parties" / name)
+        assert_each_close(loaded.summary_frame()["se"], expected.bse[rows], STATISTIC_BAR)
+        at += count
+    joint = load(folder)
+    assert_each_close(joint.summary_frame()["se"], expected.bse, STATISTIC_BAR)
+    with pytest.raises(ConfigError, match="covariances of all coefficients"):
+        joint.prediction_frame(by_columns.joint[FEATURES][:4])
+
+
+def test_on_split_columns_a_ridge_is_chosen_and_read_back(fedsvd, by_columns):
+    job = by_columns.job("trial", alphas=[0.1, 10.0, 1000.0], choose_by="gcv", **COLUMNS)
+    assert fedsvd("run", job, "-q").code == 0
+    folder = by_columns.folder / "results/trial"
+    joint, own = load(folder), load(folder / "parties/bank")
+    twin = Ridge(joint.alpha_, solver="svd").fit(by_columns.D, by_columns.y)
+    assert_each_close(joint.coef_, twin.coef_, STATISTIC_BAR)
+    assert_each_close(own.coef_, twin.coef_[:2], STATISTIC_BAR)
+    assert own.alpha_ == joint.alpha_
+    assert "Error of every penalty" in (folder / "parties/shop/report.html").read_text()
+    with pytest.raises(ConfigError, match="one party's columns"):
+        own.predict(by_columns.D[:, :2])
+
+
+def test_a_plan_says_what_tables_of_split_columns_show_and_asks_for_consent(fedsvd, by_columns):
+    said = " ".join(fedsvd("plan", by_columns.job(inference=True, **COLUMNS)).out.split())
+    assert "inference: to each party its own" in said
+    assert "the canonical correlations, and with which of its own columns" in said
+    assert "random words that hide what the CSP splits among the parties" in said
+
+
+def test_on_split_columns_a_score_gives_the_label_holder_the_fit(fedsvd, by_columns):
+    keys = COLUMNS
     job = by_columns.job("trial", release=["coefficients", "intercept", "score"], **keys)
     assert fedsvd("run", job, "-q").code == 0
     said = json.loads((by_columns.folder / "results/trial/parties/insurer/manifest.json").read_text())["facts"]["fit"]

@@ -95,7 +95,7 @@ def record(**keys):
         ({"alphas": [0.0]}, "alphas"),
         ({"alphas": [1.0], "alpha": 1.0}, "leave one of them out"),
         ({"choose_by": "gcv"}, "alphas"),
-        ({"alphas": [1.0], "split": "vertical"}, "one study for each alpha"),
+        ({"alphas": [1.0], "split": "vertical"}, 'choose_by = "gcv"'),
         ({"offset": "o", "split": "vertical"}, "subtract it"),
         ({"task": "svd", "label": [], "weights": "w"}, "weights does not apply"),
         ({"task": "pca", "label": [], "alphas": [1.0]}, "alphas does not apply"),

@@ -17,6 +17,8 @@ NEW = [
     "match by hashes",
     "match by blinded points",
     "lr horizontal with robust errors",
+    "lr vertical with standard errors",
+    "lr vertical, a ridge by generalised cross-validation",
 ]
 
 

@@ -233,10 +233,33 @@ def test_a_strong_effect_is_not_taken_for_separation():
     assert_same(model, reference("binomial logit", X, y))
 
 
-def test_too_few_iterations_are_an_error():
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+@pytest.mark.parametrize("family", [LOGIT, PROBIT, POISSON, GAMMA], ids=["logit", "probit", "poisson", "gamma"])
+def test_too_few_iterations_are_not_taken_for_separation(family, iterations):
     X, targets, _, _ = drawn()
-    with pytest.raises(NotConverged, match="2 iterations"):
-        fitted(GAMMA, X, targets["gamma"], max_iterations=2)
+    with pytest.raises(NotConverged, match=f"{iterations} iterations"):
+        fitted(family, X, targets[family.name], max_iterations=iterations)
+
+
+@pytest.mark.parametrize("iterations", [2, 3, 5])
+def test_a_strong_effect_that_needs_more_iterations_is_not_taken_for_separation(iterations):
+    X, _, _, _ = drawn()
+    y = (np.random.default_rng(8).random(len(X)) < 1.0 / (1.0 + np.exp(-20.0 * (X[:, 0] - X[:, 1])))).astype(float)
+    with pytest.raises(NotConverged, match=f"{iterations} iterations"):
+        fitted(LOGIT, X, y, max_iterations=iterations)
+
+
+@pytest.mark.parametrize("kind", ["complete", "quasi"])
+@pytest.mark.parametrize("iterations", [8, 12, 25])
+def test_separation_is_named_however_many_iterations_there_are(kind, iterations):
+    X, targets, _, _ = drawn()
+    if kind == "complete":
+        y = (X[:, 0] > 0.1).astype(float)
+    else:
+        rare = (np.arange(len(X)) % 25 == 0).astype(float)
+        X, y = np.column_stack((X, rare)), np.where(rare > 0, 1.0, targets["binomial"])
+    with pytest.raises(Separated):
+        fitted(LOGIT, X, y, max_iterations=iterations)
 
 
 @pytest.mark.parametrize(("family", "value"), [(LOGIT, 1.0), (PROBIT, 0.0), (POISSON, 0.0)])

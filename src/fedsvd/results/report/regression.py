@@ -19,7 +19,7 @@ _DRAWN = 30
 
 def forest_plots(result: PartyResult) -> Iterator[Figure]:
     """One forest plot to each target whose intervals are defined."""
-    names = list(result.feature_names(result.plan.m))
+    names = _names(result)
     for target, model in zip(result.targets, models_of(result), strict=False):
         effects = _effects(model, names)
         if effects:
@@ -28,11 +28,17 @@ def forest_plots(result: PartyResult) -> Iterator[Figure]:
 
 def tables(result: PartyResult) -> Iterator[Grid]:
     """For each target its coefficients with their statistics, and what is said of the model as one."""
-    names = list(result.feature_names(result.plan.m))
+    names = _names(result)
     for target, model in zip(result.targets, models_of(result), strict=False):
         summary = linear_summary(model, names, target)
         yield _coefficients(target, model, summary)
         yield grid(f"The model of {target}", ("what", "value"), summary.facts)
+
+
+def _names(result: PartyResult) -> list[str]:
+    """Of the features in this result; of split columns a party has its own, and what is shared has none."""
+    coefficients = result.arrays.get("coefficients")
+    return [] if coefficients is None else list(result.feature_names(coefficients.shape[1]))
 
 
 def fit_in_words(result: PartyResult) -> list[str]:
@@ -54,7 +60,7 @@ def fit_in_words(result: PartyResult) -> list[str]:
 
 def notes(result: PartyResult) -> list[str]:
     """Why a statistic is missing, a sentence each."""
-    names = list(result.feature_names(result.plan.m))
+    names = _names(result)
     found = [
         f"Not defined for {target}: {note}."
         for target, model in zip(result.targets, models_of(result), strict=False)

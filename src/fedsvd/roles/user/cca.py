@@ -7,6 +7,7 @@ compute of Q_i here, and no more (ADR 0034). Columns that are linearly dependent
 that the plan does not show the rank; the sum of all ranks is the squared joint norm, which the release shows.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,18 +55,22 @@ def script(work: Work) -> Script:
 
 
 def _basis(work: Work) -> tuple[Basis, Float]:
-    X = np.concatenate([panel for _, panel in _rows(work)])
+    X = np.empty(work.source.shape)
+    for part, panel in _rows(work):
+        X[part] = panel
     own = basis(X)
     if not own.rank:
         raise ConstantData("no column of this party varies", "CCA needs a column that is not the same in all rows")
-    return own, X - own.mean
+    X -= own.mean
+    return own, X
 
 
-def _rows(work: Work) -> list[tuple[slice, Float]]:
+def _rows(work: Work) -> Iterator[tuple[slice, Float]]:
     rows, width = work.source.shape
     step = work.panel(width)
-    cuts = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-    return [(part, work.source.rows(part.start, part.stop)) for part in cuts]
+    for start in range(0, rows, step):
+        part = slice(start, min(start + step, rows))
+        yield part, work.source.rows(part.start, part.stop)
 
 
 def _result(work: Work, own: Basis, centred: Float, found: FactorsResult) -> CCAResult:

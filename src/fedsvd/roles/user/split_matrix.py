@@ -54,8 +54,8 @@ def opened(work: Work, name: str, vectors: Float, exponent: int) -> Script:
     plan = work.plan
     count, about = vector_words(plan), about_words(plan)
     first = count + about
-    mask = Keystream(work.own.derive("split", name)).words(HALVES * (shared_words(plan) - first)).reshape(-1, HALVES)
-    border = Keystream(work.checks.derive("split", name)).words(HALVES * count).reshape(-1, HALVES)
+    mask = Keystream.of(work.own, "split", name).words(HALVES * (shared_words(plan) - first)).reshape(-1, HALVES)
+    border = Keystream.of(work.checks, "split", name).words(HALVES * count).reshape(-1, HALVES)
 
     def share(batch: int) -> Ring:
         steps = np.rint(np.ldexp(vectors.ravel(), VECTOR_BITS - exponent))
@@ -113,7 +113,7 @@ def exchanged(work: Work, part: Callable[[int], bytes], size: Callable[[int], in
 
 def noisy(integers: list[int], bits: int, work: Work, *label: str | int) -> list[int]:
     """Whole numbers with noise, uniform within 2^bits, from this user's own stream."""
-    drawn = noise.uniform_integers([bits] * len(integers), Keystream(work.own.derive("noise", *label)))
+    drawn = noise.uniform_integers([bits] * len(integers), Keystream.of(work.own, "noise", *label))
     return [value + added for value, added in zip(integers, drawn, strict=True)]
 
 
