@@ -76,8 +76,11 @@ class HaarBlocks:
         """``B^T X`` for the same."""
         return self._applied(X, first, transposed=True)
 
-    def turn(self, lines: Float, first: int = 0, *, transposed: bool = False) -> None:
-        """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks)."""
+    def turn(self, lines: Float, first: int = 0, *, transposed: bool = False, alone: bool = False) -> None:
+        """``B X``, or ``B^T X``, on the host, over X, whose columns are lines: (columns, rows of whole blocks).
+
+        ``alone`` in the calling thread, which may be one of several that turn other rows of ``ready`` blocks.
+        """
         last, offset = self._last(first, lines.shape[1]), self._starts[first]
 
         written, together = len(lines) >= WORTH_WRITING, _PAIRS if len(lines) <= _FEW_LINES else 1
@@ -96,11 +99,20 @@ class HaarBlocks:
             if together > 1:
                 part[...] = near
 
-        if self.keep and not written:
-            assert self._squares.size  # made before there are threads
+        starts = range(0, len(pairs), together)
+        if alone:
+            for place in starts:
+                turned(place)
+            return
+        self.ready()
         with small_products(len(lines)) if self.each is None else one_thread():
-            for _ in (self.each or map)(turned, range(0, len(pairs), together)):
+            for _ in (self.each or map)(turned, starts):
                 pass
+
+    def ready(self) -> None:
+        """Have all that threads share, before there are any."""
+        if self.keep:
+            assert self._squares.size
 
     def _pair(self, number: int, written: bool) -> list[tuple[int, PackedBlock | WrittenBlock]]:
         """The two blocks of a square, or the one that is left, with their numbers; as matrices where it pays."""

@@ -37,20 +37,46 @@ class RowsUnderP:
 
     def panel(self, w: int) -> Array:
         """The rows of panel w."""
-        if self._over:
-            raise LocalProtocolError("a panel was asked for after the last one")
-        work, rows = self._work, self._work.plan.row_panels[w]
-        if self._whole is None and self._lines is None:
-            self._under_left()
+        self._begin()
+        rows = self._work.plan.row_panels[w]
         if self._whole is not None:
             masked = self._whole[rows, :]
         else:
             assert self._lines is not None
             masked = self._passes.finished(rows, self._lines[:, rows])
-        if w == len(work.plan.row_panels) - 1:
+        self.passed(w)
+        return masked
+
+    def slabs(self, w: int, most: int) -> list[slice] | None:
+        """Rows of panel w, counted from its first, about ``most`` at a time, for ``slab``; None where all come at once.
+
+        They come at once where they lie on a device, or on a disk.
+        """
+        if self._work.device is not None or not self._fits:
+            return None
+        self._begin()
+        rows = self._work.plan.row_panels[w]
+        return [slice(part.start - rows.start, part.stop - rows.start) for part in self._passes.groups(rows, most)]
+
+    def slab(self, w: int, rows: slice) -> Float:
+        """These rows of panel w, once; several threads may ask for different ones."""
+        assert self._lines is not None
+        first = self._work.plan.row_panels[w].start
+        place = slice(first + rows.start, first + rows.stop)
+        masked: Float = self._passes.finished(place, self._lines[:, place], alone=True)
+        return masked
+
+    def passed(self, w: int) -> None:
+        """Panel w has gone: with the last one all is dropped."""
+        if w == len(self._work.plan.row_panels) - 1:
             self._whole, self._lines, self._over = None, None, True
             del self._A
-        return masked
+
+    def _begin(self) -> None:
+        if self._over:
+            raise LocalProtocolError("a panel was asked for after the last one")
+        if self._whole is None and self._lines is None:
+            self._under_left()
 
     def _under_left(self) -> None:
         work, M = self._work, self._work.plan.M
