@@ -90,7 +90,13 @@ class RowsUnderP:
     def _fill(self, lines: Float) -> None:
         """A into lines, along the side by which tables are stored: records."""
         plan, most = self._work.plan, _SLAB if self._fits else None
-        if plan.split is Split.VERTICAL:
+        if plan.split is Split.VERTICAL and self._fits and self._work.near:
+
+            def filled(rows: slice) -> None:
+                _transpose(to_numpy(self._A.rows(rows.start, rows.stop)), lines[:, rows])
+
+            self._work.over_rows("", plan.M, self._width, filled)
+        elif plan.split is Split.VERTICAL:
             for start, stop in _cuts(plan.M, self._width, plan.memory, most):
                 rows = to_numpy(self._A.rows(start, stop))
                 if self._fits:
